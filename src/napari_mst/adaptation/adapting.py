@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from napari_mst.adaptation import caution, memory
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
-from napari_mst.adaptation.kernel import KERNEL, band_scale, features_of_spectra
+from napari_mst.adaptation.kernel import KERNEL, Doubles, band_scale, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import spread
@@ -193,8 +193,8 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
 def spots_at(
     cube: SpectralCube,
     pixels: NDArray[np.floating],
-    true: NDArray[np.float64],
-    estimate: NDArray[np.float64],
+    true: Doubles,
+    estimate: Doubles,
     noise: Iterable[float],
 ) -> Spots:
     """Spots at *pixels* (n, 2), whose spectra (n, B) are *true*, and an *estimate* in *cube*."""
@@ -203,7 +203,7 @@ def spots_at(
     return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
 
 
-def without_gaps(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def without_gaps(errors: Doubles) -> Doubles:
     """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
     bands = np.arange(errors.shape[1])[:, None]
     filled = errors.copy()
@@ -244,7 +244,7 @@ def told(
     return replace(cube, data=data, provenance=provenance)
 
 
-def _estimate(cube: SpectralCube, one: KnownSpectrum) -> NDArray[np.float64]:
+def _estimate(cube: SpectralCube, one: KnownSpectrum) -> Doubles:
     """The mean estimate (B,) of the pixels of a spot."""
     values = point_spectrum(cube, one.row, one.column, one.window).values
     if not np.isfinite(values).all():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation import memory
-from napari_mst.adaptation.kernel import BAND_FACTOR, features_of_spectra
+from napari_mst.adaptation.kernel import BAND_FACTOR, Doubles, features_of_spectra
 from napari_mst.adaptation.parts import Part, features_of, spectra_of
 from napari_mst.adaptation.process import OFFSET, Posterior
 from napari_mst.cube import SpectralCube
@@ -46,7 +46,7 @@ class _Doubt(NamedTuple):
 
     process: Posterior
     hidden: float
-    instrument: NDArray[np.float64]
+    instrument: Doubles
 
 
 def error_bands(
@@ -191,9 +191,7 @@ def _check_bands(cube: SpectralCube) -> None:
         )
 
 
-def _around(
-    spectra: NDArray[np.float64], features: NDArray[np.float64], doubt: _Doubt
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles, Doubles]:
     """Lower and upper spectra (k, B) around *spectra* with these *features*."""
     process, hidden, instrument = doubt
     variance = process.variance(features)[:, None] * process.band_scale + hidden

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from napari_mst.adaptation.kernel import Doubles
 
 _FARTHEST = 6
 """Fine pixels that a coarse cube may be off, in each direction."""
@@ -22,8 +22,8 @@ _DARKEST = 0.01  # linear light, under the logarithm
 class Blocks:
     """The edges of blocks: *rows* (h + 1,), *columns* (w + 1,) in fine pixels of *shape* (H, W)."""
 
-    rows: Floats
-    columns: Floats
+    rows: Doubles
+    columns: Doubles
     shape: tuple[int, int]
 
     @property
@@ -31,7 +31,7 @@ class Blocks:
         """(h, w)."""
         return len(self.rows) - 1, len(self.columns) - 1
 
-    def centres(self) -> Floats:
+    def centres(self) -> Doubles:
         """Row and column of the centre of every block (h w, 2), in fine pixels."""
         rows, columns = (_centres(edges) for edges in (self.rows, self.columns))
         grid = np.meshgrid(rows, columns, indexing="ij")
@@ -66,14 +66,14 @@ class BlockSums:
             part = slice(touched[0], touched[-1] + 1)
             self._sums[:, part] += np.einsum("hk,ckw->chw", weights[part], across)
 
-    def means(self) -> Floats:
+    def means(self) -> Doubles:
         """Means (C, h, w) over the pixels that count; NaN for blocks without any."""
         area = self._sums[-1]
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(area > 0, self._sums[:-1] / area, np.nan))
 
 
-def spread_between(values: Floats, blocks: Blocks, rows: slice) -> Floats:
+def spread_between(values: Doubles, blocks: Blocks, rows: slice) -> Doubles:
     """*values* (B, h, w) at all pixels of *rows* (B, k, W), linear between the blocks' centres."""
     down = _weights(_centres(blocks.rows), np.arange(float(rows.start), rows.stop) + 0.5)
     across = _weights(_centres(blocks.columns), np.arange(float(blocks.shape[1])) + 0.5)
@@ -81,30 +81,30 @@ def spread_between(values: Floats, blocks: Blocks, rows: slice) -> Floats:
     return np.asarray(np.moveaxis(along_rows @ across.T, 0, 1))
 
 
-def _centres(edges: Floats) -> Floats:
+def _centres(edges: Doubles) -> Doubles:
     return np.add(edges[1:], edges[:-1]) / 2
 
 
-def _between_edges(values: Floats, edges: Floats) -> Floats:
+def _between_edges(values: Doubles, edges: Doubles) -> Doubles:
     """Sums (C, k, w) of *values* (C, k, W) between the column *edges*, with shares of pixels."""
     return np.diff(_at_edges(np.pad(values.cumsum(axis=2), ((0, 0), (0, 0), (1, 0))), edges))
 
 
-def _at_edges(totals: Floats, edges: Floats) -> Floats:
+def _at_edges(totals: Doubles, edges: Doubles) -> Doubles:
     """*totals* (..., W + 1) at fractional *edges* (w,) of their columns, linear in between."""
     whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
     before = totals[..., whole]
     return np.asarray(before + (totals[..., whole + 1] - before) * (edges - whole))
 
 
-def _overlaps(edges: Floats, rows: slice) -> Floats:
+def _overlaps(edges: Doubles, rows: slice) -> Doubles:
     """Share of each of some *rows* that lies in each block (h, k)."""
     top = np.arange(rows.start, rows.stop)
     upper = np.minimum(edges[1:, None], top + 1)
     return np.asarray((upper - np.maximum(edges[:-1, None], top)).clip(0))
 
 
-def _weights(centres: Floats, at: Floats) -> Floats:
+def _weights(centres: Doubles, at: Doubles) -> Doubles:
     """The weights (k, n) of the *centres* (n,) at the places *at* (k,)."""
     units = np.eye(len(centres))
     return np.stack([np.interp(at, centres, unit) for unit in units], axis=1)
@@ -136,7 +136,7 @@ def best_shift(
     return min([first, *around], key=difference)
 
 
-def _difference(totals: Floats, logs: Floats, shift: tuple[float, float]) -> float:
+def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
     """Mean difference of the logarithms, without what all pixels share."""
     _, height, width = totals.shape
     blocks = blocks_of((height - 1, width - 1), logs.shape[1:], shift)

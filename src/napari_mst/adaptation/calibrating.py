@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import adapt
+from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
@@ -85,7 +86,7 @@ class Correction(ABC):
         """(n, 3): the true colours."""
         return _true_colours(self.kind)
 
-    def errors(self, colours: Colours) -> NDArray[np.float64]:
+    def errors(self, colours: Colours) -> Doubles:
         """(n,): how far *colours* of all patches are off, as a share."""
         off = np.abs(self(colours) - self.true).mean(axis=1)
         return np.asarray(off / self.true.mean(axis=1))
@@ -300,11 +301,11 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     weights = true / (true + _DARK)
     count = math.ceil(_MOST * allowed.sum())
 
-    def errors(chosen: Mask) -> NDArray[np.float64]:
+    def errors(chosen: Mask) -> Doubles:
         off = fit(colours, chosen, kind).errors(colours) * weights
         return np.where(allowed, off, np.inf)
 
-    def settled(chosen: Mask) -> NDArray[np.float64]:
+    def settled(chosen: Mask) -> Doubles:
         for _ in range(_ROUNDS):
             nearest = np.zeros_like(allowed)
             nearest[np.argsort(errors(chosen), kind="stable")[:count]] = True
@@ -381,7 +382,7 @@ def _roots(colours: Colours) -> Colours:
     return np.stack([red, green, blue, *mixed], axis=1)
 
 
-def _lowest(places: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+def _lowest(places: Doubles, values: Doubles) -> float:
     """The lowest point of a parabola through the least of *values*, at even *places*.
 
     A step of the tone curve, from place to place, takes dark patches a fifth up or down.
@@ -443,14 +444,14 @@ def _mean_camera(colours: Colours, kind: str) -> _Response:
     return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
 
 
-def _seen(shares: NDArray[np.float64], kind: str) -> Colours:
+def _seen(shares: Doubles, kind: str) -> Colours:
     """(n, 3): the patches as a camera sees them whose response has these *shares*."""
     data = load_chart()
     response = data.mean + np.tensordot(shares, data.components, axes=1)
     return np.asarray(CHARTS[kind].reflectances @ response.T)
 
 
-def _shares(patches: NDArray[np.float64], shown: Colours, weights: Colours) -> NDArray[np.float64]:
+def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
     """The most probable shares of the components, their spread among cameras being normal."""
     data = load_chart()
     terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]

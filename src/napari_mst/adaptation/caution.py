@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import Doubles, Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import EXACT, Spots, leave_one_out
 
@@ -80,7 +79,7 @@ def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
     ]
 
 
-def _mean_squares(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mean_squares(errors: Doubles) -> Doubles:
     """Mean over the bands of the squared differences between all errors (n, n)."""
     squares = np.square(errors).mean(axis=1)
     products = errors @ errors.T / errors.shape[1]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from napari_mst.adaptation import adapting
 from napari_mst.adaptation.blocks import Blocks, BlockSums, best_shift, blocks_of, spread_between
 from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
+from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
 from napari_mst.adaptation.parts import row_strips, spread
 from napari_mst.adaptation.process import corrected, errors_of
@@ -91,9 +92,9 @@ def adapt_to_cube(
 class _Companion:
     """The coarse cube at the bands of the fine one (B, h, w), its blocks, and their estimates."""
 
-    truth: NDArray[np.float64]
+    truth: Doubles
     blocks: Blocks
-    estimate: NDArray[np.float64]
+    estimate: Doubles
     shift: tuple[float, float]
 
     @property
@@ -117,7 +118,7 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
     return _Companion(truth, blocks, _block_means(cube.data, blocks, watch), shift)
 
 
-def _block_means(data: Any, blocks: Blocks, watch: Watch) -> NDArray[np.float64]:
+def _block_means(data: Any, blocks: Blocks, watch: Watch) -> Doubles:
     """The means (B, h, w) of *data* (B, H, W) over *blocks*."""
     sums = BlockSums(blocks, len(data))
     for rows in row_strips(blocks.shape, 0):
@@ -173,7 +174,7 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
         )
 
 
-def _at_bands(coarse: SpectralCube, wavelengths: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
     """The numbers of *coarse* at *wavelengths* (B, h, w), NaN in bands that it does not have."""
     units = np.eye(len(coarse.wavelengths))
     columns = [at_wavelengths(Spectrum(coarse.wavelengths, unit), wavelengths) for unit in units]
@@ -190,6 +191,6 @@ def _at_bands(coarse: SpectralCube, wavelengths: NDArray[np.float64]) -> NDArray
     return np.asarray(values)
 
 
-def _as_spectra(planes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _as_spectra(planes: Doubles) -> Doubles:
     """(B, h, w) as (h w, B)."""
     return planes.reshape(len(planes), -1).T

@@ -6,9 +6,8 @@ Letters: B bands, n spots.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import KERNEL, Kernel
+from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel
 from napari_mst.adaptation.process import Spots, leave_one_out
 
 MOST = 200
@@ -55,7 +54,7 @@ def fitted_kernel(spots: Spots) -> Kernel:
     return _moved(logs)
 
 
-def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
     """Factors (B,) on the variance: the default *scale*, moved towards what the spots say.
 
     The mean of the inverse gamma distribution that is conjugate to a Gaussian.
@@ -66,7 +65,7 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: NDArray[np.float64]) -> ND
     return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
 
 
-def misjudged(kernel: Kernel, spots: Spots, scale: NDArray[np.float64], share: float) -> float:
+def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> float:
     """One more factor on the variance, common to all bands: how far left-out spots exceed it.
 
     Each spot is told by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share* of
@@ -85,7 +84,7 @@ def misjudged(kernel: Kernel, spots: Spots, scale: NDArray[np.float64], share: f
     return float((_BAND_TRUST + count * squares.mean()) / (_BAND_TRUST + count))
 
 
-def _objective(spots: Spots, logs: NDArray[np.float64]) -> float:
+def _objective(spots: Spots, logs: Doubles) -> float:
     """Log of the posterior, apart from a constant."""
     moved = _moved(logs)
     matrix = moved(spots.features, spots.features) + np.diag(moved.noise + spots.noise)
@@ -101,7 +100,7 @@ def _objective(spots: Spots, logs: NDArray[np.float64]) -> float:
     return float(_OUTPUTS * likelihood - np.square(logs / _SPREAD).sum() / 2)
 
 
-def _moved(logs: NDArray[np.float64]) -> Kernel:
+def _moved(logs: Doubles) -> Kernel:
     """The default kernel times the factors of these logarithms."""
     factors = zip(_FREE, logs, strict=True)
     return replace(

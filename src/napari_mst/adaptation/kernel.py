@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from napari_mst.colour import srgb_response
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
+"""An array of numbers in double precision."""
 
 # linear light, about one code of 8 bits: below it the ratios of the channels are rounding
 _DARKEST = 0.003
@@ -24,8 +25,8 @@ _TINY = 1e-12  # under the root, whose slope at 0 is infinite
 
 
 def features_of_spectra(
-    spectra: NDArray[np.floating], places: NDArray[np.floating], wavelengths: Floats
-) -> Floats:
+    spectra: NDArray[np.floating], places: NDArray[np.floating], wavelengths: Doubles
+) -> Doubles:
     """Features (n, 6) of *spectra* (n, B) at *places* (n, 2), shares of the longer side.
 
     They are the colour (logarithms of red, green and blue over their geometric mean), the
@@ -63,7 +64,7 @@ class Kernel:
     place_colour: float
     noise: float
 
-    def __call__(self, first: Floats, second: Floats) -> Floats:
+    def __call__(self, first: Doubles, second: Doubles) -> Doubles:
         """Covariance (m, n) of the errors at features (m, 6) and (n, 6), without noise."""
         lengths = np.array([self.chroma_length] * 3 + [self.brightness_length])
         colour = _distance(first[:, :4] / lengths, second[:, :4] / lengths)
@@ -73,13 +74,13 @@ class Kernel:
         covariance += self.place * np.exp(-np.sqrt(near + _TINY))
         return covariance
 
-    def own(self, points: Floats) -> Floats:
+    def own(self, points: Doubles) -> Doubles:
         """Variance (n,) of the error at each of *points* (n, 6), without noise."""
         variance = self.everywhere + self.colour + self.place
         return np.where(np.isfinite(points).all(axis=1), variance, np.nan)
 
 
-def _distance(first: Floats, second: Floats) -> Floats:
+def _distance(first: Doubles, second: Doubles) -> Doubles:
     """Squared distances (m, n), never negative by rounding."""
     squares = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1)
     squares -= 2 * (first @ second.T)
@@ -116,6 +117,6 @@ _BAND_SCALE = np.array(
 )
 
 
-def band_scale(wavelengths: Floats) -> Floats:
+def band_scale(wavelengths: Doubles) -> Doubles:
     """Factors (B,) on the variance of the kernel at *wavelengths*, held beyond their ends."""
     return np.asarray(np.interp(wavelengths, np.arange(400.0, 701, 10), _BAND_SCALE))

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.adaptation.kernel import Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.tensor import plain_array
 from napari_mst.errors import SpectrumError
@@ -94,7 +95,7 @@ class KnownSpectrum:
         return f"row {self.row}, column {self.column}"
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Doubles:
         """The values as they were given."""
         given = self.spectrum
         return given.values if isinstance(given, Spectrum) else np.asarray(given)
@@ -123,7 +124,7 @@ def check_known(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> None:
         seen.add(spot)
 
 
-def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> NDArray[np.float64]:
+def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Doubles:
     """The known reflectances (n, B) at the bands of *cube*; NaN where a spectrum says nothing.
 
     Raises
@@ -135,7 +136,7 @@ def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> NDArray[
     return np.stack([_at_bands(one, cube) for one in known])
 
 
-def _at_bands(one: KnownSpectrum, cube: SpectralCube) -> NDArray[np.float64]:
+def _at_bands(one: KnownSpectrum, cube: SpectralCube) -> Doubles:
     bands = len(cube.wavelengths)
     if not isinstance(one.spectrum, Spectrum):
         if one.values.shape != (bands,):
@@ -159,7 +160,7 @@ def _at_bands(one: KnownSpectrum, cube: SpectralCube) -> NDArray[np.float64]:
     return values
 
 
-def at_wavelengths(spectrum: Spectrum, wavelengths: NDArray[np.float64]) -> NDArray[np.float64]:
+def at_wavelengths(spectrum: Spectrum, wavelengths: Doubles) -> Doubles:
     """*spectrum* at *wavelengths* (B,), NaN where it has none.
 
     Where it is finer than the bands it is averaged over the response of a band, a triangle that
@@ -185,9 +186,7 @@ def at_wavelengths(spectrum: Spectrum, wavelengths: NDArray[np.float64]) -> NDAr
     return result
 
 
-def _gap_around(
-    samples: NDArray[np.float64], wavelengths: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _gap_around(samples: Doubles, wavelengths: Doubles) -> Doubles:
     """The distance (B,) between the two samples that lie around each of *wavelengths*."""
     above = np.searchsorted(samples, wavelengths).clip(0, samples.size - 1)
     is_sample = samples[above] == wavelengths
@@ -195,7 +194,7 @@ def _gap_around(
     return np.asarray(samples[above] - samples[below])
 
 
-def _step(wavelengths: NDArray[np.float64]) -> float:
+def _step(wavelengths: Doubles) -> float:
     """The usual distance between neighbouring wavelengths."""
     if wavelengths.size < 2:
         return 1.0
@@ -211,7 +210,7 @@ def _whole(name: str, value: object) -> int:
         ) from None
 
 
-def _values(values: ArrayLike, place: str) -> NDArray[np.float64]:
+def _values(values: ArrayLike, place: str) -> Doubles:
     try:
         array = np.array(plain_array(values), dtype=np.float64)
     except (TypeError, ValueError):
@@ -229,7 +228,7 @@ def _values(values: ArrayLike, place: str) -> NDArray[np.float64]:
     return array
 
 
-def _check_reflectance(values: NDArray[np.float64], place: str) -> None:
+def _check_reflectance(values: Doubles, place: str) -> None:
     finite = values[np.isfinite(values)]
     least, most = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     if not finite.size:

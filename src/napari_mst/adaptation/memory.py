@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import Doubles, Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import Posterior, Spots, posterior
 from napari_mst.cube import Provenance
@@ -46,7 +46,7 @@ class Adaptation:
 
     spots: Spots
     kernel: Kernel
-    band_scale: NDArray[np.float64]
+    band_scale: Doubles
     reach: float = 1.0
     known: tuple[KnownSpectrum, ...] = ()
     source: str = ""
@@ -126,7 +126,7 @@ def _known_record(one: KnownSpectrum) -> dict[str, Any]:
 
 def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     values = np.array([np.nan if value is None else value for value in stored["values"]])
-    spectrum: Spectrum | NDArray[np.float64] = values
+    spectrum: Spectrum | Doubles = values
     if "wavelengths" in stored:
         spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
     # older files have no hidden error

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation.colours import View, moved_pixels, photo_of, tells_each_pixel, view_of
-from napari_mst.adaptation.kernel import features_of_spectra
+from napari_mst.adaptation.kernel import Doubles, features_of_spectra
 from napari_mst.adaptation.process import Posterior, corrected
 from napari_mst.cube import SpectralCube
 from napari_mst.photo.photo import PhotoLike, as_photo
@@ -135,15 +135,13 @@ def _moved(cube: SpectralCube, process: Posterior, part: Part) -> NDArray[np.flo
     return corrected(spectra, shift).T.reshape(-1, *part.shape)
 
 
-def spectra_of(cube: SpectralCube, part: Part) -> NDArray[np.float64]:
+def spectra_of(cube: SpectralCube, part: Part) -> Doubles:
     """The spectra (k, B) of all pixels of *part*, row by row."""
     numbers = np.asarray(cube.data[part.key], dtype=np.float64)
     return numbers.reshape(len(numbers), -1).T
 
 
-def features_of(
-    cube: SpectralCube, part: Part, spectra: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def features_of(cube: SpectralCube, part: Part, spectra: Doubles) -> Doubles:
     """Features (k, 6) of these *spectra* (k, B) of all pixels of *part*."""
     rows, columns = np.meshgrid(*part.at, indexing="ij")
     places = np.stack([rows.ravel(), columns.ravel()], axis=1) / max(cube.shape[1:])

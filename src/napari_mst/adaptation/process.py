@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Kernel
+from napari_mst.adaptation.kernel import Doubles, Kernel
 
 OFFSET = 0.01
 """Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
@@ -43,9 +43,9 @@ class Spots:
         (n,) variance of the measurement of each spot, beside the noise of the kernel.
     """
 
-    features: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    noise: NDArray[np.float64]
+    features: Doubles
+    errors: Doubles
+    noise: Doubles
 
     def __len__(self) -> int:
         return len(self.features)
@@ -86,17 +86,17 @@ class Posterior:
     """
 
     kernel: Kernel
-    points: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    band_scale: NDArray[np.float64]
+    points: Doubles
+    weights: Doubles
+    precision: Doubles
+    band_scale: Doubles
 
-    def shift(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shift(self, features: Doubles) -> Doubles:
         """Mean of the error (k, B) at pixels of these *features* (k, 6)."""
         shift = self.kernel(features, self.points) @ self.weights
         return np.asarray(np.clip(shift, -_FARTHEST, _FARTHEST, out=shift))
 
-    def variance(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variance(self, features: Doubles) -> Doubles:
         """Variance of the error (k,) that is left at these *features*, before `band_scale`."""
         across = self.kernel(features, self.points)
         explained = np.einsum("km,km->k", across @ self.precision, across)
@@ -104,18 +104,18 @@ class Posterior:
         return np.asarray(np.maximum(left, 0) + self.kernel.noise)
 
 
-def errors_of(true: NDArray[np.floating], estimate: NDArray[np.floating]) -> NDArray[np.float64]:
+def errors_of(true: NDArray[np.floating], estimate: NDArray[np.floating]) -> Doubles:
     """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
     return np.asarray(np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET)))
 
 
-def corrected(estimate: NDArray[np.floating], shift: NDArray[np.float64]) -> NDArray[np.floating]:
+def corrected(estimate: NDArray[np.floating], shift: Doubles) -> NDArray[np.floating]:
     """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
     moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
     return np.asarray(np.maximum(moved, 0))
 
 
-def posterior(kernel: Kernel, spots: Spots, band_scale: NDArray[np.float64]) -> Posterior:
+def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
     """The posterior of *spots*; more than `EXACT` of them go through inducing points."""
     noise = kernel.noise + spots.noise
     if len(spots) <= EXACT:
@@ -130,7 +130,7 @@ def posterior(kernel: Kernel, spots: Spots, band_scale: NDArray[np.float64]) -> 
     return Posterior(kernel, points, weights, _inverse(among) - inner, band_scale)
 
 
-def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
     """The error (n, B) of every spot as all others tell it, and the variance (n,) of that.
 
     Rasmussen & Williams 2006, equations 5.12: no spot has to be left out in fact.
@@ -142,7 +142,7 @@ def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[NDArray[np.float64], ND
     return told, variance
 
 
-def most_telling(kernel: Kernel, features: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+def most_telling(kernel: Kernel, features: Doubles, count: int) -> NDArray[np.intp]:
     """Indices of *count* points (n, 6), each the least certain one after those before.
 
     It is the pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.
@@ -163,7 +163,7 @@ def most_telling(kernel: Kernel, features: NDArray[np.float64], count: int) -> N
     return chosen
 
 
-def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverse(matrix: Doubles) -> Doubles:
     """Inverse of a symmetric matrix, itself exactly symmetric."""
     jitter = _JITTER * float(np.trace(matrix)) / len(matrix)
     inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))

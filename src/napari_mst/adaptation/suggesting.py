@@ -17,7 +17,7 @@ from scipy.ndimage import binary_erosion
 from napari_mst.adaptation.adapting import check_colours, check_cube, spots_of
 from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.fitting import fitted_kernel
-from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
+from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.process import Spots, posterior
 from napari_mst.cube import SpectralCube
@@ -109,9 +109,9 @@ class Places:
         (n,) variance of the features within each candidate.
     """
 
-    candidates: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    unevenness: NDArray[np.float64]
+    candidates: Doubles
+    targets: Doubles
+    unevenness: Doubles
 
 
 class Design:
@@ -182,12 +182,12 @@ def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
 
 def _window_features(
     cube: SpectralCube, pixels: NDArray[np.intp], half: int = _HALF_WINDOW
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Doubles, Doubles]:
     """Features (n, 6) of the spots around *pixels* (n, 2), and how much their colours vary (n,)."""
     height, width = cube.shape[1:]
     places = pixels / max(height, width)
     shifts = range(-half, half + 1)
-    around = list[NDArray[np.float64]]()
+    around = list[Doubles]()
     total = np.zeros((len(pixels), len(cube.wavelengths)))
     for shift in product(shifts, shifts):
         rows, columns = (pixels + shift).clip(0, (height - 1, width - 1)).T

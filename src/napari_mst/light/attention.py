@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from napari_mst.errors import AttentionError
+from napari_mst.light.lights import Doubles
 from napari_mst.networks.attention.class_token import rollout
 
 
@@ -28,7 +28,7 @@ class PatchAttention:
         token's.
     """
 
-    blocks: NDArray[np.float64]
+    blocks: Doubles
 
     @property
     def grid(self) -> int:
@@ -36,23 +36,23 @@ class PatchAttention:
         return math.isqrt(self.blocks.shape[-1] - 1)
 
     @property
-    def rollout(self) -> NDArray[np.float64]:
+    def rollout(self) -> Doubles:
         """(T, T): attention through all blocks, by Abnar & Zuidema (2020); its rows sum to 1."""
         matrix = rollout([torch.from_numpy(block) for block in self.blocks])
         return np.asarray(matrix.numpy())
 
     @property
-    def rollout_map(self) -> NDArray[np.float64]:
+    def rollout_map(self) -> Doubles:
         """(G, G): the patches that the answer for the photo came from, through all blocks."""
         return self._map(self.rollout[0])
 
-    def class_token_map(self, block: int = -1, head: int | None = None) -> NDArray[np.float64]:
+    def class_token_map(self, block: int = -1, head: int | None = None) -> Doubles:
         """The patches that the class token attends to in a *block*; all heads' mean for None."""
         return self._map(self._row(block, head, 0))
 
     def patch_map(
         self, patch: tuple[int, int], block: int = -1, head: int | None = None
-    ) -> NDArray[np.float64]:
+    ) -> Doubles:
         """The patches that the *patch* at this row and column of the grid attends to.
 
         Raises
@@ -76,7 +76,7 @@ class PatchAttention:
         )
         return row, column
 
-    def _row(self, block: int, head: int | None, token: int) -> NDArray[np.float64]:
+    def _row(self, block: int, head: int | None, token: int) -> Doubles:
         blocks, heads = self.blocks.shape[:2]
         is_there = -blocks <= block < blocks and (head is None or 0 <= head < heads)
         if not is_there:
@@ -88,5 +88,5 @@ class PatchAttention:
         attention = own.mean(axis=0) if head is None else own[head]
         return np.asarray(attention[token])
 
-    def _map(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _map(self, row: Doubles) -> Doubles:
         return row[1:].reshape(self.grid, self.grid)

@@ -11,11 +11,10 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import PatchAttention
-from napari_mst.light.lights import common_response
+from napari_mst.light.lights import Doubles, common_response
 from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
 from napari_mst.light.sampling import Sample, sampled
 from napari_mst.light.seeing import Cells, picture, to_common
@@ -65,8 +64,8 @@ class LightCandidate(NamedTuple):
     name: str
     family: Family
     probability: float
-    power: NDArray[np.float64]
-    white: NDArray[np.float64]
+    power: Doubles
+    white: Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +114,12 @@ class LightEstimate:
     attention: PatchAttention
 
     @property
-    def power(self) -> NDArray[np.float64]:
+    def power(self) -> Doubles:
         """Relative spectral power (31,) of the illuminant."""
         return light_power(self.illuminant)
 
     @property
-    def white(self) -> NDArray[np.float64]:
+    def white(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
         return _white(self.camera, self.illuminant)
 
@@ -231,7 +230,7 @@ def _check(photo: Photo, camera: str) -> None:
         )
 
 
-def _in_common_space(values: NDArray[np.float64], camera: str) -> NDArray[np.float64]:
+def _in_common_space(values: Doubles, camera: str) -> Doubles:
     """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
     balanced = values / _white(camera, "E")[:, None, None]
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
@@ -253,9 +252,7 @@ def _answers(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
     return encoding, posterior_of(encoding.outputs, seen.mean_colour)
 
 
-def _seconded(
-    table: LightTable, probabilities: NDArray[np.float64], bright: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _seconded(table: LightTable, probabilities: Doubles, bright: Doubles) -> Doubles:
     """The *probabilities* (K,) with a second opinion: that *bright* parts have the light's colour.
 
     The network sees means, in which small highlights are lost. Its distribution is one of Cauchy,
@@ -269,7 +266,7 @@ def _seconded(
 
 
 def _candidates(
-    camera: str, table: LightTable, probabilities: NDArray[np.float64]
+    camera: str, table: LightTable, probabilities: Doubles
 ) -> tuple[LightCandidate, ...]:
     """The lights around which most of the probability lies, one after the other."""
     response = unbalanced_response(camera, "E")
@@ -285,9 +282,7 @@ def _candidates(
     return tuple(found)
 
 
-def _candidate(
-    table: LightTable, weights: NDArray[np.float64], response: NDArray[np.float64]
-) -> LightCandidate:
+def _candidate(table: LightTable, weights: Doubles, response: Doubles) -> LightCandidate:
     """The mean of the lights with these *weights* (K,)."""
     family = max(FAMILIES, key=lambda name: weights[table.families == name].sum())
     likeliest = int((weights * (table.families == family)).argmax())
@@ -297,7 +292,7 @@ def _candidate(
     return LightCandidate(name, family, float(weights.sum()), power, white / white[1])
 
 
-def _named_mixture(table: LightTable, probabilities: NDArray[np.float64]) -> str:
+def _named_mixture(table: LightTable, probabilities: Doubles) -> str:
     """The name of the mixture of the likeliest lights."""
     order = probabilities.argsort()[::-1][:LARGEST]
     shares = probabilities[order] / probabilities[order].sum()
@@ -309,11 +304,11 @@ def _named_mixture(table: LightTable, probabilities: NDArray[np.float64]) -> str
     return next(iter(named)) if len(named) == 1 else mixture_name(named)
 
 
-def _white(camera: str, illuminant: str) -> NDArray[np.float64]:
+def _white(camera: str, illuminant: str) -> Doubles:
     return np.asarray(unbalanced_response(camera, illuminant).sum(axis=0))
 
 
-def _angle(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def _angle(first: Doubles, second: Doubles) -> float:
     cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
     return float(np.rad2deg(np.arccos(np.clip(cosine, -1, 1))))
 

@@ -13,6 +13,9 @@ from torch import Tensor
 from napari_mst.photo.cameras import SRGB, camera_response, load_illuminants
 from napari_mst.photo.lights import Family, daylight, planckian
 
+Doubles = NDArray[np.float64]
+"""An array of numbers in double precision."""
+
 _PLANCK_MIREDS = np.linspace(100, 480, 39)  # 10,000 K to 2,083 K
 _DAYLIGHT_MIREDS = np.linspace(60, 250, 39)  # 16,667 K to 4,000 K
 _LIKE_DAYLIGHT = ("B", "C", "E", "flash", "D50", "D55", "D65", "D75")
@@ -32,7 +35,7 @@ class NamedLight(NamedTuple):
     """
 
     family: Family
-    power: NDArray[np.float64]
+    power: Doubles
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.light.lights import common_response, known_lights, log_ratios
+from napari_mst.light.lights import Doubles, common_response, known_lights, log_ratios
 from napari_mst.photo.lights import FAMILIES
 
 _NUMBERS = 6  # of each family: its share, a white, and three of a Gaussian's shape
@@ -80,10 +80,10 @@ class LightTable:
 
     names: tuple[str, ...]
     families: NDArray[np.str_]
-    powers: NDArray[np.float64]
+    powers: Doubles
     whites: Tensor
 
-    def probabilities(self, posterior: Posterior) -> NDArray[np.float64]:
+    def probabilities(self, posterior: Posterior) -> Doubles:
         """The probability (K,) of each light: the mean over the N views of one photo.
 
         The share of a family is divided among its lights by the density at their whites.

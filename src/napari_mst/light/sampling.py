@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.errors import PhotoError
+from napari_mst.light.lights import Doubles
 from napari_mst.light.seeing import CLIPPED
 from napari_mst.photo.photo import Photo
 
@@ -27,10 +28,10 @@ class Sample(NamedTuple):
     of the brightest in the whole photo (shades of grey).
     """
 
-    means: NDArray[np.float64]
-    brightest: NDArray[np.float64]
+    means: Doubles
+    brightest: Doubles
     is_known: NDArray[np.bool_]
-    bright: NDArray[np.float64]
+    bright: Doubles
 
 
 def sampled(photo: Photo, side: int) -> Sample:
@@ -56,7 +57,7 @@ def sampled(photo: Photo, side: int) -> Sample:
     return Sample(means, _brightest(cells, known), known > 0, bright)
 
 
-def _samples(photo: Photo, side: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _samples(photo: Photo, side: int) -> tuple[Doubles, NDArray[np.bool_]]:
     """Linear values (3, *side*, *side*), 0 where not known, and which are."""
     rows, columns = (_spaced(length, side) for length in photo.shape)
     sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
@@ -74,7 +75,7 @@ def _in_cells(samples: NDArray[Any]) -> NDArray[Any]:
     return cells.swapaxes(-3, -2).reshape(*samples.shape[:-2], side, side, _SAMPLES**2)
 
 
-def _brightest(cells: NDArray[np.float64], known: NDArray[np.intp]) -> NDArray[np.float64]:
+def _brightest(cells: Doubles, known: NDArray[np.intp]) -> Doubles:
     """The mean colour (3, S, S) of the brightest of the samples (3, S, S, 64) of each cell."""
     # Stable, so that equally bright samples are picked alike on every machine.
     order = (-cells.sum(axis=0)).argsort(axis=-1, kind="stable")[..., :_BRIGHTEST]

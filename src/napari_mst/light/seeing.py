@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.light.lights import common_response, known_lights, log_ratios
+from napari_mst.light.lights import Doubles, common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import camera_response
 from napari_mst.simulation.spectra import measured_reflectances
 
@@ -83,7 +82,7 @@ class Picture(NamedTuple):
 
 
 @functools.lru_cache(maxsize=128)
-def to_common(camera: str) -> NDArray[np.float64]:
+def to_common(camera: str) -> Doubles:
     """(3, 3): takes values of a *camera*, balanced for equal power, to the common space.
 
     It is the best for measured reflectances under known lights, by the relative error.
@@ -91,7 +90,7 @@ def to_common(camera: str) -> NDArray[np.float64]:
     return common_matrices(camera_response(camera, "E"))
 
 
-def common_matrices(responses: NDArray[np.float64]) -> NDArray[np.float64]:
+def common_matrices(responses: Doubles) -> Doubles:
     """(..., 3, 3): those of `to_common`, for *responses* (..., 31, 3) under equal power."""
     moments, wanted = _moments()
     transposed = responses.swapaxes(-1, -2)
@@ -99,7 +98,7 @@ def common_matrices(responses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @functools.cache
-def _moments() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments() -> tuple[Doubles, Doubles]:
     """Weighted second moments (31, 31) of stimuli, and those with their common colours (31, 3)."""
     spectra = measured_reflectances().clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.colour import XYZ_TO_SRGB
 from napari_mst.errors import PhotoError
 from napari_mst.light.estimate import LightEstimate, estimate_light
+from napari_mst.light.lights import Doubles
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.recolouring import recoloured, sha256_after
@@ -88,7 +88,7 @@ class WhiteBalance:
         object.__setattr__(self, "white", (red, green, blue))
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Doubles:
         """(3, 3): takes the linear colours of the photo to those under D65; white to (1, 1, 1)."""
         to_cones = _BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
         # White keeps its brightest channel: so what was clipped there stays white.
@@ -125,7 +125,7 @@ class WhiteBalance:
         """The sha256 of a corrected photo, from that of the photo itself."""
         return sha256_after(photo_sha256, f"white balance {self.white}")
 
-    def _balanced(self, colours: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _balanced(self, colours: Doubles) -> Doubles:
         return colours @ self.matrix.T
 
 
