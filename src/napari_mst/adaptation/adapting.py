@@ -110,7 +110,6 @@ def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
     It takes milliseconds for some dozens of them. Raises as `adapt`.
     """
     check_cube(cube)
-    check_colours(cube)
     check_known(cube, known)
     again = {one.place: one for one in known}
     former = memory.known_spectra(cube.provenance)
@@ -148,12 +147,11 @@ def applied(
 ) -> SpectralCube:
     """*cube*, corrected everywhere by what was *learnt* of it, with the colours of its *photo*."""
     data = spread(cube, learnt.process, watch.part(0, _SPREADING))
-    view = view_of(cube, photo)
-    text = moved_to_photo(data, view, watch.part(_SPREADING, 1))
-    return told(cube, data, learnt.adaptation, text)
+    text = moved_to_photo(data, view_of(cube, photo), watch.part(_SPREADING, 1))
+    return with_history(cube, data, learnt.adaptation, text)
 
 
-def check_cube(cube: SpectralCube) -> None:
+def check_reflectance(cube: SpectralCube) -> None:
     """Refuse a cube without wavelengths, or of radiance. Raises `CubeError`."""
     if not cube.has_wavelengths:
         raise CubeError(
@@ -166,8 +164,9 @@ def check_cube(cube: SpectralCube) -> None:
         )
 
 
-def check_colours(cube: SpectralCube) -> None:
-    """Refuse a cube that lacks a part of the colours of its photo. Raises `CubeError`."""
+def check_cube(cube: SpectralCube) -> None:
+    """Refuse a cube that lacks a part of the colours of its photo, too. Raises `CubeError`."""
+    check_reflectance(cube)
     low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if low > _BLUE or high < _RED:
         raise CubeError(
@@ -229,7 +228,7 @@ def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum
     )
 
 
-def told(
+def with_history(
     cube: SpectralCube, data: NDArray[np.float32], adaptation: Adaptation, text: str
 ) -> SpectralCube:
     """*data* as a cube like *cube*, whose history records *adaptation* and its colours."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from napari_mst.adaptation import memory
 from napari_mst.adaptation.kernel import BAND_FACTOR, Doubles, features_of_spectra
 from napari_mst.adaptation.parts import Part, features_of, spectra_of
-from napari_mst.adaptation.process import OFFSET, Posterior
+from napari_mst.adaptation.process import OFFSET, Posterior, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
@@ -177,7 +177,11 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
         )
     share = np.sqrt(_MEASUREMENTS / max(len(adaptation.spots), 1))
     instrument = share * instrument_error(cube.wavelengths)
-    return _Doubt(memory.posterior_of(adaptation), adaptation.hidden, instrument)
+    return _Doubt(
+        posterior(adaptation.kernel, adaptation.spots, adaptation.band_scale),
+        adaptation.hidden,
+        instrument,
+    )
 
 
 def _check_bands(cube: SpectralCube) -> None:

@@ -72,7 +72,6 @@ def adapt_to_cube(
     'calibrated by a coarse cube of 8 x 8 pixels'
     """
     adapting.check_cube(cube)
-    adapting.check_colours(cube)
     source = photo_of(cube, as_photo(photo))
     watch = watching(watch)
     companion = _companion(cube, coarse, watch.part(0, 0.1))
@@ -85,7 +84,7 @@ def adapt_to_cube(
     for number in range(_ROUNDS):
         _agree(data, companion, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
     text = moved_to_photo(data, view_of(cube, source), watch.part(0.7, 1))
-    return adapting.told(cube, data, adaptation, text)
+    return adapting.with_history(cube, data, adaptation, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +147,7 @@ def _agree(data: NDArray[np.float32], companion: _Companion, watch: Watch) -> No
 
 def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
     """Refuse a coarse cube that cannot be of the view of *cube*. Raises `CubeError`."""
-    adapting.check_cube(coarse)
+    adapting.check_reflectance(coarse)
     fine, few = cube.shape[1:], coarse.shape[1:]
     sizes = f"{few[0]} x {few[1]} for {fine[0]} x {fine[1]} pixels"
     if few[0] > fine[0] or few[1] > fine[1]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from napari_mst.adaptation.kernel import Doubles, Kernel
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.process import Posterior, Spots, posterior
+from napari_mst.adaptation.process import Spots
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
@@ -109,11 +109,6 @@ def known_spectra(past: Provenance) -> tuple[KnownSpectrum, ...]:
     """The known spectra to which the cube with the history *past* was adapted."""
     adaptation = from_record(past)
     return () if adaptation is None else adaptation.known
-
-
-def posterior_of(adaptation: Adaptation) -> Posterior:
-    """The process again, for its variances; its mean is gone."""
-    return posterior(adaptation.kernel, adaptation.spots, adaptation.band_scale)
 
 
 def _known_record(one: KnownSpectrum) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class Part:
     @property
     def at(self) -> tuple[range, range]:
         """The rows and the columns of its pixels."""
-        rows = range(self.rows.start, self.rows.stop, self.step)
-        return rows, range(self.columns.start, self.columns.stop, self.step)
+        rows, columns = (range(at.start, at.stop, self.step) for at in (self.rows, self.columns))
+        return rows, columns
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,8 +57,7 @@ class Part:
     @property
     def key(self) -> tuple[slice, slice, slice]:
         """Cuts the part out of an array of three axes, the last two of which are the image."""
-        rows = slice(self.rows.start, self.rows.stop, self.step)
-        columns = slice(self.columns.start, self.columns.stop, self.step)
+        rows, columns = (slice(at.start, at.stop, at.step) for at in self.at)
         return slice(None), rows, columns
 
     def strips(self, points: int) -> Iterator[tuple[slice, "Part"]]:

@@ -60,10 +60,14 @@ class Spots:
         The first ones would be the top of the image, where the spots are the blocks of a coarse
         cube: a kernel that is fitted to them does not hold further down.
         """
-        count = len(self)
-        if count <= most:
-            return np.arange(count)
-        return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+        return drawn(len(self), most)
+
+
+def drawn(count: int, most: int) -> NDArray[np.intp]:
+    """At most *most* of *count* places in a list, in order, from all of it; always the same."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
-from napari_mst.adaptation.adapting import check_colours, check_cube, spots_of
+from napari_mst.adaptation.adapting import check_cube, spots_of
 from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.fitting import fitted_kernel
 from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
-from napari_mst.adaptation.process import Spots, posterior
+from napari_mst.adaptation.process import Spots, drawn, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -73,7 +73,6 @@ def suggest_spots(
     [(15, 9), (16, 24)]
     """
     check_cube(cube)
-    check_colours(cube)
     source = photo_of(cube, as_photo(photo))
     given = list(known)
     check_known(cube, given)
@@ -175,8 +174,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], ND
 def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
     """At most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
     pixels = np.flatnonzero(mask)
-    if pixels.size > count:
-        pixels = np.sort(np.random.default_rng(0).choice(pixels, count, replace=False))
+    pixels = pixels[drawn(pixels.size, count)]
     return np.stack(np.divmod(pixels, mask.shape[1]), axis=1)
 
 

@@ -74,5 +74,4 @@ def attention(queries: Doubles, keys: Doubles, using: Filter) -> Doubles:
     product = (embedding(queries) @ matrices.queries) @ (embedding(keys) @ matrices.keys).T
     exponent = np.minimum(product + 2 * using.sigma**2, 0) / using.h**2
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    attended: Doubles = weights / weights.sum(axis=1, keepdims=True)
-    return attended
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

@@ -157,8 +157,7 @@ def _detail(photo: Photo, places: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
 def _coefficients(blocks: NDArray[np.float32]) -> Doubles:
     """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
     cosines = _cosines()
-    coefficients: Doubles = cosines @ blocks.astype(np.float64) @ cosines.T
-    return coefficients
+    return np.asarray(cosines @ blocks.astype(np.float64) @ cosines.T)
 
 
 def _has_frequency(least: int, most: int) -> NDArray[np.bool_]:
@@ -215,8 +214,7 @@ def _bin(blocks: _Blocks, channel: int, alike: NDArray[np.intp], photo: Photo) -
 def _covariance(coefficients: Doubles) -> Doubles:
     """The covariance (C, C) of the channels of *coefficients* (C, n, m), whose mean is 0."""
     flat = coefficients.reshape(len(coefficients), -1)
-    covariance: Doubles = flat @ flat.T / flat.shape[1]
-    return covariance
+    return np.asarray(flat @ flat.T / flat.shape[1])
 
 
 def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
@@ -225,8 +223,7 @@ def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
     products = np.array([colour[a] * colour[b] for a, b in pairs])
     shared = np.array([covariance[a, b] for a, b in pairs])
     strength = (shared @ products) / max(products @ products, _TINY)
-    variance: Doubles = max(strength, 0.0) * colour**2
-    return variance
+    return np.asarray(max(strength, 0.0) * colour**2)
 
 
 def _rounding(photo: Photo, signal: float) -> float:

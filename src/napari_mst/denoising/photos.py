@@ -7,6 +7,7 @@ Letters: B bands, H rows, W columns.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from napari_mst.denoising.non_local_means import (
 from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.denoising.streaming import (
     Filter,
-    ReadRows,
     Source,
     averaged,
     non_local_rows,
@@ -57,13 +57,10 @@ class Denoising:
         """The filter on the scale on which noise has a standard deviation of 1."""
         return Filter(self.h, PATCH, DISTANCE, sigma=1.0)
 
-    def reader(self, photo: Photo) -> ReadRows:
-        """Reads rows of *photo* on that scale."""
-        return lambda start, stop: self.noise.stabilised(photo.rows(start, stop, linear=True))
-
-    def stabilised(self, photo: Photo) -> Doubles:
-        """(3, H, W): the pixels of *photo* on that scale."""
-        return self.noise.stabilised(photo.rows(0, photo.shape[0], linear=True))
+    def stabilised(self, photo: Photo, start: int = 0, stop: int | None = None) -> Doubles:
+        """(3, rows, W): the pixels of *photo*, or of some of its rows, on that scale."""
+        stop = photo.shape[0] if stop is None else stop
+        return self.noise.stabilised(photo.rows(start, stop, linear=True))
 
 
 def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> Denoising:
@@ -103,9 +100,9 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
         return np.concatenate([linear, photo.valid[None, start:stop]])
 
     pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
-    source = Source(how.reader(photo), values, *photo.shape)
+    source = Source(partial(how.stabilised, photo), values, *photo.shape)
     for rows, means in non_local_rows(source, how.filter, watch):
-        pixels[:, rows] = stored(photo, means, rows)
+        pixels[:, rows] = _stored(photo, means, rows)
     return replace(photo, pixels=pixels)
 
 
@@ -133,7 +130,7 @@ def guided(
     known = np.isfinite(values).all(axis=0)
     if photo.valid is not None:
         known &= photo.valid
-    return averaged(how.reader(photo), values, known, how.filter, watch)
+    return averaged(partial(how.stabilised, photo), values, known, how.filter, watch)
 
 
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelWeights:
@@ -182,13 +179,11 @@ def in_codes(
 
 def denoising_bytes(photo: Photo, how: Denoising) -> int:
     """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
-    height, width = photo.shape
-    using = how.filter
-    copies = 3 * (height + 2 * using.halo) * (width + 2 * using.halo) * photo.pixels.itemsize
-    return copies + working_bytes(width + 2 * using.halo, 3, 4, using)
+    height, width = (side + 2 * how.filter.halo for side in photo.shape)
+    return 3 * height * width * photo.pixels.itemsize + working_bytes(width, 3, 4, how.filter)
 
 
-def stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
+def _stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
     """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
     linear = means[:3]
     if photo.valid is not None:
@@ -196,7 +191,6 @@ def stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
         linear = np.where(known, linear / np.where(known, means[3], 1.0), 0.0)
     encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
     in_units: NDArray[np.floating] = encoded * photo.full_scale
-    if photo.pixels.dtype.kind != "u":
-        return in_units
-    rounded: NDArray[np.floating] = np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))
-    return rounded
+    if photo.pixels.dtype.kind == "u":
+        in_units = np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))
+    return in_units

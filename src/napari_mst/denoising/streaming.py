@@ -68,9 +68,8 @@ class Filter:
             return np.ones(1)
         place = np.arange(self.patch) - self.border
         deviation = (self.patch - 1) / 4
-        weights: Doubles = np.exp(-(place**2) / (2 * deviation**2))
-        weights /= weights.sum()
-        return weights
+        weights = np.exp(-(place**2) / (2 * deviation**2))
+        return np.asarray(weights / weights.sum())
 
     @property
     def border(self) -> int:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from napari.layers import Image, Layer, Points
 
-from napari_mst.adaptation.adapting import check_colours, check_cube
+from napari_mst.adaptation.adapting import check_cube
 from napari_mst.adaptation.known import KnownSpectrum, known_values
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.suggesting import suggest_spots
@@ -332,7 +332,6 @@ def _cube_of(layer: Image) -> SpectralCube:
     if cube is None:
         raise CubeError(NO_CUBE)
     check_cube(cube)
-    check_colours(cube)
     return cube
 
 

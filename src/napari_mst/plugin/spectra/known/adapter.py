@@ -14,7 +14,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.adapting import Learnt, applied, learn, told
+from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
 from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.parts import Part, Parts
@@ -92,7 +92,7 @@ def look(
     shown = [whole] if part == whole else [part, whole]
     pictures = [drawn(parts, learnt.process, each) for each in shown]
     data: Any = PreviewData(cube.shape, parts, learnt.process, pictures)
-    preview = told(cube, data, learnt.adaptation, "")
+    preview = with_history(cube, data, learnt.adaptation, "")
     past = replace(preview.provenance, is_preview=True)
     return learnt, replace(preview, provenance=past, quality=None)
 
