@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.light.sampling import sampled
+from napari_mst.light.seeing import sampled
 from napari_mst.photo.photo import Photo
 
 SIDE, CELL = 4, 8  # so that every pixel is read once

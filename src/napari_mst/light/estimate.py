@@ -16,8 +16,7 @@ from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import PatchAttention
 from napari_mst.light.lights import Doubles, common_response
 from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
-from napari_mst.light.sampling import Sample, sampled
-from napari_mst.light.seeing import Cells, picture, to_common
+from napari_mst.light.seeing import Cells, Sample, picture, sampled, to_common
 from napari_mst.models import load_model
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
