@@ -14,7 +14,7 @@ from tests.reference import PAGE, Entry, entries_of, page
 import napari_mst
 from napari_mst.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart import load_chart
+from napari_mst.photo.chart_kinds import CHARTS
 
 NAMES = sorted(set(napari_mst.__all__) - {"__version__"})
 
@@ -25,7 +25,7 @@ ARRAYS = r"\b(ndarray|NDArray|_NestedSequence|SpectralCube|Photo|Spectrum)\b"
 @pytest.fixture(scope="module")
 def chart() -> Image.Image:
     """A ColorChecker, each patch 10 x 10 pixels, that the camera made a little too dark."""
-    linear = (load_chart().reflectances @ srgb_response(GRID)).clip(0, 1)
+    linear = (CHARTS["classic"].reflectances @ srgb_response(GRID)).clip(0, 1)
     codes = np.rint(linear_to_srgb(linear**1.1) * 255).astype(np.uint8)
     return Image.fromarray(codes.reshape(4, 6, 3).repeat(10, axis=0).repeat(10, axis=1))
 

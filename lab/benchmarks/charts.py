@@ -28,7 +28,7 @@ from napari_mst.colour import illuminant, linear_to_srgb, srgb_response
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
-from napari_mst.photo.chart import load_chart
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.simulation.spectra import measured_reflectances
 from napari_mst.spectra.regions import Region
 
@@ -43,7 +43,9 @@ REAL = {
 def chart_scene() -> Array:
     """The chart on a dark wall: (31, 80, 120)."""
     cube = np.full((31, 80, 120), 0.05)
-    for spectrum, (row, column) in zip(load_chart().reflectances, CORNERS.centres, strict=True):
+    for spectrum, (row, column) in zip(
+        CHARTS["classic"].reflectances, CORNERS.centres, strict=True
+    ):
         top, left = round(row) - 8, round(column) - 8
         cube[:, top : top + 16, left : left + 16] = spectrum[:, None, None]
     return cube
@@ -163,7 +165,7 @@ def simulated(folder: Path) -> None:
 def real(folder: Path) -> None:
     """Print the errors of patches that were left out of everything, and whether bands hold them."""
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
-    truth = load_chart().reflectances
+    truth = CHARTS["classic"].reflectances
     for name, corners in REAL.items():
         photo = Photo.read(folder / name)
         rows = []

@@ -14,8 +14,8 @@ from napari_mst.adaptation.calibrating import _fit_colours
 from napari_mst.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.photo.cameras import GRID, camera_response, unbalanced_response
-from napari_mst.photo.chart import chart_colours, load_chart
+from napari_mst.photo.cameras import GRID, camera_response, chart_responses, unbalanced_response
+from napari_mst.photo.chart import chart_colours
 from napari_mst.photo.chart_kinds import CHARTS as KINDS
 from napari_mst.photo.chart_kinds import PATCHES
 
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 def scene() -> Array:
     """A grey wall with the chart on it: (31, 80, 100)."""
     cube = np.full((31, 80, 100), 0.3)
-    for spectrum, (row, column) in zip(load_chart().reflectances, CHART.centres, strict=True):
+    for spectrum, (row, column) in zip(KINDS["classic"].reflectances, CHART.centres, strict=True):
         top, left = round(row) - SIDE // 2, round(column) - SIDE // 2
         cube[:, top : top + SIDE, left : left + SIDE] = spectrum[:, None, None]
     return cube
@@ -64,7 +64,7 @@ def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
     expected = white / white.max() * exposure * 65535
     np.testing.assert_allclose(capture.white / capture.gains, expected, rtol=0.02)
     true = camera_response("Canon_EOS_R5", light)
-    mean = load_chart().mean.T
+    mean = chart_responses().mean.T
     assert np.abs(capture.response - true).sum() < 0.5 * np.abs(mean - true).sum()
     assert calibration.means.after < 0.02
     # the history of a cube tells it by this name

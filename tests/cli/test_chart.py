@@ -12,7 +12,7 @@ from napari_mst import Chart, read_cube
 from napari_mst.cli.main import main
 from napari_mst.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, unbalanced_response
-from napari_mst.photo.chart import load_chart
+from napari_mst.photo.chart_kinds import CHARTS
 
 CORNERS = ((10.0, 10.0), (10.0, 60.0), (40.0, 60.0), (40.0, 10.0))
 GIVEN = ("--chart", "10,10", "10,60", "40,60", "40,10")
@@ -21,7 +21,7 @@ GIVEN = ("--chart", "10,10", "10,60", "40,60", "40,10")
 def scene() -> np.ndarray:
     cube = np.full((31, 50, 70), 0.3)
     for spectrum, (row, column) in zip(
-        load_chart().reflectances, Chart(CORNERS).centres, strict=True
+        CHARTS["classic"].reflectances, Chart(CORNERS).centres, strict=True
     ):
         top, left = round(row) - 4, round(column) - 4
         cube[:, top : top + 8, left : left + 8] = spectrum[:, None, None]

@@ -29,8 +29,8 @@ from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import GRID, Capture, chart_camera, white_text
-from napari_mst.photo.chart import Chart, chart_colours, load_chart
+from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
+from napari_mst.photo.chart import Chart, chart_colours
 from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.recolouring import recoloured, sha256_after
@@ -425,7 +425,7 @@ def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
     """The most probable response and the white that explain the *used* patches."""
     patches = CHARTS[kind].reflectances[used]
     shown = colours[used]
-    shares = np.zeros(len(load_chart().components))
+    shares = np.zeros_like(chart_responses().spread)
     # White and response are found in turn: each is linear in the patches given the other.
     for _ in range(_ROUNDS):
         seen = _seen(shares, kind)[used]
@@ -438,7 +438,7 @@ def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
 
 def _mean_camera(colours: Colours, kind: str) -> _Response:
     """A mean camera, and the exposure that the brightest grey shows."""
-    mean = np.zeros(len(load_chart().components))
+    mean = np.zeros_like(chart_responses().spread)
     brightest = CHARTS[kind].greys[0]
     white = colours[brightest] / _seen(mean, kind)[brightest]
     return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
@@ -446,14 +446,12 @@ def _mean_camera(colours: Colours, kind: str) -> _Response:
 
 def _seen(shares: Doubles, kind: str) -> Colours:
     """(n, 3): the patches as a camera sees them whose response has these *shares*."""
-    data = load_chart()
-    response = data.mean + np.tensordot(shares, data.components, axes=1)
-    return np.asarray(CHARTS[kind].reflectances @ response.T)
+    return np.asarray(CHARTS[kind].reflectances @ chart_responses().response(shares).T)
 
 
 def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
     """The most probable shares of the components, their spread among cameras being normal."""
-    data = load_chart()
+    data = chart_responses()
     terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]
     missing = (shown - patches @ data.mean.T).T * weights.T
     stacked = terms.reshape(-1, len(data.components)) / _NOISE

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -296,7 +297,7 @@ def _sensitivities(name: str) -> NDArray[np.float64]:
     if name in known:
         return known[name]
     if name.startswith(f"{CHART} "):
-        return _told_by_chart(name)
+        return _by_chart(name)
     path = _file(name, "camera", known)
     wavelengths, values = measured(path, columns=3)
     if not (values.sum(axis=0) > 0).all():
@@ -312,17 +313,39 @@ def chart_camera(shares: Sequence[float]) -> str:
     return " ".join([CHART, *(f"{share:.5f}" for share in shares)])
 
 
-def _told_by_chart(name: str) -> NDArray[np.float64]:
-    shares = np.array(numbers_of(name.split()[1:]))
+class ChartResponses(NamedTuple):
+    """Responses of 52 cameras under 15 lights, all balanced, by which a chart knows a camera.
+
+    *mean* (3, 31) and *components* (12, 3, 31) are their principal components at 400, 410, ...,
+    700 nm, and *spread* (12,) the standard deviations of the shares.
+    """
+
+    mean: NDArray[np.float64]
+    components: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    def response(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(3, 31): the response with these *shares* (12,) of the components."""
+        return np.asarray(self.mean + np.tensordot(shares, self.components, axes=1))
+
+
+@functools.cache
+def chart_responses() -> ChartResponses:
+    """The responses of `data/chart31.npz`."""
     path = resources.files("napari_mst").joinpath("data/chart31.npz")
     with path.open("rb") as stream, np.load(stream) as stored:
-        mean, components = stored["mean"], stored["components"]
-    if shares.shape != components.shape[:1] or not np.isfinite(shares).all():
+        return ChartResponses(*(stored[name].astype(float) for name in ChartResponses._fields))
+
+
+def _by_chart(name: str) -> NDArray[np.float64]:
+    shares = np.array(numbers_of(name.split()[1:]))
+    responses = chart_responses()
+    if shares.shape != responses.spread.shape or not np.isfinite(shares).all():
         raise CameraError(
-            f"Expected {len(components)} numbers of a camera that a chart told, "
+            f"Expected {len(responses.spread)} numbers of a camera that a chart told, "
             f"got {name[:_SHOWN]!r}. Calibrate again."
         )
-    return np.asarray((mean + np.tensordot(shares, components, axes=1)).T)
+    return responses.response(shares).T
 
 
 def _file(name: str, kind: str, known: Iterable[str]) -> Path:

@@ -3,10 +3,7 @@
 Letters: n patches, in the order of their kind of chart (`chart_kinds`).
 """
 
-import functools
 from dataclasses import dataclass
-from importlib import resources
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +18,6 @@ _CLIPPED = 0.99
 _MOST_CLIPPED = 0.1
 
 Corner = tuple[float, float]
-
-
-class ChartData(NamedTuple):
-    """The bundled table of the Classic, and of the responses of cameras under lights.
-
-    *reflectances* (24, 31) are means of 30 charts; *mean* (3, 31) and *components* (12, 3, 31) are
-    those of 52 cameras under 15 lights, all balanced, and *spread* (12,) their standard deviations.
-    """
-
-    reflectances: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    components: NDArray[np.float64]
-    spread: NDArray[np.float64]
-
-
-@functools.cache
-def load_chart() -> ChartData:
-    """The data of `data/chart31.npz`, at 400, 410, ..., 700 nm."""
-    path = resources.files("napari_mst").joinpath("data/chart31.npz")
-    with path.open("rb") as stream, np.load(stream) as stored:
-        names = ("babelcolor", "mean", "components", "spread")
-        return ChartData(*(stored[name].astype(np.float64) for name in names))
 
 
 @dataclass(frozen=True)

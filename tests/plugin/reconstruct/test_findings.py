@@ -28,7 +28,8 @@ from napari_mst.photo.cameras import (
     Capture,
     unbalanced_response,
 )
-from napari_mst.photo.chart import Chart, load_chart
+from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart_kinds import CHARTS
 from napari_mst.photo.flat_field import FlatField
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.shot import Shot
@@ -68,7 +69,7 @@ def chart_scene(response: Any) -> Any:
     """The colours (80, 100, 3) of a grey wall with a chart on it."""
     cube = np.full((31, 80, 100), 0.3)
     for spectrum, (row, column) in zip(
-        load_chart().reflectances, Chart(CORNERS).centres, strict=True
+        CHARTS["classic"].reflectances, Chart(CORNERS).centres, strict=True
     ):
         top, left = round(row) - 6, round(column) - 6
         cube[:, top : top + 12, left : left + 12] = spectrum[:, None, None]
