@@ -148,7 +148,8 @@ def test_a_cube_of_a_camera_from_a_file_can_be_adapted_without_the_file(
 ) -> None:
     """The photo's colours are those of the camera that the file told, though it is gone."""
     file = tmp_path / "camera.csv"
-    np.savetxt(file, np.column_stack([GRID, load_cameras()[NIKON.camera]]), delimiter=",")
+    rows = np.column_stack([GRID, load_cameras()[NIKON.camera]])
+    np.savetxt(file, rows, delimiter=",", header="wavelength (nm),red,green,blue", comments="")
     told, listed = (Capture(name, "A", 50_000.0, balance) for name in (str(file), NIKON.camera))
     cubes = [cube_of(model, LINEAR, capture, correct=True) for capture in (told, listed)]
     file.unlink()
