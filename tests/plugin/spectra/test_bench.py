@@ -1,5 +1,6 @@
 """The spectra workbench from a script: everything that the dock does, without Qt."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +62,26 @@ def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerMo
     bench.settings = replace(bench.settings, spread="")
     assert bench.finish().curves.lines[0].spectrum.spread == ""
     bench.settings = replace(bench.settings, has_regions=False)
+    assert shown(bench) == []
+
+
+def test_rows_of_a_layer_that_was_just_deleted_can_still_be_changed(
+    bench: Bench, cube_viewer: ViewerModel
+) -> None:
+    bench.pin((550, 5, 1))
+    cube_viewer.add_shapes(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]), shape_type="polygon")
+    cube_viewer.add_labels(np.eye(20, 30, dtype=int), name="cells")
+    bench.finish()
+    entries = bench.entries
+    assert [entry.first.name for entry in entries] == ["pick 1", "Shapes 1", "cells 1"]
+    for name in ("Picks", "Shapes", "cells"):
+        cube_viewer.layers.remove(name)
+    gc.collect()
+    for entry in entries:
+        bench.rename(entry, "other")
+        bench.recolour(entry, "#102030")
+    bench.show(entries, False)
+    bench.delete(entries)
     assert shown(bench) == []
 
 

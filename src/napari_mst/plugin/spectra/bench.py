@@ -134,7 +134,7 @@ class Bench:
         if event.type == "selected_label" and layer is not None:
             # The row of a label that was selected on the image.
             for row, entry in enumerate(self.entries):
-                if entry.rows.layer is layer and entry.index == layer.selected_label:
+                if entry.layer is layer and entry.index == layer.selected_label:
                     self.choose([row])
         # napari emits "highlight" all the time: it matters where points and rows differ.
         is_selecting = event.type == "highlight" and layer is self._scene.points
@@ -270,7 +270,7 @@ class Bench:
         self._intend(chosen=tuple(rows))
         points = self._scene.points
         if points is not None:
-            picked = {entry.index for entry in self.chosen if entry.rows.layer is points}
+            picked = {entry.index for entry in self.chosen if entry.layer is points}
             # napari looks at every point again, even where the same ones are selected.
             if set(points.selected_data) != picked:
                 points.selected_data = picked

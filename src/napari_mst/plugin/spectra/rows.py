@@ -128,6 +128,8 @@ class Entry:
     ----------
     rows, index
         The rows of its kind, and the number of its point, shape, label or spectrum.
+    layer
+        The layer that it is on; None if it is from a file.
     spectra_of, comparison_of
         Look up its spectra and its comparison with the reference by its index.
     is_shown
@@ -145,6 +147,10 @@ class Entry:
     is_shown: bool = True
     is_of_many: bool = False
     mark: Mark | None = None
+
+    def __post_init__(self) -> None:
+        # Strong, so that an entry can still be changed just after its layer was deleted.
+        self.layer = self.rows.layer
 
     # Remembered, as there is a new entry when anything about it has changed.
 
@@ -169,8 +175,7 @@ class Entry:
         origin = self.first.origin
         if origin.row is not None:
             return f"{origin.row}, {origin.column}"
-        layer = self.rows.layer
-        return (origin.cube or "file") if layer is None else str(layer.name)
+        return (origin.cube or "file") if self.layer is None else str(self.layer.name)
 
 
 def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:

@@ -283,7 +283,7 @@ class KnownSpectra:
     def _picked(self, entries: Sequence[Entry]) -> list[int]:
         """The indices of the picks among *entries*. Raises `SpectrumError` if there are none."""
         points = self._points()
-        mine = [entry.index for entry in entries if entry.rows.layer is points]
+        mine = [entry.index for entry in entries if entry.layer is points]
         # The picks of rows that are not drawn again yet may be gone.
         picked = [index for index in mine if index < len(points.data)]
         if not picked:
