@@ -1,4 +1,4 @@
-"""What every command of the laboratory that makes a model asks for."""
+"""The options of every command of the laboratory that makes a model."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,7 +4,7 @@ A field with an `Option` is an argument; a field that is a record brings the arg
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from textwrap import fill
 from types import NoneType, UnionType
@@ -19,16 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser, record: type) -> None:
     _add_record(parser, groups, record, None, None)
 
 
-def record_of(record: type, given: dict[str, Any]) -> Any:
+def record_of(record: type, given: dict[str, Any], only: Only | None = None) -> Any:
     """Make *record* of the parsed arguments; it checks itself."""
     values = {}
-    hints = get_type_hints(record)
+    hints = get_type_hints(record, include_extras=True)
     for field in fields(record):
-        if field.name in given:
+        kind, *marks = _parts(hints[field.name])
+        if only is not None and field.name not in only.names:
+            continue
+        if any(isinstance(mark, Option) for mark in marks):
             value = given[field.name]
             values[field.name] = tuple(value) if isinstance(value, list) else value
-        elif is_dataclass(hints[field.name]):
-            values[field.name] = record_of(hints[field.name], given)
+        elif isinstance(kind, type) and is_dataclass(kind):
+            values[field.name] = record_of(kind, given, _only(marks))
     return record(**values)
 
 
@@ -52,8 +55,11 @@ def _add_record(
                 groups[title] = parser.add_argument_group(title, fill(text, 78))
             _add(groups[title], field.name, kind, option, default)
         elif isinstance(kind, type) and is_dataclass(kind):
-            part = next((mark for mark in marks if isinstance(mark, Only)), None)
-            _add_record(parser, groups, kind, default, part)
+            _add_record(parser, groups, kind, default, _only(marks))
+
+
+def _only(marks: Sequence[Any]) -> Only | None:
+    return next((mark for mark in marks if isinstance(mark, Only)), None)
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:

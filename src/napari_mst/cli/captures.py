@@ -42,7 +42,7 @@ _CHART = ("a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear
 
 @dataclass(frozen=True)
 class Taken:
-    """What the user knows of how photos were taken: encoding, balance, camera, light and chart."""
+    """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart."""
 
     linear: Annotated[bool, Option("the photo holds linear light, not sRGB")] = False
     balance: Annotated[

@@ -80,10 +80,10 @@ def least_squares() -> Method:
 
 
 def linear_method(capture: Capture) -> Method:
-    """The same for linear 16-bit photos by this camera in this light."""
+    """Least squares for linear 16-bit photos by this camera in this light."""
     matrix = linear_estimate(measured_reflectances(), capture.response)
     return lambda codes: np.einsum("bc,chw->bhw", matrix, codes / 65535, optimize=True).clip(0)
 
 
 BASELINES: dict[str, Callable[[], Method]] = {"least squares 3 to 31": least_squares}
-"""What models for sRGB are compared with: functions that make a method."""
+"""Estimates that models for sRGB are compared with: functions that make a method."""

@@ -15,4 +15,4 @@ from typing import Any
 from numpy.typing import NDArray
 
 Answer = tuple[Mapping[str, Any], Iterable[NDArray[Any]]]
-"""What a decoder gives: a description for JSON, and contiguous arrays of numbers."""
+"""The result of a decoder: a description for JSON, and contiguous arrays of numbers."""

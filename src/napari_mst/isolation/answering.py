@@ -17,7 +17,7 @@ from napari_mst.isolation import Answer
 
 
 def answer(function: str, path: Path, options: Sequence[Any]) -> Answer:
-    """What *function* gives for the file at *path*, or a line about its error."""
+    """Call *function* on the file at *path*; return its result, or a line about its error."""
     module, _, name = function.partition(":")
     try:
         found: Answer = getattr(import_module(module), name)(path, *options)

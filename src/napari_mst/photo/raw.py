@@ -71,7 +71,7 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
 
 
 def developed(path: Path) -> Answer:
-    """How the photo was taken, and its pixels (H, W, C): the part of `develop_raw` for LibRaw."""
+    """Return the facts of a RAW photo and its pixels (H, W, C): LibRaw's part of `develop_raw`."""
     rawpy = _rawpy()
     limits.limit_memory(limits.ROOM_BYTES)
     with _explained(), rawpy.RawPy() as raw:

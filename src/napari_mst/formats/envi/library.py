@@ -64,7 +64,7 @@ def read_library(path: Path) -> Curves:
 
 
 def _records(header: Header, count: int) -> list[dict[str, str]]:
-    """What the *header* says of each of *count* spectra; at least its name."""
+    """Read the facts about each of *count* spectra from the *header*; at least its name."""
     text = header.text(f"{OWN}spectra")
     try:
         records = json.loads(text) if text else []

@@ -336,7 +336,7 @@ def _cube_of(layer: Image) -> SpectralCube:
 
 
 def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
-    """What *cube* was adapted to before, by row and column."""
+    """Return the spectra that *cube* was adapted to before, by row and column."""
     return {(one.row, one.column): one for one in known_spectra(cube.provenance)}
 
 
