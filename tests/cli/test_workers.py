@@ -146,14 +146,20 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
 @contextmanager
 def scheduler_of_a_worker(**options: bool) -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-        **options,
-    ) as workers:
-        yield workers
+    before = dict(os.environ)
+    try:
+        with distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            dashboard_address=":0",  # several processes of the tests may each have a scheduler
+            silence_logs=logging.CRITICAL,
+            **options,
+        ) as workers:
+            yield workers
+    finally:
+        # distributed leaves MALLOC_TRIM_THRESHOLD_ behind, which other tests' processes would get.
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @kills
