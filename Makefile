@@ -30,7 +30,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=
 
 demo: .venv/ready
 	@# Settings of its own: napari writes the size of the window that it closes into them.
-	NAPARI_CONFIG=demo/settings/napari.yaml $(DISPLAYED) $(BIN)/python -m napari_mst.plugin.demo --out demo $(if $(DISPLAYED),,--keep-open)
+	NAPARI_CONFIG=demo/settings/napari.yaml $(DISPLAYED) $(BIN)/python tools/demo.py --out demo $(if $(DISPLAYED),,--keep-open)
 	@echo "Next: a cube of a photo of yours: .venv/bin/napari-mst reconstruct PHOTO -o cube.hdr; the window: .venv/bin/napari"
 
 # mypy keeps one core busy for a minute; the tests under the other binding of Qt are one process beside it.
@@ -47,7 +47,7 @@ tests-pyqt6: .venv/ready
 	OMP_NUM_THREADS=1 $(DISPLAYED) $(PYTEST)
 
 tests-pyside6: .venv/ready kernels
-	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(BIN)/python -m pytest tests/plugin/test_window.py tests/plugin/workspace_dock
+	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(BIN)/python -m pytest tests/plugin/test_window.py tests/plugin/test_workspace.py
 
 # Compiled once here, rather than by each process of the tests at the same time.
 kernels: .venv/ready

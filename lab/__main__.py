@@ -10,9 +10,9 @@ from typing import Annotated
 
 from lab import baselines
 from lab.retrain import RETRAIN
-from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.arguments import DONE, Command
 from napari_mst.cli.main import COMMANDS, main
-from napari_mst.evaluation.methods import BASELINES
+from napari_mst.evaluation.tables import BASELINES
 from napari_mst.option import Option
 from napari_mst.training.calibrate import calibrate
 

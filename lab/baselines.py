@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import srgb_response, srgb_to_linear
+from napari_mst.cube.colour import srgb_response, srgb_to_linear
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import ModelError
-from napari_mst.evaluation.methods import Method, matrix_method
+from napari_mst.evaluation.tables import Method, matrix_method
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.simulation import measured_reflectances
 from napari_mst.simulation.scenes import SceneSimulator
-from napari_mst.simulation.spectra import measured_reflectances
 
 
 def root_polynomial() -> Method:

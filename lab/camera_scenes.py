@@ -11,7 +11,7 @@ from torch import Tensor
 
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
 from napari_mst.photo.cameras import Capture, load_illuminants, unbalanced_response
-from napari_mst.simulation.scenes import Lesson, SceneSimulator
+from napari_mst.simulation.scenes import Curriculum, SceneSimulator
 
 # Shares of the photos whose light is a mixture of two, and of those with noise.
 _MIXED = 0.5
@@ -127,7 +127,7 @@ class CameraScenes:
         self._held_out = CameraSimulator(seed, size, held_out=True)
         self.response = self._training.response
 
-    def draw(self, index: int, count: int, lesson: Lesson) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def draw(self, index: int, count: int, lesson: Curriculum) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Training photos, as a `Source` gives them; *lesson* is for 8-bit photos only."""
         # Draws of one seed never meet those of the next.
         return self._drawn(self._training, self._seed * 10_000_000 + index, count)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from torch import nn
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.evaluation.inputs import INPUTS, PhotoKind
-from napari_mst.evaluation.methods import Method, ModelMethod
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.evaluation.tables import means, score
+from napari_mst.evaluation.tables import Method, ModelMethod, means, score
 from napari_mst.models.cards import ModelCard
 from napari_mst.training.fit import save
 

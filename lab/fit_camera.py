@@ -23,7 +23,7 @@ from napari_mst.evaluation.inputs import (
     camera_inputs,
     training_cameras,
 )
-from napari_mst.evaluation.methods import ON_CPU, ModelMethod
+from napari_mst.evaluation.tables import ON_CPU, ModelMethod
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights

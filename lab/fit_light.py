@@ -23,9 +23,14 @@ from lab.compositions import CompositionSimulator
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
-from napari_mst.light.lights import common_response, log_ratios
-from napari_mst.light.posterior import OUTPUTS, Posterior, posterior_of
-from napari_mst.light.seeing import CHANNELS, CLIPPED, Cells, common_matrices, picture
+from napari_mst.light.lights import (
+    OUTPUTS,
+    LightPosterior,
+    common_response,
+    log_ratios,
+    posterior_of,
+)
+from napari_mst.light.seeing import CHANNELS, CLIPPED, CellColours, common_matrices, picture
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import camera_response
@@ -144,7 +149,7 @@ class LightLessons:
         is_known = (values < CLIPPED).all(-1)
         pixels = self._kept * PATCH**2
         means, brightest = (
-            Cells(common[..., of_these], is_known[..., of_these])
+            CellColours(common[..., of_these], is_known[..., of_these])
             for of_these in (slice(pixels), slice(pixels, None))
         )
         channels, mean_colour = picture(means, brightest)
@@ -265,7 +270,7 @@ def _in_cells(maps: Tensor) -> Tensor:
     return maps.unfold(-2, _FINER, _FINER).unfold(-2, _FINER, _FINER).flatten(-2)
 
 
-def mean_white(posterior: Posterior) -> Tensor:
+def mean_white(posterior: LightPosterior) -> Tensor:
     """The white (N, 3) in the common space, green being 1, of the mean of the whole mixture."""
     ratios = (posterior.log_shares.exp()[..., None] * posterior.whites).sum(-2)
     red, blue = ratios.exp().unbind(-1)
@@ -279,7 +284,7 @@ def angles(first: Tensor, second: Tensor) -> Tensor:
     return torch.rad2deg(cosine.clamp(-1, 1 - 5e-7).acos())
 
 
-def light_loss(posterior: Posterior, lesson: Lesson) -> Tensor:
+def light_loss(posterior: LightPosterior, lesson: Lesson) -> Tensor:
     """The surprise of families and white, plus the angle between the mean and the true white."""
     true = log_ratios(lesson.white)[:, None]
     densities = posterior.log_densities(true)[:, 0].clamp_min(_LEAST)
@@ -390,7 +395,7 @@ def fit_light_to_file(settings: LightSettings, order: Order) -> None:
     save(network, order.output, light_card(settings, order.output.stem))
 
 
-def _posterior(network: VisionTransformer, lesson: Lesson) -> Posterior:
+def _posterior(network: VisionTransformer, lesson: Lesson) -> LightPosterior:
     outputs = network.encoded_patches(lesson.patches, lesson.places).outputs
     return posterior_of(outputs, lesson.mean_colour)
 

@@ -125,8 +125,8 @@ class LightSimulator:
 def _powers(family: Family) -> Tensor:
     """The powers (n, 31) of a *family* that training may see."""
     powers = [
-        light.power
-        for name, light in known_lights().items()
-        if light.family == family and name not in HELD_OUT_LIGHTS
+        power
+        for name, (kind, power) in known_lights().items()
+        if kind == family and name not in HELD_OUT_LIGHTS
     ]
     return torch.from_numpy(np.stack(powers)).float()

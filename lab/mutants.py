@@ -5,14 +5,15 @@
 
 Lines are drawn at random over all of src. The fault is the first that the line allows: another
 operator, another number, a condition turned round, a result that is dropped. The tests that ran the
-line run, the quick ones first, until one fails. Lines that numba compiles are run by no Python, so
-the tests of their folder stand for them.
+line run, those of its own folder first, until one fails. A line whose tests do not end in time is
+"late": look at it, the fault may never end.
 """
 
 import argparse
 import ast
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -114,21 +115,34 @@ def drawn(count: int, seed: int) -> list[tuple[Path, int, Any, ast.AST]]:
     return [(path, line, *first[path, line]) for path, line in places]
 
 
-def tests_of(data: Path, path: Path, line: int) -> list[str]:
-    """The tests that ran the *line*, or all of the folder's if Python did not run it."""
+def node_ids(contexts: set[str]) -> list[str]:
+    """The tests as pytest names them, from the dotted names by which coverage knows them."""
+    parts = [re.fullmatch(r"(tests\..*\btest_\w+?)\.(.+)", name) for name in sorted(contexts)]
+    return [f"{p[1].replace('.', '/')}.py::{p[2].replace('.', '::')}" for p in parts if p]
+
+
+def tests_of(data: Path, path: Path, line: int, most: int) -> list[str]:
+    """Return *most* tests that ran the *line*, those of the file's own folder first.
+
+    A line that no test ran may belong to an import or to a function that numba compiled: the tests
+    that ran another line of the file stand for it.
+    """
     from coverage import CoverageData  # type: ignore[import-not-found]
 
     coverage = CoverageData(str(data))
     coverage.read()
     by_line = coverage.contexts_by_lineno(str(path.resolve()))
-    names = {name for name in by_line.get(line, ()) if name}
+    contexts = set(by_line.get(line, ())) - {""} or {c for names in by_line.values() for c in names}
     folder = Path("tests", *path.relative_to(SOURCE).parts[:1])
-    return sorted(names) or [str(folder if folder.exists() else "tests")]
+    names = node_ids(contexts)
+    random.Random(len(names)).shuffle(names)
+    names.sort(key=lambda name: not name.startswith(f"{folder}/"))
+    return names[:most] or [str(folder if folder.exists() else "tests")]
 
 
-def is_caught(path: Path, text: str, tests: list[str], seconds: float) -> bool:
-    """Tell whether a test fails while the file at *path* has this *text*."""
-    original = path.read_bytes()
+def end_with(path: Path, text: str, tests: list[str], seconds: float) -> str:
+    """Return how the tests end while the file at *path* has this *text*: caught, alive or late."""
+    original, times = path.read_bytes(), path.stat()
     path.write_text(text, "utf-8")
     try:
         done = subprocess.run(
@@ -139,14 +153,16 @@ def is_caught(path: Path, text: str, tests: list[str], seconds: float) -> bool:
             timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        return True  # a fault that never ends is one that a person sees
+        return "late"
     finally:
         path.write_bytes(original)
-    return done.returncode != 0
+        # numba compiles a file again that is newer than what it has compiled.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return "caught" if done.returncode else "alive"
 
 
 def main() -> None:
-    """Draw the lines, put a fault into each, and print those that nobody noticed."""
+    """Draw the lines, put a fault into each, and print those that no test notices."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="the data file of coverage")
     parser.add_argument("--lines", type=int, default=100)
@@ -157,12 +173,12 @@ def main() -> None:
     alive = []
     for path, line, node, fault in drawn(options.lines, options.seed):
         text = source_with(path, node, fault)
-        tests = tests_of(options.data, path, line)
-        chosen = random.Random(options.seed).sample(tests, min(len(tests), options.most))
-        caught = is_caught(path, text, chosen, options.seconds)
+        end = end_with(
+            path, text, tests_of(options.data, path, line, options.most), options.seconds
+        )
         shown = " ".join(ast.unparse(fault).split())[:80]
-        print(f"{'caught' if caught else 'ALIVE '} {path}:{line}: {shown}", flush=True)
-        if not caught:
+        print(f"{end} {path}:{line}: {shown}", flush=True)
+        if end != "caught":
             alive.append(f"{path}:{line}")
     print(f"{options.lines - len(alive)} of {options.lines} caught; alive: {', '.join(alive)}")
 

@@ -11,7 +11,7 @@ from lab.cards import CARD, PIXELWISE_CARD, made_by, save_measured
 from lab.fit_camera import CAMERA_SETTINGS, fit_camera_to_file
 from lab.fit_light import LightSettings, fit_light_to_file
 from lab.order import Order
-from napari_mst.cli.command import DONE, Command
+from napari_mst.cli.arguments import DONE, Command
 from napari_mst.errors import ModelError
 from napari_mst.option import Option
 from napari_mst.training.fit import Fit, FitOptions, join_processes, pixelwise_network

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from napari_mst.engine.features import PhotoRows
 
 # Small tensors on many threads wait for each other, and on a busy machine they wait a hundred times
 # longer.
@@ -35,7 +39,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="module", params=["numba", "oneDNN"])
+@pytest.fixture(scope="module", params=["numba", "torch"])
 def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     """The ways to compute on a CPU: the kernels that numba compiles, or torch alone."""
     from napari_mst.engine.forms import native
@@ -43,7 +47,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "numba" and not native.is_ready():
         pytest.skip("numba is not installed, or has no kernels for this processor")
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "oneDNN":
+        if request.param == "torch":
             patch.setattr(native, "is_ready", lambda: False)
         yield request.param
 
@@ -116,6 +120,13 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
         attention=dict(zip(blocks, matrices, strict=True)),
         weights=path,
     )
+
+
+def source_of(photo: NDArray[np.floating]) -> "PhotoRows":
+    """The rows of a photo (C, H, W) as the engine asks for them."""
+    from napari_mst.engine.features import PhotoRows
+
+    return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
 
 
 def _weight(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:

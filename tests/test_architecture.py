@@ -17,14 +17,13 @@ TORCH_FREE = (
     "attention.overlays",
     "attention.record",
     "cli.main",
-    "colour",
     "cube",
+    "cube.metrics",
     "denoising.kernel",
-    "denoising.noise_estimate",
+    "denoising.noise",
     "denoising.non_local_means",
     "errors",
     "formats",
-    "metrics",
     "models",
     "photo.files",
     "photo.photo",
@@ -86,7 +85,7 @@ def test_modules_that_need_no_torch_do_not_import_it() -> None:
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
-    modules = ("cli.main", "spectra.maps", "spectra.colours", "spectra.compare")
+    modules = ("cli.main", "spectra.maps", "cube.metrics", "spectra.compare")
     statement = "import " + ", ".join(f"napari_mst.{module}" for module in modules)
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 

@@ -28,7 +28,7 @@ def touched(folder: Path, *names: str) -> list[Path]:
 def found_in(
     *named: Path, output: Path = Path("nowhere"), tell: Callable[[str], None] = print
 ) -> list[str]:
-    return [one.photo.name for one in find_photos(named, output, tell)]
+    return [photo.name for photo, _ in find_photos(named, output, tell)]
 
 
 def targets(named: list[Path], output: Path) -> list[str]:

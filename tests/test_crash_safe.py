@@ -21,7 +21,7 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import check_target, numbers, read_cube, write_cube
-from napari_mst.formats.envi import data, files, reading
+from napari_mst.formats.envi import files, reading
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 EVERY_STEP = [
@@ -326,7 +326,7 @@ def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
     rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
-    load = data.load
+    load = reading.load
 
     def late(*arguments: Any) -> Any:
         if rivals:

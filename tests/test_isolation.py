@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 from tests.raw_photos import write_dng
 
-from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError
+from napari_mst import isolation
+from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
 from napari_mst.formats import read_cube
-from napari_mst.isolation import asking, limits
-from napari_mst.messages import mismatch
 from napari_mst.photo.photo import Photo
 
 Decode = Callable[[str], NDArray[np.float32]]
@@ -24,7 +23,7 @@ KILL = "import os, signal; os.kill(os.getpid(), signal.{})" if os.name != "nt" e
 DECODERS = f"""
 import os, signal, time
 import numpy as np
-from napari_mst.isolation.limits import limit_memory
+from napari_mst.isolation import limit_memory
 
 LINE = {{"shape": [2, 3], "dtype": "<f4"}}
 
@@ -70,9 +69,8 @@ def decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decode:
             return mismatch("a.mat", "a file", got, advice)
 
         function = f"decoders:{name}"
-        with asking.decoding(function, tmp_path / "decoders.py", [], refusal) as decoder:
-            told = decoder.description()
-            return decoder.numbers(told["shape"], told["dtype"])
+        _, numbers = isolation.decoded(function, tmp_path / "decoders.py", [], refusal)
+        return numbers
 
     return decoded_by
 
@@ -98,7 +96,7 @@ def test_a_file_that_crashes_or_stops_its_decoder_is_refused(
     message: str,
 ) -> None:
     if name == "hang":
-        monkeypatch.setattr(asking, "SECONDS", 0.5)
+        monkeypatch.setattr(isolation, "SECONDS", 0.5)
     with pytest.raises(CubeFileError, match=message):
         decoded(name)
 
@@ -114,7 +112,7 @@ def test_decoding_goes_on_where_no_memory_can_be_limited(monkeypatch: pytest.Mon
     resource = pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     refuse_limit = Mock(side_effect=ValueError("current limit exceeds maximum limit"))
     monkeypatch.setattr(resource, "setrlimit", refuse_limit)
-    limits.limit_memory(2**28)
+    isolation.limit_memory(2**28)
     refuse_limit.assert_called_once()
 
 

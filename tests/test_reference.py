@@ -12,9 +12,9 @@ from PIL import Image
 from tests.reference import PAGE, Entry, entries_of, page
 
 import napari_mst
-from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID
-from napari_mst.photo.chart_kinds import CHARTS
+from napari_mst.photo.chart import CHARTS
 
 NAMES = sorted(set(napari_mst.__all__) - {"__version__"})
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from napari_mst.cli import main as cli
-from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.formats import read_cube
 
 

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, NapariMstError, SaveError

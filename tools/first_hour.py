@@ -8,13 +8,13 @@ of the wheel suffice, for napari's own plugin manager installs nothing else. CI 
 import sys
 from pathlib import Path
 
+import demo
 import napari
 from napari.utils.notifications import NotificationSeverity, notification_manager
 from napari_mst.plugin.spectra.shared_bench import bench_of
 from npe2 import PluginManager
 
 from napari_mst import MAPS, read_cube
-from napari_mst.plugin import demo
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
 

@@ -37,18 +37,17 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.cards import CARD
-from napari_mst.colour import srgb_to_linear
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.cube.colour import srgb_to_linear
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.evaluation.inputs import INPUTS, Input
-from napari_mst.evaluation.methods import ON_CPU, Method, ModelMethod
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import compared
+from napari_mst.evaluation.tables import ON_CPU, Method, ModelMethod, compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
-from napari_mst.simulation.scenes import Lesson
+from napari_mst.simulation.scenes import Curriculum
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
 from napari_mst.training.settings import FitSettings
@@ -203,7 +202,7 @@ class Drawn:
         if self._folder:
             self._folder.mkdir(exist_ok=True)
 
-    def draw(self, index: int, count: int, lesson: Lesson) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(self, index: int, count: int, lesson: Curriculum) -> tuple[torch.Tensor, torch.Tensor]:
         """Photos and cubes to train on: read, or drawn and kept."""
         if self._folder is None:
             return self._simulated.draw(index, count, lesson)

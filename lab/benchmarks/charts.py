@@ -24,12 +24,12 @@ from napari_mst import (
     load_model,
     region_spectrum,
 )
-from napari_mst.colour import illuminant, linear_to_srgb, srgb_response
+from napari_mst.cube.colour import illuminant, linear_to_srgb, srgb_response
+from napari_mst.cube.metrics import mrae
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
-from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
-from napari_mst.photo.chart_kinds import CHARTS
-from napari_mst.simulation.spectra import measured_reflectances
+from napari_mst.photo.chart import CHARTS
+from napari_mst.simulation import measured_reflectances
 from napari_mst.spectra.regions import Region
 
 CORNERS = Chart(((10.0, 10.0), (10.0, 110.0), (70.0, 110.0), (70.0, 10.0)))

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from lab.benchmarks.published import PublishedMSTPlusPlus
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import native
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import exact_products, execute
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.benchmarks import common
+from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.evaluation.inputs import INPUTS, CameraInput, Input, camera_inputs
-from napari_mst.evaluation.methods import RENDERED
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.metrics import core_pixels, mrae
+from napari_mst.evaluation.tables import RENDERED
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
 from napari_mst.photo.cameras import GRID, Capture

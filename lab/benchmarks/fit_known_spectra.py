@@ -24,13 +24,13 @@ from lab.benchmarks import common
 from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.kernel import Kernel, band_scale, features_of_spectra
 from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
-from napari_mst.adaptation.suggesting import Design, Places
-from napari_mst.colour import linear_to_srgb, render_srgb
-from napari_mst.metrics import CORE_MEAN, core_pixels
+from napari_mst.adaptation.suggesting import Design
+from napari_mst.cube.colour import linear_to_srgb, render_srgb
+from napari_mst.cube.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.scenes import Lesson, SceneSimulator
+from napari_mst.simulation.scenes import Curriculum, SceneSimulator
 
 START = Kernel(
     everywhere=0.01,
@@ -118,7 +118,9 @@ def disturbed(cube: NDArray[np.float64], random: np.random.Generator) -> NDArray
 def samples(count: int, size: int, seed: int) -> list[Sample]:
     """Samples of *count* scenes."""
     random = np.random.default_rng(seed)
-    simulator = RelatedMaterials(seed, size, held_out=True, lesson=Lesson(degraded=0, grain=1e-5))
+    simulator = RelatedMaterials(
+        seed, size, held_out=True, lesson=Curriculum(degraded=0, grain=1e-5)
+    )
     model = Reconstructor(load_model("pixelwise-srgb"), "cpu")
     found: list[Sample] = []
     while len(found) < count:
@@ -180,7 +182,7 @@ def remaining(kernel: Kernel, scene: Sample, spots: NDArray[np.intp]) -> float:
 
 def suggested(kernel: Kernel, scene: Sample) -> NDArray[np.intp]:
     """The spots of *scene* that *kernel* would measure first."""
-    design = Design(kernel, Places(scene.spots, scene.pixels, np.zeros(len(scene.spots))))
+    design = Design(kernel, scene.spots, scene.pixels, np.zeros(len(scene.spots)))
     return np.array([design.next_best() for _ in range(max(SUGGESTED))])
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lab.benchmarks import common
-from napari_mst.colour import XYZ_TO_SRGB, srgb_to_linear
+from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
+from napari_mst.cube.metrics import delta_e
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.metrics import delta_e
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 

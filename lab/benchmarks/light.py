@@ -21,14 +21,13 @@ import torch
 import napari_mst as nm
 from lab.benchmarks import common
 from lab.lights import HELD_OUT_LIGHTS
-from napari_mst.colour import linear_to_srgb
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.metrics import mrae
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS
 from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.light import estimate
-from napari_mst.light.lights import common_response
-from napari_mst.light.posterior import light_table
+from napari_mst.light.lights import common_response, light_table
 from napari_mst.light.seeing import to_common
-from napari_mst.metrics import mrae
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.pictures import Part, composite_of, paint, rendering
-from napari_mst.plugin.jobs.composing import LIVE_PIXELS
+from napari_mst.cube.pictures import composite_of, paint, rendering
+from napari_mst.plugin.pictures.composing import LIVE_PIXELS
 
 REPEATS = 3
 BARS = (650.0, 550.0, 450.0)
@@ -29,7 +29,7 @@ def main() -> None:
     data = np.random.default_rng(0).random((options.bands, rows, columns), dtype=np.float32)
     cube = SpectralCube(data, np.linspace(400, 700, options.bands))
     step = max(1, int(np.ceil(np.sqrt(rows * columns / LIVE_PIXELS))))
-    coarse = Part(slice(0, rows, step), slice(0, columns, step))
+    coarse = (slice(0, rows, step), slice(0, columns, step))
     tasks = {
         "best picture": lambda: paint(cube, composite_of(cube)),
         "three bands": lambda: paint(cube, composite_of(cube, BARS)),

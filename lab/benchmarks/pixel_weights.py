@@ -23,16 +23,16 @@ from napari.components import ViewerModel
 from safetensors.torch import save_file
 
 from napari_mst.attention import pixels
+from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.denoising.photos import denoising_of
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
-from napari_mst.plugin.attention.alike import Alike
-from napari_mst.plugin.attention.layers import limits, map_arguments, put_map, show_weights
-from napari_mst.plugin.attention.orders import pixel_job
-from napari_mst.plugin.attention.shelf import Look, Shelf
+from napari_mst.plugin.attention.exploration import Shelf
+from napari_mst.plugin.attention.layers import put_map, show_weights
+from napari_mst.plugin.attention.picking import Alike
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -92,13 +92,12 @@ def _non_local(viewer: ViewerModel, source: LayerPhoto) -> None:
     alike = Alike.of(photo, denoising_of(photo))
 
     def move(row: int, column: int) -> None:
-        made = alike.map(alike.weights(row, column))
-        arguments = {**map_arguments(made, source.placement), "contrast_limits": limits(made)}
-        put_map(viewer, made, "alike", arguments)
+        made, _ = alike.map(row, column)
+        put_map(viewer, made, source)
 
     places = _places(photo.shape)
     move(*places[0])
-    alone = _median(*[partial(alike.weights, *place) for place in places])
+    alone = _median(*[partial(alike.map, *place) for place in places])
     shown = _median(*[partial(move, *place) for place in places])
     print(f"non-local means: weights {alone:6.1f}, with the layer {shown:6.1f}", flush=True)
 
@@ -109,15 +108,19 @@ def _network(kind: str, viewer: ViewerModel, source: LayerPhoto, is_run: bool) -
         torch.manual_seed(0)
         save_file(MSTPlusPlus(stages=1, attention=kind).state_dict(), path)
         request = Request(source, str(path), RunOptions(device="cpu"))
-        look = Look(Shelf())
-        explorer = look.pixels(request, Reports())
+        shelf = Shelf()
+        explorer = shelf.pixels(request, Reports())
         before = _of_blocks(explorer)
         _keep(explorer, is_run)
         after = _of_blocks(explorer)
         for block in explorer.blocks:
-            jobs = [pixel_job(look, (block, 0), place) for place in _places(explorer.shape)]
-            found = [job.make(request, Reports()) for job in jobs]
-            click = _median(*[lambda j=j: j.make(request, Reports()) for j in jobs])
+
+            def weigh(row: int, column: int, block: str = block) -> PixelWeights:
+                return shelf.pixels(request, Reports()).weights(block, row, column)
+
+            places = _places(explorer.shape)
+            found = [weigh(*place) for place in places]
+            click = _median(*[partial(weigh, *place) for place in places])
             shown = _median(*[lambda f=f: show_weights(viewer, f, source, 0) for f in found])
             print(
                 f"{kind:12} {block:20} alone {before[block]:7.1f}, with kept maps "

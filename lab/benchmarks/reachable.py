@@ -18,11 +18,10 @@ from torch import Tensor
 
 from lab.benchmarks import common
 from lab.cards import PIXELWISE_CARD
-from napari_mst.colour import srgb_to_linear
+from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.methods import ModelMethod
 from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import Score, means, score
+from napari_mst.evaluation.tables import ModelMethod, Score, means, score
 from napari_mst.photo.cameras import GRID
 from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import save

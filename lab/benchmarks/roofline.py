@@ -1,6 +1,6 @@
 """The true peaks of one thread of this machine: `python -m lab.benchmarks.roofline` prints them.
 
-The peak of arithmetic is that of `engine.kernels.peak`: fused multiply-adds that depend on nothing but themselves, in the
+The peak of arithmetic is that of `engine.kernels.processor`: fused multiply-adds that depend on nothing but themselves, in the
 widest vectors that the processor has (AVX-512, AVX2 or NEON), even where the kernels take others. What a product of matrices
 reaches is less. The bytes are those of a copy between two buffers that no cache holds. All is compiled, and measured in time
 of the processor. Where numba is not installed, and on a GPU, a product of matrices and a copy of torch stand in, which is
@@ -62,8 +62,7 @@ def best(call: Callable[[], object], device: torch.device) -> float:
 def _compiled_roofline(device: torch.device) -> Roofline:
     from numba import njit
 
-    from napari_mst.engine.kernels.peak import SUMS, multiply_adds
-    from napari_mst.engine.kernels.processor import LAYOUT, LAYOUTS
+    from napari_mst.engine.kernels.processor import LAYOUT, LAYOUTS, SUMS, multiply_adds
 
     @njit
     def copy(source, target):

@@ -20,9 +20,9 @@ from torch.nn import functional as F
 
 from lab.benchmarks import common
 from napari_mst import load_model
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import table
 from napari_mst.engine.forms.table import FORMS, Compute, Form
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.run import execute
 from napari_mst.networks.attention.spectral import HALO
 from napari_mst.networks.network import Pass

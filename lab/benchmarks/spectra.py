@@ -18,15 +18,12 @@ import spectral
 from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.spectra.classification import classify
-from napari_mst.spectra.clustering import cluster
-from napari_mst.spectra.colours import colour_difference, true_colour
-from napari_mst.spectra.compare import compare_region
-from napari_mst.spectra.components import anomalies, principal_components
-from napari_mst.spectra.cube_errors import error_map
+from napari_mst.spectra.compare import compare_region, error_map
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.maps import normalised_difference
+from napari_mst.spectra.maps import colour_difference, normalised_difference
 from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
+from napari_mst.spectra.statistics import anomalies, cluster, principal_components
 
 
 def median(call: Callable[[], object], rounds: int) -> float:
@@ -77,7 +74,7 @@ def all_maps(cube: SpectralCube, rounds: int) -> None:
     picks = [point_spectrum(cube, 10 * n, 10 * n) for n in range(5)]
     members = np.stack([pick.values for pick in picks])
     other = SpectralCube(cube.data[:, ::-1], cube.wavelengths)
-    photo = true_colour(cube)
+    photo = cube.render()
     whole = Region(0, 0, np.ones(cube.shape[1:], dtype=bool))
     rows: Sequence[tuple[str, Callable[[], object], Callable[[], object] | None]] = [
         (
@@ -98,7 +95,7 @@ def all_maps(cube: SpectralCube, rounds: int) -> None:
         ("anomalies (RX)", lambda: anomalies(cube), lambda: spectral.rx(image)),
         ("normalised difference", lambda: normalised_difference(cube, 500, 600), None),
         ("composite", lambda: cube.composite((650, 550, 450)), None),
-        ("true colour", lambda: true_colour(cube), None),
+        ("true colour", lambda: cube.render(), None),
         ("its CIEDE2000 from a photo", lambda: colour_difference(cube, photo), None),
         ("RMSE map", lambda: error_map(cube, other, "rmse"), None),
         ("angle map", lambda: error_map(cube, other, "angle"), None),

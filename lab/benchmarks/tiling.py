@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from napari_mst.cube.metrics import spectral_angles
 from napari_mst.engine.run import run
-from napari_mst.metrics import spectral_angles
 from napari_mst.models import load_model
 from napari_mst.photo.photo import Photo
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from lab.benchmarks import common
 from lab.benchmarks.charts import encoded_photo
 from napari_mst import Photo, Reconstructor, WhiteBalance, load_model, white_balance
-from napari_mst.colour import illuminant, srgb_response
-from napari_mst.metrics import mrae
+from napari_mst.cube.colour import illuminant, srgb_response
+from napari_mst.cube.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power
 
 LIGHTS = (

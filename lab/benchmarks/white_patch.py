@@ -17,8 +17,8 @@ import numpy as np
 from lab.benchmarks import common
 from lab.benchmarks.common import Array
 from napari_mst import load_model
+from napari_mst.cube.metrics import mrae
 from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
-from napari_mst.metrics import mrae
 from napari_mst.photo import white as white_module
 from napari_mst.photo.cameras import OF_SENSOR, Capture, load_illuminants
 from napari_mst.photo.photo import Photo

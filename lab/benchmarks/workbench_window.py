@@ -30,13 +30,12 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube import SpectralCube
-from napari_mst.plugin.jobs.composing import Composer
+from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.spectra.curves import CurvesItem
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer.composites import is_composite
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, is_composite
 from napari_mst.plugin.viewer.picks import picks_layer
-from napari_mst.plugin.workspace_dock.dock import WorkspaceDock
+from napari_mst.plugin.workspace import WorkspaceDock
 
 BANDS = 31
 MOVES = 60

@@ -7,9 +7,9 @@ import pytest
 
 from lab.baselines import BASELINES, jakob_hanika, mallett_yuksel, smits
 from lab.cards import accuracy
-from napari_mst.colour import render_srgb, srgb_to_linear
-from napari_mst.evaluation.methods import BASELINES as LINEAR
-from napari_mst.evaluation.methods import ModelMethod, least_squares
+from napari_mst.cube.colour import render_srgb, srgb_to_linear
+from napari_mst.evaluation.tables import BASELINES as LINEAR
+from napari_mst.evaluation.tables import ModelMethod, least_squares
 from napari_mst.photo.cameras import GRID
 
 ALL = LINEAR | BASELINES

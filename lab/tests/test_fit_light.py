@@ -22,8 +22,7 @@ from lab.fit_light import (
 )
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
-from napari_mst.light.lights import common_response, known_lights
-from napari_mst.light.posterior import posterior_of
+from napari_mst.light.lights import common_response, known_lights, posterior_of
 from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import camera_response
@@ -45,7 +44,7 @@ def test_lights_are_of_all_families_and_none_is_held_out() -> None:
     torch.testing.assert_close(power.mean(1), torch.ones(400))
     assert (power >= 0).all()
     for name in HELD_OUT_LIGHTS:
-        held_out = torch.from_numpy(known_lights()[name].power).float()
+        held_out = torch.from_numpy(known_lights()[name][1]).float()
         # A light is tinted a little when it is drawn, so a held-out one would come close.
         assert (power - held_out).abs().mean(1).min() > 0.02, name
 

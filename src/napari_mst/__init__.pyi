@@ -18,7 +18,7 @@ from napari_mst.attention.record import attention_figure as attention_figure
 from napari_mst.attention.recorder import record_attention as record_attention
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
-from napari_mst.denoising.noise_estimate import estimated_noise as estimated_noise
+from napari_mst.denoising.noise import estimated_noise as estimated_noise
 from napari_mst.denoising.non_local_means import non_local_means as non_local_means
 from napari_mst.denoising.non_local_means import non_local_weights as non_local_weights
 from napari_mst.errors import NapariMstError as NapariMstError
@@ -35,7 +35,7 @@ from napari_mst.models import load_model as load_model
 from napari_mst.photo.cameras import Capture as Capture
 from napari_mst.photo.chart import Chart as Chart
 from napari_mst.photo.chart_finding import find_chart as find_chart
-from napari_mst.photo.flat_field import FlatField as FlatField
+from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch

@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from napari_mst.errors import SaveError
-from napari_mst.messages import shown
+from napari_mst.errors import SaveError, shown
 
 LOCK_SECONDS = 30.0
 """Seconds that a save waits for another run that saves to the same name."""
@@ -40,7 +39,7 @@ def check_targets(
     with _explained(targets[-1]):
         for target in targets:
             _check_name(target, overwrite, is_folder)
-            # Only an attempt tells whether the folder can be written to and takes so long a name.
+            # Only an attempt shows whether the folder can be written to and takes so long a name.
             probe = _beside(_real(target), "try")
             probe.open("wb").close()
             probe.unlink(missing_ok=True)
@@ -69,24 +68,24 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
         for target in targets:
             _check_name(target, overwrite=True)
         files = [_real(target) for target in targets]
-    with _explained(targets[-1], needed), _locked(files[-1]):
-        recover(files)
-        for target in targets:
-            _check_name(target, overwrite)
-        _check_space(files[-1], needed)
-        temporaries = [_beside(file, "tmp") for file in files]
-        try:
-            for file, temporary in zip(files, temporaries, strict=True):
-                _hide(file, temporary)
-            yield temporaries
-            for temporary in temporaries:
-                _flush(temporary)
-            # Access comes last: until then nobody else may read what is being written.
-            for file, temporary in zip(files, temporaries, strict=True):
-                _keep_access(file, temporary)
-            _commit(temporaries, files)
-        finally:
-            _discard(reversed(temporaries))
+        with _locked(files[-1]):
+            recover(files)
+            for target in targets:
+                _check_name(target, overwrite)
+            _check_space(files[-1], needed)
+            temporaries = [_beside(file, "tmp") for file in files]
+            try:
+                for file, temporary in zip(files, temporaries, strict=True):
+                    _hide(file, temporary)
+                yield temporaries
+                for temporary in temporaries:
+                    _flush(temporary)
+                # Access comes last: until then nobody else may read what is being written.
+                for file, temporary in zip(files, temporaries, strict=True):
+                    _keep_access(file, temporary)
+                _commit(temporaries, files)
+            finally:
+                _discard(reversed(temporaries))
 
 
 @contextmanager
@@ -107,29 +106,29 @@ def saving_folder(
     with _explained(target, needed):
         _check_name(target, overwrite=True, is_folder=True)
         folder = _real(target)
-    with _explained(target, needed), _locked(folder):
-        _recover_folder(folder)
-        _check_name(target, overwrite, is_folder=True)
-        if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
-            raise SaveError(
-                f"Expected a cube to replace, got the folder {shown(target.name)}. "
-                "Choose another name."
-            )
-        _check_space(folder, needed)
-        temporary = _beside(folder, "tmp")
-        backup = _beside(folder, "old")
-        try:
-            temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
-            yield temporary
-            _flush_all(file for file in temporary.rglob("*") if file.is_file())
-            if folder.exists():
-                _keep_access_within(folder, temporary)
-                folder.replace(backup)
-            temporary.replace(folder)
-            with suppress(OSError):
-                _flush_folder(folder.parent)
-        finally:
+        with _locked(folder):
             _recover_folder(folder)
+            _check_name(target, overwrite, is_folder=True)
+            if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
+                raise SaveError(
+                    f"Expected a cube to replace, got the folder {shown(target.name)}. "
+                    "Choose another name."
+                )
+            _check_space(folder, needed)
+            temporary = _beside(folder, "tmp")
+            backup = _beside(folder, "old")
+            try:
+                temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
+                yield temporary
+                _flush_all(file for file in temporary.rglob("*") if file.is_file())
+                if folder.exists():
+                    _keep_access_within(folder, temporary)
+                    folder.replace(backup)
+                temporary.replace(folder)
+                with suppress(OSError):
+                    _flush_folder(folder.parent)
+            finally:
+                _recover_folder(folder)
 
 
 def finish_folder(target: Path) -> None:
@@ -155,9 +154,9 @@ def keeping_folder(target: Path) -> Iterator[None]:
     """
     with _explained(target):
         folder = _real(target)
-    with _explained(target), _locked(folder):
-        _recover_folder(folder)
-        yield
+        with _locked(folder):
+            _recover_folder(folder)
+            yield
 
 
 def is_interrupted(targets: Sequence[Path]) -> bool:
@@ -176,8 +175,8 @@ def finish(targets: Sequence[Path]) -> None:
     """
     with _explained(targets[-1]):
         files = [_real(target) for target in targets]
-    with _explained(targets[-1]), _locked(files[-1]):
-        recover(files)
+        with _locked(files[-1]):
+            recover(files)
 
 
 def recover(targets: Sequence[Path]) -> None:

@@ -6,24 +6,14 @@ https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
+# Of each kind of cgroup, two files and a line of `memory.stat`: limit, usage, reclaimable.
+_V2 = ("memory.max", "memory.current", "inactive_file")
+_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
-class _Names(NamedTuple):
-    """Names of a kind of cgroup: two files, and a line of `memory.stat`."""
-
-    limit: str
-    usage: str
-    reclaimable: str
-
-
-_V2 = _Names("memory.max", "memory.current", "inactive_file")
-_V1 = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-
-# How torch says on its devices that memory is lacking: only in the text of a RuntimeError, but for
-# CUDA's own.
+# torch reports missing memory only in the text of a RuntimeError, except that of CUDA.
 _SIGNS = (
     "not enough memory",
     "can't allocate memory",
@@ -40,7 +30,7 @@ def free_host_memory() -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True if *error* is a lack of memory, be it Python's own or one of torch."""
+    """True if *error* reports missing memory, as Python or torch do."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS)
 
 
@@ -67,15 +57,15 @@ def free_in_cgroups(root: Path) -> Iterator[int]:
                 yield from _free_in_cgroup(folder, names)
 
 
-def _free_in_cgroup(folder: Path, names: _Names) -> Iterator[int]:
+def _free_in_cgroup(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     """Limit less usage, in bytes; nothing where there is no limit."""
+    limit, usage, reclaimable = names
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
         statistics = dict(line.split() for line in lines)
         # The kernel counts what it keeps of files as used, and gives it back when it is asked for.
-        kept = int(statistics.get(names.reclaimable, 0))
-        used = int((folder / names.usage).read_text()) - kept
-        limit = int((folder / names.limit).read_text())
-        yield max(limit - used, 0)
+        kept = int(statistics.get(reclaimable, 0))
+        used = int((folder / usage).read_text()) - kept
+        yield max(int((folder / limit).read_text()) - used, 0)
     except (OSError, ValueError):  # no such group, or "max"
         return

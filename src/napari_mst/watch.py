@@ -73,7 +73,7 @@ UNWATCHED = Watch()
 """Nobody watches."""
 
 Watched = Watch | Progress | None
-"""Whoever follows a long function: a `Watch`, a function of the share that is done, or nobody."""
+"""The follower of a long function: a `Watch`, a function of the share that is done, or none."""
 
 
 def watching(watch: Watched) -> Watch:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb
+from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
-from napari_mst.metrics import mrae
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.metrics import mrae
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.scenes import Lesson, SceneSimulator
+from napari_mst.simulation.scenes import Curriculum, SceneSimulator
 
 SIZE = 48
 
@@ -32,6 +33,10 @@ class Scene:
         spot = self.truth[:, row - half : row + half + 1, column - half : column + half + 1]
         return np.asarray(spot.mean(axis=(1, 2)), dtype=np.float64)
 
+    def known(self, *spots: tuple[int, int], window: int = 3) -> list[KnownSpectrum]:
+        """The true spectra of *spots*, as they would be measured."""
+        return [KnownSpectrum(*spot, self.spectrum(*spot, window), window) for spot in spots]
+
     def error(self, cube: SpectralCube) -> float:
         """Mean relative error of *cube*."""
         return mrae(cube.data, self.truth)
@@ -39,7 +44,7 @@ class Scene:
 
 def simulated(seed: int, size: int = SIZE) -> Scene:
     """The scene that *seed* draws."""
-    simulator = SceneSimulator(seed, size, held_out=True, lesson=Lesson(degraded=0))
+    simulator = SceneSimulator(seed, size, held_out=True, lesson=Curriculum(degraded=0))
     linear, truth = (drawn[0].numpy() for drawn in simulator.draw(1))
     photo = np.rint(np.moveaxis(linear_to_srgb(linear), 0, -1) * 255).astype(np.uint8)
     cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct(photo)

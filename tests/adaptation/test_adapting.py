@@ -21,8 +21,8 @@ from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.process import Spots, leave_one_out, posterior
 from napari_mst.adaptation.suggesting import suggest_spots
-from napari_mst.colour import render_srgb
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.colour import render_srgb
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
@@ -30,10 +30,6 @@ from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
-
-
-def known_at(scene: Scene, *spots: tuple[int, int], window: int = 3) -> list[KnownSpectrum]:
-    return [KnownSpectrum(*spot, scene.spectrum(*spot, window), window) for spot in spots]
 
 
 def plain_kernel(kernel: Kernel, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -95,7 +91,7 @@ def test_nothing_known_changes_nothing(scene: Scene) -> None:
 
 
 def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = known_at(scene, *SPOTS)
+    known = scene.known(*SPOTS)
     once = adapt(scene.cube, scene.photo, known)
     monkeypatch.setattr(parts, "_MOST_PIXELS", 100)
     again = adapt(scene.cube, scene.photo, known)
@@ -104,7 +100,7 @@ def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatc
 
 def test_adapted_cube_is_float32_and_the_first_one_is_as_it_was(scene: Scene) -> None:
     before = scene.cube.data.copy()
-    better = adapt(scene.cube, scene.photo, known_at(scene, *SPOTS))
+    better = adapt(scene.cube, scene.photo, scene.known(*SPOTS))
     np.testing.assert_array_equal(scene.cube.data, before)
     assert better.data.dtype == np.float32
     assert better.data.flags.c_contiguous
@@ -120,13 +116,13 @@ def test_known_spot_is_nearly_reproduced(scene: Scene) -> None:
                 cube.data[:, spot[0] - 1 : spot[0] + 2, spot[1] - 1 : spot[1] + 2].mean(axis=(1, 2))
                 - truth
             ).mean()
-            for cube in (scene.cube, adapt(scene.cube, scene.photo, known_at(scene, spot)))
+            for cube in (scene.cube, adapt(scene.cube, scene.photo, scene.known(spot)))
         )
         assert after < 0.35 * before + 0.002, spot
 
 
 def test_colours_stay_those_of_the_photo(scene: Scene) -> None:
-    better = adapt(scene.cube, scene.photo, known_at(scene, *SPOTS))
+    better = adapt(scene.cube, scene.photo, scene.known(*SPOTS))
     light = np.moveaxis((scene.photo / 255.0), -1, 0)
     encoded = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
     is_inside = ((scene.photo > 0) & (scene.photo < 255)).all(axis=-1)
@@ -138,7 +134,7 @@ def test_known_spectra_better_the_mean_of_all_scenes(scenes: list[Scene]) -> Non
     before = np.mean([scene.error(scene.cube) for scene in scenes])
     errors = []
     for count in (1, 5):
-        adapted = [adapt(each.cube, each.photo, known_at(each, *SPOTS[:count])) for each in scenes]
+        adapted = [adapt(each.cube, each.photo, each.known(*SPOTS[:count])) for each in scenes]
         pairs = zip(scenes, adapted, strict=True)
         errors.append(np.mean([each.error(cube) for each, cube in pairs]))
     assert errors[0] < 0.97 * before
@@ -188,7 +184,7 @@ def test_uncertain_spectrum_goes_less_far(scene: Scene) -> None:
 
 
 def test_contradicting_spectra_are_told(scene: Scene) -> None:
-    first = known_at(scene, (8, 8))[0]
+    first = scene.known((8, 8))[0]
     second = KnownSpectrum(8, 8, first.values * np.linspace(0.5, 1.5, 31), window=1)
     with pytest.warns(ContradictingSpectra, match="if they are one material, one of them is wrong"):
         better = adapt(scene.cube, scene.photo, [first, second])
@@ -225,7 +221,7 @@ def test_missing_bands_are_corrected_as_the_nearest_ones(scene: Scene) -> None:
 def test_pixel_without_numbers_stays_so_and_harms_no_other(scene: Scene) -> None:
     data = scene.cube.data.copy()
     data[:, 2, 2] = np.nan
-    better = adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (20, 30)))
+    better = adapt(replace(scene.cube, data=data), scene.photo, scene.known((20, 30)))
     assert np.isnan(better.data[:, 2, 2]).all()
     assert np.isnan(better.data).sum() == 31
 
@@ -257,7 +253,7 @@ def test_linear_photo_without_a_camera_moves_no_colours(scene: Scene) -> None:
 
     linear = Photo.from_array(scene.photo.astype(np.uint16) * 257, encoding="linear")
     cube = SpectralCube(scene.cube.data, GRID, provenance=Provenance(model="mst-plus-plus"))
-    better = adapt(cube, linear, known_at(scene, (20, 30)))
+    better = adapt(cube, linear, scene.known((20, 30)))
     assert better.provenance.correction == ""
 
 
@@ -265,7 +261,7 @@ def test_linear_photo_without_a_camera_moves_no_colours(scene: Scene) -> None:
 def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffix: str) -> None:
     fine = np.arange(395.0, 711)
     given = [
-        *known_at(scene, (20, 30)),
+        *scene.known((20, 30)),
         KnownSpectrum(
             8, 8, Spectrum(fine, np.full(fine.size, 0.4), name="tile, 40 %"), 1, 0.02, 0.05
         ),
@@ -282,7 +278,7 @@ def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffi
 
 
 def test_known_spectra_of_files_before_calibrations_were_doubted_are_read(scene: Scene) -> None:
-    record = adapt(scene.cube, scene.photo, known_at(scene, (20, 30))).provenance.adaptation
+    record = adapt(scene.cube, scene.photo, scene.known((20, 30))).provenance.adaptation
     for one in record["known"]:
         del one["hidden"]
     (again,) = known_spectra(Provenance(adaptation=record))
@@ -290,8 +286,8 @@ def test_known_spectra_of_files_before_calibrations_were_doubted_are_read(scene:
 
 
 def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None:
-    once = adapt(scene.cube, scene.photo, known_at(scene, (20, 30)))
-    twice = adapt(once, scene.photo, known_at(scene, (8, 8)))
+    once = adapt(scene.cube, scene.photo, scene.known((20, 30)))
+    twice = adapt(once, scene.photo, scene.known((8, 8)))
     assert [(one.row, one.column) for one in known_spectra(twice.provenance)] == [(20, 30), (8, 8)]
     truth = scene.spectrum(20, 30)
     error = np.abs(twice.data[:, 19:22, 29:32].mean(axis=(1, 2)) - truth).mean()
@@ -299,7 +295,7 @@ def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None
 
 
 def test_another_photo_of_the_same_size_is_refused_by_its_colours(scene: Scene) -> None:
-    known = known_at(scene, (8, 8))
+    known = scene.known((8, 8))
     part = scene.cube.crop(slice(4, 44), slice(0, 48))
     for photo, cube in (
         (scene.photo[:, ::-1], scene.cube),
@@ -313,12 +309,12 @@ def test_another_photo_of_the_same_size_is_refused_by_its_colours(scene: Scene) 
 def test_a_noisy_copy_of_the_photo_is_taken_for_it(scene: Scene) -> None:
     noise = np.random.default_rng(0).normal(0, 12, scene.photo.shape)
     copy = (scene.photo + noise).clip(0, 255).astype(np.uint8)
-    better = adapt(scene.cube, copy, known_at(scene, (8, 8)))
+    better = adapt(scene.cube, copy, scene.known((8, 8)))
     assert better.provenance.adaptation
 
 
 WAYS: dict[str, Callable[..., Any]] = {
-    "known": lambda scene, cube, photo, watch: adapt(cube, photo, known_at(scene, *SPOTS), watch),
+    "known": lambda scene, cube, photo, watch: adapt(cube, photo, scene.known(*SPOTS), watch),
     "coarse": lambda scene, cube, photo, watch: adapt_to_cube(
         cube, photo, SpectralCube(scene.truth[:, ::6, ::6], GRID), watch
     ),
@@ -354,4 +350,4 @@ def test_what_cannot_be_adapted_is_refused(scene: Scene, way: str, name: str) ->
 def test_spot_without_numbers_is_refused(scene: Scene) -> None:
     data = np.full_like(scene.cube.data, np.nan)
     with pytest.raises(SpectrumError, match="Expected numbers in the cube at row 8, column 8"):
-        adapt(replace(scene.cube, data=data), scene.photo, known_at(scene, (8, 8)))
+        adapt(replace(scene.cube, data=data), scene.photo, scene.known((8, 8)))

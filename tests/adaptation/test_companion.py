@@ -2,20 +2,16 @@
 cannot be one."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import parts
-from napari_mst.adaptation.bands import error_bands
-from napari_mst.adaptation.blocks import BlockSums, best_shift, blocks_of, spread_between
-from napari_mst.adaptation.companion import adapt_to_cube
+from napari_mst.adaptation import companion, parts
+from napari_mst.adaptation.companion import adapt_to_cube, best_shift, edges_of, spread_between
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
-from napari_mst.formats import read_cube, write_cube
 
 GRID = np.arange(400.0, 701, 10)
 
@@ -23,43 +19,38 @@ GRID = np.arange(400.0, 701, 10)
 def block_means(data: NDArray[np.floating], count: int) -> NDArray[np.floating]:
     """Means (B, count, count) of square blocks that divide the image."""
     bands, rows, columns = data.shape
-    blocks = data.reshape(bands, count, rows // count, count, columns // count)
-    return np.asarray(blocks.mean(axis=(2, 4)))
+    grid = data.reshape(bands, count, rows // count, count, columns // count)
+    return np.asarray(grid.mean(axis=(2, 4)))
 
 
 def coarse_of(scene: Scene, count: int) -> SpectralCube:
     return SpectralCube(block_means(scene.truth, count), GRID)
 
 
-def test_means_of_blocks_are_plain_means() -> None:
+def test_means_of_blocks_are_plain_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_MOST_PIXELS", 5 * 18)
     data = np.random.default_rng(0).random((3, 12, 18))
-    sums = BlockSums(blocks_of((12, 18), (4, 6), (0, 0)), 3)
-    for rows in (slice(0, 5), slice(5, 6), slice(6, 12)):
-        sums.add(rows, data[:, rows])
-    expected = data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4))
-    np.testing.assert_allclose(sums.means(), expected, atol=1e-12)
+    found = companion.block_means(data, edges_of((12, 18), (4, 6), (0, 0)))
+    np.testing.assert_allclose(found, data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4)), atol=1e-12)
 
 
 def test_pixel_on_an_edge_counts_by_its_shares() -> None:
     data = np.array([[[1.0, 2.0, 3.0]]])
-    sums = BlockSums(blocks_of((1, 3), (1, 2), (0, 0)), 1)
-    sums.add(slice(0, 1), data)
-    np.testing.assert_allclose(sums.means()[0, 0], [(1 + 1) / 1.5, (1 + 3) / 1.5])
+    found = companion.block_means(data, edges_of((1, 3), (1, 2), (0, 0)))
+    np.testing.assert_allclose(found[0, 0], [(1 + 1) / 1.5, (1 + 3) / 1.5])
 
 
 def test_pixel_without_numbers_does_not_count() -> None:
     data = np.ones((2, 4, 4))
     data[1, 0, 0] = np.nan
     data[:, 2:, 2:] = np.nan
-    sums = BlockSums(blocks_of((4, 4), (2, 2), (0, 0)), 2)
-    sums.add(slice(0, 4), data)
-    np.testing.assert_array_equal(sums.means()[0], [[1, 1], [1, np.nan]])
+    found = companion.block_means(data, edges_of((4, 4), (2, 2), (0, 0)))
+    np.testing.assert_array_equal(found[0], [[1, 1], [1, np.nan]])
 
 
 def test_values_are_spread_linearly_between_centres() -> None:
-    blocks = blocks_of((4, 8), (1, 2), (0, 0))
-    values = np.array([[[0.0, 4.0]]])
-    row = spread_between(values, blocks, slice(1, 2))[0, 0]
+    edges = edges_of((4, 8), (1, 2), (0, 0))
+    row = spread_between(np.array([[[0.0, 4.0]]]), edges, slice(1, 2), 8)[0, 0]
     np.testing.assert_allclose(row, [0, 0, 0.5, 1.5, 2.5, 3.5, 4, 4])
 
 
@@ -119,20 +110,6 @@ def test_missing_pixels_and_bands_of_the_coarse_cube_harm_nothing(scene: Scene) 
     narrow = adapt_to_cube(scene.cube, scene.photo, part)
     assert np.isfinite(narrow.data).all()
     assert scene.error(narrow) < scene.error(scene.cube)
-
-
-def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    coarse = coarse_of(scene, 6)
-    once = adapt_to_cube(scene.cube, scene.photo, coarse)
-    monkeypatch.setattr(parts, "_MOST_PIXELS", 200)
-    again = adapt_to_cube(scene.cube, scene.photo, coarse)
-    np.testing.assert_allclose(once.data, again.data, rtol=1e-6)
-
-
-def test_fused_cube_and_its_bands_come_back_from_a_file(scene: Scene, tmp_path: Path) -> None:
-    better = adapt_to_cube(scene.cube, scene.photo, coarse_of(scene, 8))
-    again = read_cube(write_cube(tmp_path / "fused.npz", better))
-    np.testing.assert_array_equal(error_bands(again)[1].data, error_bands(better)[1].data)
 
 
 def grey(bands: int, rows: int, columns: int, value: float = 0.5) -> SpectralCube:

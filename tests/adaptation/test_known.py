@@ -32,6 +32,12 @@ def test_fine_spectrum_is_averaged_over_the_response_of_a_band() -> None:
     np.testing.assert_allclose(found, 0.5, atol=1e-3)
 
 
+def test_three_samples_within_a_band_are_averaged() -> None:
+    fine = np.arange(350.0, 801, 5)
+    found = at_wavelengths(spectrum(fine, np.where(fine % 10 == 0, 0.2, 0.6)), GRID)
+    np.testing.assert_allclose(found, 0.4)
+
+
 @pytest.mark.parametrize(("first", "last"), [(390, 710), (391, 709), (400, 700)])
 def test_bands_at_the_ends_are_averaged_only_where_their_whole_response_is_known(
     first: int, last: int

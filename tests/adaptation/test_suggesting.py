@@ -38,8 +38,7 @@ def test_suggestions_avoid_dark_and_clipped_pixels(scene: Scene) -> None:
 
 def test_suggestions_are_not_where_something_is_known(scene: Scene) -> None:
     first = suggest_spots(scene.cube, scene.photo, count=1)[0]
-    known = [KnownSpectrum(*first, scene.spectrum(*first))]
-    second = suggest_spots(scene.cube, scene.photo, known, count=1)[0]
+    second = suggest_spots(scene.cube, scene.photo, scene.known(first), count=1)[0]
     assert max(abs(first[0] - second[0]), abs(first[1] - second[1])) > 3
 
 

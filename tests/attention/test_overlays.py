@@ -145,26 +145,6 @@ def test_score_contributions_sum_to_the_logit(block: str) -> None:
         assert made("score", block, head).total == pytest.approx(logits[head, 3, 5], abs=1e-5)
 
 
-def test_a_map_without_padding_sums_to_the_logit_by_itself() -> None:
-    pixels = photo()[:16, :64]
-    one = AttentionExplorer(reconstructor(), pixels).map("score", Selection(BLOCKS[1], 1, 0, 30))
-    logit = AttentionExplorer(reconstructor(), pixels).record()[BLOCKS[1]].logits[1, 0, 30]
-    assert one.values.sum(dtype=np.float64) == pytest.approx(logit, abs=1e-5)
-
-
-def test_shares_of_all_parts_of_a_block_sum_to_one() -> None:
-    module, x = whole_input(BLOCKS[1])
-    attention = module.channel_attention
-    y = module(x)[0]
-    bias = attention.proj.bias[:, None, None]
-    value = F.conv2d(x, attention.to_v.weight[..., None, None])
-    rest = x[0] + bias + attention.pos(value)[0] + module.feed_forward(x + attention(x))[0]
-    rest_share = ((rest * y).sum(0) / (y * y).sum(0)).detach().numpy()
-    heads = np.sum([made("share", BLOCKS[1], head, None).values for head in (0, 1)], axis=0)
-    rows, columns = heads.shape
-    np.testing.assert_allclose(heads + rest_share[:rows, :columns], 1, atol=1e-4)
-
-
 def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
     shares: list[float] = []
     selection = Selection(BLOCKS[0])
@@ -233,16 +213,4 @@ def test_the_steps_of_a_head_are_those_of_the_formula(
     np.testing.assert_allclose(steps.features, x[0].norm(dim=0)[every], rtol=1e-4)
     np.testing.assert_allclose(
         steps.matrices.attention[0], record()[BLOCKS[1]].attention[1], atol=1e-6
-    )
-
-
-def test_a_map_in_double_precision_is_that_of_single_precision() -> None:
-    double = Reconstructor(reconstructor().model, "cpu", precision="float64")
-    selection = Selection(BLOCKS[1], 1, 3, 5)
-    exact, single = (
-        AttentionExplorer(one, photo()).map("score", selection) for one in (double, reconstructor())
-    )
-    assert exact.provenance.precision == "float64"
-    np.testing.assert_allclose(
-        exact.values, single.values, rtol=0, atol=2e-5 * np.abs(exact.values).max()
     )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from napari_mst.attention.patch_steps import patch_steps
+from napari_mst.denoising.noise import SensorNoise
 from napari_mst.denoising.non_local_means import non_local_means
 from napari_mst.denoising.photos import Denoising
-from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.errors import AttentionError
 from napari_mst.photo.photo import Photo
 

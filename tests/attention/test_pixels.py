@@ -123,19 +123,18 @@ def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "row", "message"),
-    [("stages.7", 0, "Expected a block as stages.0.encoder.0"), ("", 36, "Expected a block")],
+    ("block", "message"),
+    [
+        ("stages.7", "Expected a block as stages.0.encoder.0"),
+        ("stages.0.encoder.0", r"Expected a query within 36 x 44, got \(36, 0\)"),
+    ],
 )
-def test_no_such_block_is_refused(block: str, row: int, message: str, tmp_path: Path) -> None:
+def test_a_block_or_a_pixel_that_is_not_there_is_refused(
+    block: str, message: str, tmp_path: Path
+) -> None:
     explorer = PixelExplorer(reconstructor_of("window", tmp_path), photo())
     with pytest.raises(AttentionError, match=message):
-        explorer.weights(block, row, 0)
-
-
-def test_a_pixel_outside_the_photo_is_refused(tmp_path: Path) -> None:
-    explorer = PixelExplorer(reconstructor_of("window", tmp_path), photo())
-    with pytest.raises(AttentionError, match=r"Expected a query within 36 x 44, got \(36, 0\)"):
-        explorer.weights("stages.0.encoder.0", 36, 0)
+        explorer.weights(block, 36, 0)
 
 
 def test_a_network_without_attention_between_pixels_is_refused() -> None:

@@ -58,30 +58,6 @@ def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
     return torch.tensor(prepare(reconstructor.setup, photo).source().rows(0, len(photo)))
 
 
-def test_with_the_attention_of_its_own_photo_the_fixed_network_is_the_network(
-    reconstructor: Reconstructor, photo: np.ndarray
-) -> None:
-    record = AttentionExplorer(reconstructor, photo).record()
-    rows = inputs(reconstructor, photo)
-    with torch.no_grad():
-        program = reconstructor.program
-        fixed = program.whole(rows[None], mixing_matrices(program, record))[0].numpy()
-    np.testing.assert_allclose(fixed, reconstructor.reconstruct(photo).data, atol=1e-4)
-
-
-def test_in_double_precision_it_is_that_of_single_precision(
-    reconstructor: Reconstructor, photo: np.ndarray
-) -> None:
-    single = AttentionExplorer(reconstructor, photo).sensitivity(BAND, ROW, COLUMN)
-    exact = Reconstructor(reconstructor.model, "cpu", precision="float64")
-    double = AttentionExplorer(exact, photo).sensitivity(BAND, ROW, COLUMN)
-    assert double.values.dtype == np.float32
-    assert double.offset == single.offset
-    np.testing.assert_allclose(
-        double.values, single.values, rtol=0, atol=1e-4 * single.values.max()
-    )
-
-
 def test_in_a_region_it_lies_around_the_pixel_in_the_photo(
     reconstructor: Reconstructor, photo: np.ndarray
 ) -> None:

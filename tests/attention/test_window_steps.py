@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from tests.attention.test_pixels import heard, photo, reconstructor_of
 
-from napari_mst.attention.head_steps import Step
+from napari_mst.attention.head_steps import MatrixStep, WindowSteps
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.attention.window_steps import WindowSteps
 from napari_mst.errors import AttentionError
 
 Matrix = NDArray[np.float64]
@@ -83,7 +82,7 @@ def test_heads_together_are_the_attention_of_the_run(
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
-def step_of(found: WindowSteps, name: str) -> Step:
+def step_of(found: WindowSteps, name: str) -> MatrixStep:
     return next(step for step in found.steps if step.name == name)
 
 

@@ -1,6 +1,7 @@
 """A small model, a photo, and a way to run a command, for the tests of the command line."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,14 @@ def run(capsys: pytest.CaptureFixture[str], weights: Path) -> Run:
         return code, *capsys.readouterr()
 
     return run_command
+
+
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Ctrl-C as Python begins with it: where the tests run in the background, it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def several(photo: Path, count: int) -> list[Path]:

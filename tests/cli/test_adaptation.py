@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import napari_mst as nm
-from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.main import main
 from napari_mst.spectra.spectrum import Origin, Spectrum
 

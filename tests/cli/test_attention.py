@@ -14,83 +14,44 @@ import napari_mst
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.photo.photo import Rectangle
 
 HEADS = 1 + 2 + 4 + 2 + 1
 """Heads of all blocks of a stage."""
 
 
-def test_attention_of_a_photo_is_saved_with_its_maps(run: Run, photo: Path, weights: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "precision", "region", "shapes"),
+    [
+        ("--map score --map share --key 1 --query 2", "float32", None, [(6, 9), (6, 9)]),
+        ("--map score --region 1:5,2:9 --precision float64", "float64", (1, 5, 2, 9), [(4, 7)]),
+    ],
+    ids=["photo", "region"],
+)
+def test_attention_is_saved_with_its_maps(
+    run: Run,
+    photo: Path,
+    weights: Path,
+    options: str,
+    precision: str,
+    region: Rectangle | None,
+    shapes: list[tuple[int, int]],
+) -> None:
     target = photo.with_name("attention.npz")
-    code, out, err = run(
-        "attention",
-        photo,
-        "-o",
-        target,
-        "--map",
-        "score",
-        "--map",
-        "share",
-        "--key",
-        1,
-        "--query",
-        2,
-    )
-    record = napari_mst.read_attention(target)
-    model = napari_mst.load_model(weights)
-    expected = napari_mst.AttentionExplorer(napari_mst.Reconstructor(model, "cpu"), photo).record()
+    code, out, err = run("attention", photo, "-o", target, *options.split())
     assert (code, out) == (0, f"{target}\n")
+    assert "100%" in err
+    model = napari_mst.load_model(weights)
+    reconstructor = napari_mst.Reconstructor(model, "cpu", precision=precision)
+    expected = napari_mst.AttentionExplorer(reconstructor, photo, region=region).record()
+    record = napari_mst.read_attention(target)
     assert len(record) == 5
     assert record.provenance == expected.provenance
     np.testing.assert_array_equal(
         record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits
     )
     with np.load(target) as archive:
-        assert archive["maps/0"].shape == archive["maps/1"].shape == (6, 9)
-    assert "100%" in err
-
-
-def test_attention_of_a_region_in_float64(run: Run, photo: Path, weights: Path) -> None:
-    target = photo.with_name("attention.npz")
-    options = ("--region", "1:5,2:9", "--precision", "float64", "--map", "score")
-    assert run("attention", photo, "-o", target, *options)[0] == 0
-    reconstructor = napari_mst.Reconstructor(
-        napari_mst.load_model(weights), "cpu", precision="float64"
-    )
-    expected = napari_mst.AttentionExplorer(reconstructor, photo, region=(1, 5, 2, 9)).record()
-    record = napari_mst.read_attention(target)
-    assert record.provenance == expected.provenance
-    np.testing.assert_array_equal(
-        record["stages.0.bottleneck"].logits, expected["stages.0.bottleneck"].logits
-    )
-    with np.load(target) as archive:
-        assert archive["maps/0"].shape == (4, 7)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("-o", "attention.png"), "Expected a name that ends in .npz or .tif"),
-        (("-o", "attention.tif"), "Expected --map or --pixel, got neither for attention.tif"),
-        (("-o", "attention.npz", "--pixel", "2,3"), "Expected a network with attention between"),
-        (
-            ("-o", "attention.npz", "--map", "score", "--block", "x"),
-            "Expected a block as stages.0.encoder.0",
-        ),
-        (("-o", "attention.npz", "--map", "score", "--key", "4"), "Expected key 0 to 3"),
-    ],
-)
-def test_attention_that_cannot_be_had_is_refused(
-    run: Run,
-    photo: Path,
-    arguments: tuple[str, ...],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(photo.parent)
-    code, out, err = run("attention", photo, *arguments)
-    assert (code, out) == (2, "")
-    assert sentence in err
-    assert not list(photo.parent.glob("attention*"))
+        assert [archive[f"maps/{number}"].shape for number in range(len(shapes))] == shapes
 
 
 @pytest.fixture(scope="module")
@@ -161,18 +122,28 @@ def test_both_halves_of_a_network_are_saved(run: Run, photo: Path, folder: Path)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Expected --pixel ROW,COLUMN, for pixels attend to pixels in shifted.safetensors"),
-        (("--pixel", "6,0"), "Expected a pixel in rows 0 to 5 and columns 0 to 8, got 6, 0"),
-        (("--pixel", "1,1", "--block", "x"), "Expected a block as stages.0.encoder.0, got 'x'"),
-        (("--pixel", "1,1", "--map", "score"), "Expected a network with spectral attention"),
+        ("a.png", "Expected a name that ends in .npz or .tif"),
+        ("a.tif", "Expected --map or --pixel, got neither for a.tif"),
+        ("a.npz --pixel 2,3", "Expected a network with attention between"),
+        ("a.npz --map score --block x", "Expected a block as stages.0.encoder.0"),
+        ("a.npz --map score --key 4", "Expected key 0 to 3"),
+        ("a.npz {}", "Expected --pixel ROW,COLUMN, for pixels attend to pixels in shifted.safet"),
+        ("a.npz {} --pixel 6,0", "Expected a pixel in rows 0 to 5 and columns 0 to 8, got 6, 0"),
+        ("a.npz {} --pixel 1,1 --block x", "Expected a block as stages.0.encoder.0, got 'x'"),
+        ("a.npz {} --pixel 1,1 --map score", "Expected a network with spectral attention"),
     ],
 )
-def test_what_windows_do_not_have_is_refused(
-    run: Run, photo: Path, folder: Path, arguments: tuple[str, ...], sentence: str
+def test_attention_that_cannot_be_had_is_refused(
+    run: Run,
+    photo: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    sentence: str,
 ) -> None:
-    model = ("--model", folder / "shifted.safetensors")
-    target = photo.with_name("weights.npz")
-    code, out, err = run("attention", photo, "-o", target, *model, *arguments)
+    monkeypatch.chdir(photo.parent)
+    windows = f"--model {folder / 'shifted.safetensors'}"
+    code, out, err = run("attention", photo, "-o", *arguments.format(windows).split())
     assert (code, out) == (2, "")
     assert sentence in err
-    assert not target.exists()
+    assert not list(photo.parent.glob("a.*"))

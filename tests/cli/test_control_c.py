@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,7 @@ import pytest
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
 from napari_mst.watch import Watch
 
-
-@pytest.fixture(autouse=True)
-def control_c() -> Iterator[None]:
-    """Ctrl-C as Python begins with it: where the tests run in the background, it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("control_c")
 
 
 def is_cancelled(watch: Watch) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from napari_mst.cli import doctor
-from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.main import main
 from napari_mst.models import seal
 

@@ -7,19 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import (
-    Run,
-    assert_is_one_error,
-    raising,
-    several,
-)
+from tests.cli.conftest import Run, assert_is_one_error, raising, several
 
-from napari_mst.cli.arguments import record_of
-from napari_mst.cli.command import DONE, REFUSED, UNWRITTEN, Command
+from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, record_of
 from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
 from napari_mst.reconstruction.pipeline import SeenPhoto
@@ -97,19 +90,6 @@ def test_facts_are_printed_as_json_for_programs(
     assert "mstpp-srgb" in json.loads(run("models", "--json")[1])
 
 
-def test_commands_have_names_of_their_own() -> None:
-    names = [command.name for command in COMMANDS]
-    assert len(set(names)) == len(names)
-
-
-@pytest.fixture
-def control_c() -> Iterator[None]:
-    """Ctrl-C as Python begins with it: where the tests run in the background, it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("control_c")
 def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,19 +106,6 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
     assert (code, went_on) == (130, [True])  # none of the photos to come is begun
     assert err.endswith("cancelled\n")
     assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.mark.usefixtures("control_c")
-def test_a_second_control_c_is_raised_at_once(
-    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pressed(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        pytest.fail("not raised")
-
-    monkeypatch.setattr(SeenPhoto, "reconstruct", pressed)
-    assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 130
 
 
 def test_kernels_are_compiled_in_a_thread_of_their_own_so_that_control_c_is_heard(

@@ -6,14 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.cli.conftest import (
-    END,
-    Run,
-    assert_is_one_error,
-    contents,
-    counted,
-    several,
-)
+from tests.cli.conftest import END, Run, assert_is_one_error, contents, counted, several
 
 import napari_mst
 from napari_mst.cube import SpectralCube

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tests.cli.conftest import Run, assert_is_one_error, several
 
-from napari_mst.batch import cluster, processes
+from napari_mst.batch import processes
 from napari_mst.batch.jobs import BatchJob
 from napari_mst.batch.processes import TRIES
 from napari_mst.errors import ClusterError
@@ -166,7 +166,9 @@ def scheduler_of_a_worker(**options: bool) -> Iterator[Any]:
 def test_a_result_that_is_lost_with_its_worker_is_made_again(tmp_path: Path) -> None:
     names = ["first", "second", "third"]
     with scheduler_of_a_worker() as workers:
-        ending = cluster.outcomes(Making(tmp_path), jobs_named(*names), workers.scheduler_address)
+        ending = processes.outcomes_of_cluster(
+            Making(tmp_path), jobs_named(*names), workers.scheduler_address
+        )
         ended = [next(ending)]
         wait_for(lambda: all((tmp_path / name).exists() for name in names))
         (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
@@ -186,7 +188,7 @@ def test_a_photo_of_which_workers_of_a_cluster_die_fails_in_a_short_sentence(
         scheduler_of_a_worker() as workers,
     ):
         making, jobs = Making(tmp_path, times=1), jobs_named("deadly")
-        (ended,) = cluster.outcomes(making, jobs, workers.scheduler_address)
+        (ended,) = processes.outcomes_of_cluster(making, jobs, workers.scheduler_address)
     assert ended.error == (
         "Expected a worker to make it, got 1 that died of it; their logs tell more. Start it again."
     )
@@ -195,7 +197,7 @@ def test_a_photo_of_which_workers_of_a_cluster_die_fails_in_a_short_sentence(
 def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
     with scheduler_of_a_worker(processes=False) as workers:
         address = workers.scheduler_address
-        ending = cluster.outcomes(Making(tmp_path), jobs_named("one", "two"), address)
+        ending = processes.outcomes_of_cluster(Making(tmp_path), jobs_named("one", "two"), address)
         next(ending)
         workers.close()
         with pytest.raises(ClusterError, match="start the same command again"):
@@ -206,7 +208,7 @@ def test_a_scheduler_that_does_not_answer_is_refused(
     run: Run, photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "TIMEOUT", 1)
+    monkeypatch.setattr(processes, "TIMEOUT", 1)
     address = "tcp://127.0.0.1:9"
     photos = several(photo, 2)
     code, _, told = run("reconstruct", *photos, "-o", tmp_path / "o", "--scheduler", address)

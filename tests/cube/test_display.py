@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from napari_mst.colour import linear_to_srgb, render_srgb
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
+from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.spectra.spectrum import Spectrum
 

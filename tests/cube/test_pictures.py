@@ -15,10 +15,10 @@ from PIL import Image, ImageCms
 
 import napari_mst as nm
 from napari_mst.cube import pictures
+from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.errors import CameraError, Cancelled, CubeError, NapariMstError, SaveError
 from napari_mst.formats.picture_files import write_picture
-from napari_mst.illuminants import illuminant_names, illuminant_power
 from napari_mst.spectra.library import colour_checker
 from napari_mst.watch import Watch
 
@@ -131,7 +131,7 @@ def test_picture_is_the_same_strip_by_strip(monkeypatch: pytest.MonkeyPatch) -> 
     whole = CUBE.render()
     monkeypatch.setattr(pictures, "STRIP", 31 * 6)
     np.testing.assert_array_equal(CUBE.render(), whole)
-    part = pictures.Part(slice(1, 4, 2), slice(2, 5))
+    part = slice(1, 4, 2), slice(2, 5)
     painted = paint(CUBE, composite_of(CUBE), part)
     np.testing.assert_array_equal(painted, whole[1:4:2, 2:5])
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
+from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.errors import CubeError
-from napari_mst.georeference import FIELD, Georeference
 
 xarray = pytest.importorskip("xarray")
 
@@ -74,6 +74,12 @@ def test_wavelengths_in_micrometres_become_nanometres() -> None:
     np.testing.assert_allclose(cube.wavelengths, [500, 550, 600])
     assert cube.unit == "nm"
     assert cube.quantity == ""
+
+
+def test_an_axis_of_any_name_is_the_spectral_one_by_its_cf_name() -> None:
+    colour = ("colour", [500, 550, 600], {"standard_name": "radiation_wavelength", "units": "nm"})
+    array = xarray.DataArray(DATA, dims=("colour", "y", "x"), coords={"colour": colour})
+    np.testing.assert_array_equal(SpectralCube.from_xarray(array).wavelengths, [500, 550, 600])
 
 
 def test_wavelengths_beside_numbered_bands_are_taken() -> None:

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
-from napari_mst.colour import linear_to_srgb
-from napari_mst.denoising.sensor_noise import SensorNoise
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.denoising.noise import SensorNoise
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.scenes import read_scenes

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 import napari_mst as nm
 from napari_mst.denoising import blocks
 from napari_mst.denoising.attention import attention, embedding, projections, tokens
-from napari_mst.denoising.blocks import Block, Tile
-from napari_mst.denoising.exponential import LEAST, exponential
-from napari_mst.denoising.streaming import Filter, Source, non_local_rows
+from napari_mst.denoising.blocks import LEAST, Block, Tile, exponential
+from napari_mst.denoising.streaming import Filter, non_local_rows
 from napari_mst.errors import Cancelled, DenoisingError, OutOfMemory
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -90,10 +89,10 @@ def test_single_pixels_over_the_whole_image_give_the_reference_attention(
     h = float(case["in/h"]) / np.sqrt(channels)
     found = nm.non_local_means(image, h, patch=1, distance=None)
     np.testing.assert_allclose(found, np.moveaxis(case["out/image"], -1, 0), atol=1e-9)
-    matrices = projections(channels)
-    np.testing.assert_array_equal(matrices.queries, case["w/W_Q"])
-    np.testing.assert_array_equal(matrices.keys, case["w/W_K"])
-    np.testing.assert_array_equal(matrices.values, case["w/W_V"])
+    queries, keys, values = projections(channels)
+    np.testing.assert_array_equal(queries, case["w/W_Q"])
+    np.testing.assert_array_equal(keys, case["w/W_K"])
+    np.testing.assert_array_equal(values, case["w/W_V"])
     every = tokens(image, Filter(h, 1, 0))
     weights = attention(every, every, Filter(h, 1, 0))
     np.testing.assert_allclose(weights, case["out/weights"], atol=1e-9)
@@ -104,11 +103,11 @@ def test_single_pixels_over_the_whole_image_give_the_reference_attention(
 
 def test_query_times_key_is_minus_the_squared_difference() -> None:
     token = RANDOM.random((6, 12))
-    matrices = projections(12)
-    product = (embedding(token) @ matrices.queries) @ (embedding(token) @ matrices.keys).T
+    queries, keys, values = projections(12)
+    product = (embedding(token) @ queries) @ (embedding(token) @ keys).T
     expected = -np.square(token[:, None] - token[None]).sum(axis=2)
     np.testing.assert_allclose(product, expected, atol=1e-12)
-    np.testing.assert_array_equal(embedding(token) @ matrices.values, token)
+    np.testing.assert_array_equal(embedding(token) @ values, token)
 
 
 def test_weights_of_a_pixel_add_up_to_one_and_give_its_mean() -> None:
@@ -150,8 +149,11 @@ def test_every_form_has_the_same_bits_wherever_a_tile_lies(tile: Tile) -> None:
 
 def test_an_image_cut_into_bands_has_the_same_bits() -> None:
     image = RANDOM.random((1, 40, 2100))  # so wide that a band has 32 rows
-    source = Source(lambda a, b: image[:, a:b], lambda a, b: image[:, a:b], 40, 2100)
-    bands = list(non_local_rows(source, Filter(0.3, 3, 2), UNWATCHED))
+
+    def read(start: int, stop: int) -> np.ndarray:
+        return image[:, start:stop]
+
+    bands = list(non_local_rows(read, read, (40, 2100), Filter(0.3, 3, 2), UNWATCHED))
     assert len(bands) == 2
     one = np.concatenate([means for _, means in bands], axis=1)
     part = nm.non_local_means(image[:, 20:], 0.3, patch=3, distance=2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from napari_mst import Photo
+from napari_mst.denoising.noise import SensorNoise
 from napari_mst.denoising.photos import (
     Denoising,
     denoised_photo,
@@ -13,7 +14,6 @@ from napari_mst.denoising.photos import (
     guided,
     pixel_weights,
 )
-from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.errors import DenoisingError
 
 HOW = Denoising(SensorNoise(1e-3, 1e-5), 1.2)

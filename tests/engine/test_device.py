@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from napari_mst.engine.device import (
-    Abilities,
     DeviceChoice,
-    abilities,
     available_devices,
     choose_device,
+    has_bfloat16,
 )
 from napari_mst.errors import DeviceError
 
@@ -36,23 +35,29 @@ def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no CUDA or Apple GPU" in choice.reason
 
 
-def processor(monkeypatch: pytest.MonkeyPatch, own: Abilities) -> DeviceChoice:
-    """A CPU with *own* abilities."""
-    monkeypatch.setattr("napari_mst.engine.device.abilities", lambda: own)
+def processor(
+    monkeypatch: pytest.MonkeyPatch, bfloat16: bool, computes_in: str = "float32"
+) -> DeviceChoice:
+    """A CPU with or without instructions for *bfloat16*, which torch uses for some types."""
+    types = {getattr(torch, name) for name in computes_in.split()}
+    monkeypatch.setattr("napari_mst.engine.device.has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr("napari_mst.engine.device.computes_in", types.__contains__)
     return DeviceChoice("cpu", "")
 
 
+@pytest.mark.parametrize(
+    ("bfloat16", "computes_in", "precisions"),
+    [
+        (True, "float32 bfloat16 float16", ("float32", "bfloat16", "float16", "float64")),
+        (True, "float32 bfloat16", ("float32", "bfloat16", "float64")),
+        (False, "float32 bfloat16 float16", ("float32", "float16", "float64")),
+        (True, "float32", ("float32", "float64")),
+    ],
+)
 def test_a_processor_offers_the_16_bits_that_it_and_torch_compute_in(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, bfloat16: bool, computes_in: str, precisions: tuple[str, ...]
 ) -> None:
-    halves = frozenset({"bfloat16", "float16"})
-    for found, precisions in (
-        (Abilities(True, halves), ("float32", "bfloat16", "float16", "float64")),
-        (Abilities(True, halves - {"float16"}), ("float32", "bfloat16", "float64")),
-        (Abilities(False, halves), ("float32", "float16", "float64")),
-        (Abilities(True), ("float32", "float64")),
-    ):
-        assert processor(monkeypatch, found).precisions == precisions
+    assert processor(monkeypatch, bfloat16, computes_in).precisions == precisions
 
 
 @pytest.mark.parametrize("instructions", ["avx512_bf16", "amx_tile", "aarch64", None])
@@ -64,13 +69,13 @@ def test_the_instructions_of_a_processor_for_bfloat16_are_known(
         monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda has_it=has_it: has_it)
     machine = "aarch64" if instructions == "aarch64" else "x86_64"
     monkeypatch.setattr("platform.machine", lambda: machine)
-    assert abilities().has_bfloat16 == (instructions is not None)
+    assert has_bfloat16() == (instructions is not None)
 
 
 def test_a_precision_that_a_device_would_only_imitate_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain = processor(monkeypatch, Abilities())
+    plain = processor(monkeypatch, bfloat16=False)
     assert plain.precisions == ("float32", "float64")
     for precision in ("bfloat16", "float16", "int8"):
         with pytest.raises(

@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import source_of
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -30,7 +31,6 @@ from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans
 from napari_mst.engine.run import execute
 from napari_mst.networks import Network
@@ -88,13 +88,8 @@ class PretendedGpu(TorchFunctionMode):
         super().__init__()
         self.is_current, self.keeps_pinned = device != "cuda:1", True
         self.device, self.home = torch.device(device), torch.device("meta" if is_empty else "cpu")
-        self.used, self.peak, self.limit, self.stalls, self.are_channels_last = (
-            0,
-            0,
-            math.inf,
-            0,
-            True,
-        )
+        self.used = self.peak = self.stalls = 0
+        self.limit, self.are_channels_last = math.inf, True
         self._counted: set[int] = set()
         self._written: dict[int, tuple[int, int]] = {}
         self._asked: Counter[int] = Counter()
@@ -341,11 +336,17 @@ def network(kind: str, dtype: torch.dtype = torch.float32) -> Network:
     return NETWORKS[kind]().eval().requires_grad_(False).to(dtype)
 
 
-SOURCE = PhotoRows(lambda start, stop: PHOTO[:, start:stop], HEIGHT, WIDTH)
+SOURCE = source_of(PHOTO)
 
 
-def run_on(gpu: PretendedGpu, network: Network, plan: Plan) -> np.ndarray:
-    return execute(network.program(), SOURCE, gpu.device, plan).numbers
+def run_on(gpu: PretendedGpu, own: Network, plan: Plan) -> np.ndarray:
+    """The numbers of a run of *own*, which is put there, and no memory stays taken."""
+    on_gpu: Any = gpu.put(own)
+    before = gpu.used
+    with gpu:
+        numbers = execute(on_gpu.program(), SOURCE, gpu.device, plan).numbers
+        assert gpu.used == before
+    return numbers
 
 
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
@@ -357,12 +358,7 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(
     """No operation mixes devices, MPS sees no float64, streams wait, and no memory stays taken."""
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
-    gpu = pretend(device)
-    on_gpu = gpu.put(own)
-    before = gpu.used
-    with gpu:
-        result = run_on(gpu, on_gpu, Plan(place, pixels=PIXELS))
-        assert gpu.used == before
+    result = run_on(pretend(device), own, Plan(place, pixels=PIXELS))
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
@@ -374,10 +370,7 @@ def test_every_precision_of_cuda(kind: str, precision: str, place: Place, preten
     own = network(kind, torch.float32 if is_narrow else torch.float64)
     expected = own(torch.from_numpy(PHOTO)[None].to(own.program().dtype))[0].numpy()
     plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
-    gpu = pretend("cuda:1")
-    on_gpu = gpu.put(own)
-    with gpu:
-        result = run_on(gpu, on_gpu, plan)
+    result = run_on(pretend("cuda:1"), own, plan)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(
         result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max()
@@ -389,9 +382,7 @@ def test_every_precision_of_cuda(kind: str, precision: str, place: Place, preten
 def test_all_that_is_convolved_is_channels_last(precision: str, place: Place, pretend: Any) -> None:
     """Otherwise each convolution copies its input, and all that follows is the other way round."""
     gpu = pretend("cuda:1")
-    on_gpu = gpu.put(network("two stages"))
-    with gpu:
-        run_on(gpu, on_gpu, Plan(place, precision, pixels=PIXELS))
+    run_on(gpu, network("two stages"), Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
 
 
@@ -400,9 +391,8 @@ def test_a_run_is_exact_where_the_program_casts_by_itself(kind: str, pretend: An
     own = network(kind)
     expected = own(torch.from_numpy(PHOTO)[None])[0].numpy()
     gpu = pretend("cuda:1")
-    on_gpu = gpu.put(own)
-    with gpu, torch.autocast("cuda", dtype=torch.bfloat16):
-        result = run_on(gpu, on_gpu, Plan(pixels=PIXELS))
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        result = run_on(gpu, own, Plan(pixels=PIXELS))
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
@@ -411,20 +401,17 @@ def test_cuda_is_waited_for_as_often_however_many_regions_there_are(
     kind: str, pretend: Any
 ) -> None:
     gpu = pretend("cuda:1")
-    on_gpu, stalls = gpu.put(network(kind)), []
+    stalls = []
     for pixels in (PIXELS, HEIGHT * WIDTH // 6):
         gpu.stalls = 0
-        with gpu:
-            run_on(gpu, on_gpu, Plan(pixels=pixels))
+        run_on(gpu, network(kind), Plan(pixels=pixels))
         stalls.append(gpu.stalls)
     assert stalls[0] == stalls[1]
 
 
 def test_pinned_memory_is_given_back_after_a_run(pretend: Any) -> None:
     gpu = pretend("cuda:1")
-    on_gpu = gpu.put(network("two stages"))
-    with gpu:
-        run_on(gpu, on_gpu, Plan("memory", pixels=PIXELS))
+    run_on(gpu, network("two stages"), Plan("memory", pixels=PIXELS))
     assert not gpu.keeps_pinned
 
 
@@ -492,43 +479,30 @@ LARGE: dict[str, Callable[[], Network]] = {
 }
 
 
-class Case(NamedTuple):
-    """A network, a GPU, and the plan of a run on it."""
-
-    kind: str
-    device: str
-    place: Place
-    precision: str
-    pixels: int
-
-
 @pytest.mark.parametrize(
-    "case",
+    ("kind", "device", "place", "precision", "pixels"),
     [
-        Case("published", "cuda:1", "device", "float32", 1 << 20),
-        Case("published", "cuda:1", "device", "bfloat16", 1 << 14),
-        Case("published", "mps", "memory", "float32", 1 << 14),
-        Case("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
-        Case("refining", "cuda:1", "device", "bfloat16", 1 << 14),
-        Case("pixelwise", "cuda:1", "device", "float32", 1 << 20),
-        Case("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
+        ("published", "cuda:1", "device", "float32", 1 << 20),
+        ("published", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("published", "mps", "memory", "float32", 1 << 14),
+        ("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
+        ("refining", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("pixelwise", "cuda:1", "device", "float32", 1 << 20),
+        ("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
     ],
-    ids=lambda case: "-".join(map(str, case)),
 )
-def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(case: Case, pretend: Any) -> None:
+def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(
+    kind: str, device: str, place: Place, precision: str, pixels: int, pretend: Any
+) -> None:
     """The memory that cuDNN takes besides is not in it."""
     height, width = 300, 400
-    own = LARGE[case.kind]().eval().requires_grad_(False)
-    device = torch.device(case.device)
-    plans = all_plans(PlannedRun(own.program(), height, width, device, case.precision))
-    wanted = (case.place, case.pixels)
-    plan = next(plan for plan in plans if (plan.place, plan.pixels) == wanted)
-    gpu = pretend(case.device, is_empty=True)
+    own = LARGE[kind]().eval().requires_grad_(False)
+    run = PlannedRun(own.program(), height, width, torch.device(device), precision)
+    plan = next(each for each in all_plans(run) if (each.place, each.pixels) == (place, pixels))
+    gpu = pretend(device, is_empty=True)
     on_gpu = gpu.put(own)
     gpu.peak = before = gpu.used
     with gpu:
-        black = PhotoRows(
-            lambda start, stop: np.zeros((3, stop - start, width), np.float32), height, width
-        )
+        black = source_of(np.zeros((3, height, width), np.float32))
         execute(on_gpu.program(), black, gpu.device, plan)
     assert 0.8 < plan.device_memory / (gpu.peak - before) < 1.2

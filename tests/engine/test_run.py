@@ -1,6 +1,6 @@
 """The streamed run gives the numbers of the whole network at once, whatever the size and tiles.
 
-All of it with the kernels that numba compiles, where it is installed, and with oneDNN.
+All of it with the kernels that numba compiles, where it is installed, and with torch alone.
 """
 
 from typing import Any, NamedTuple, get_args
@@ -10,19 +10,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import source_of
 
 from napari_mst.engine import features
-from napari_mst.engine.device import abilities
-from napari_mst.engine.forms import native
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Place, Plan
-from napari_mst.engine.run import Execution, execute, run
-from napari_mst.engine.tiling import cpu_tile
+from napari_mst.engine.run import Execution, execute
+from napari_mst.engine.windows import cpu_tile
 from napari_mst.errors import Cancelled
 from napari_mst.networks import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
-from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
 from napari_mst.watch import Watch, Watched, watching
 
 pytestmark = pytest.mark.usefixtures("executor")
@@ -43,8 +39,7 @@ def stream(
     network: Network, photo: np.ndarray, plan: Plan | None = None, watch: Watched = None
 ) -> np.ndarray:
     """The streamed run of *network* on an array (in_bands, H, W)."""
-    source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
-    return execute(network.program(), source, CPU, plan, watching(watch)).numbers
+    return execute(network.program(), source_of(photo), CPU, plan, watching(watch)).numbers
 
 
 def whole(network: MSTPlusPlus, photo: np.ndarray) -> np.ndarray:
@@ -100,7 +95,9 @@ def check_exact(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
         cut_into_squares(patch, -(-max(case.height, case.width) // case.cuts // 8) * 8)
         if case.is_gpu:
-            patch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
+            patch.setattr(
+                "napari_mst.engine.forms.torch_forms.can_fuse", lambda device, dtype: False
+            )
             patch.setattr(Execution, "tile", Execution.strip)
             patch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
         plan = Plan(case.place, pixels=case.height * case.width // case.cuts)
@@ -120,100 +117,6 @@ def test_streamed_equals_whole_at_every_size_of_image_and_region_and_in_every_pl
 @given(CASES)
 def test_streamed_equals_whole_in_many_more_cases(case: Case) -> None:
     check_exact(case)
-
-
-@pytest.mark.skipif(
-    "bfloat16" not in abilities().computes_in, reason="torch has no bfloat16 on this processor"
-)
-@pytest.mark.parametrize("place", get_args(Place))
-@pytest.mark.parametrize(
-    "parameters", [{"stages": 2}, {"norm_before_attention": True}, {"out_bands": 5, "width": 8}]
-)
-def test_features_of_16_bits_cost_little_and_change_neither_photo_nor_result_type(
-    parameters: dict[str, Any], place: Any
-) -> None:
-    network = build(**{"stages": 1, **parameters})
-    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
-    streamed, reference = (
-        stream(network, photo, plan=Plan(place, "bfloat16")),
-        whole(network, photo),
-    )
-    assert streamed.dtype == np.float32
-    off = np.abs(streamed - reference).max() / np.abs(reference).max()
-    assert 1e-5 < off < 0.02
-    assert network.conv_in.weight.dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"in_bands": 5},
-        {"out_bands": 40, "width": 8},
-        {"out_bands": 3, "width": 8},
-        {"norm_before_attention": True},
-    ],
-    ids=str,
-)
-def test_every_kind_of_network_streams(parameters: dict[str, Any]) -> None:
-    network = build(stages=2, **parameters)
-    photo = np.random.default_rng(0).random(
-        (network.hyperparameters.in_bands, 37, 70), dtype=np.float32
-    )
-    assert_exact(stream(network, photo), whole(network, photo))
-
-
-def test_pixelwise_estimate_is_refined_and_streams() -> None:
-    torch.manual_seed(0)
-    network = (
-        RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=1)
-        .eval()
-        .requires_grad_(False)
-    )
-    photo = np.random.default_rng(0).random((3, 75, 70), dtype=np.float32)
-    exact = build_refining(network.state_dict()).double()
-    assert_exact(stream(network, photo), exact(torch.from_numpy(photo).double()[None])[0].numpy())
-
-
-def test_pixelwise_network_streams_with_progress_and_cancel() -> None:
-    torch.manual_seed(0)
-    network = PixelwiseNetwork(out_bands=6, width=8).eval().requires_grad_(False)
-    photo = np.random.default_rng(0).random((3, 33, 7), dtype=np.float32)
-    shares: list[float] = []
-    streamed = stream(network, photo, watch=shares.append)
-    assert_exact(streamed, network(torch.from_numpy(photo)[None])[0].numpy())
-    assert len(shares) > 10
-    assert shares[-1] == 1
-    with pytest.raises(Cancelled):
-        stream(network, photo, watch=Watch(is_cancelled=lambda: True))
-
-
-def test_devices_without_onednn_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "is_ready", lambda: False)
-    monkeypatch.setattr("napari_mst.engine.forms.onednn.can_run", lambda device, dtype: False)
-    network = build(stages=2)
-    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
-    assert_exact(stream(network, photo), whole(network, photo))
-
-
-def test_a_network_in_float64_is_streamed_in_float64() -> None:
-    network = build(stages=2, out_bands=9).double()
-    photo = np.random.default_rng(0).random((3, 37, 70), dtype=np.float32)
-    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
-    for is_in_file in (False, True):
-        streamed = stream(network, photo, plan=Plan("file" if is_in_file else "device"))
-        assert streamed.dtype == np.float64
-        np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-
-
-def test_the_size_of_the_regions_changes_nothing_beyond_rounding() -> None:
-    network = build(stages=1)
-    photo = np.random.default_rng(0).random((3, 64, 96), dtype=np.float32)
-    results = []
-    for tile in (16, 64):
-        with pytest.MonkeyPatch.context() as patch:
-            cut_into_squares(patch, tile)
-            results.append(stream(network, photo))
-    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-6 * np.abs(results[0]).max())
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -251,14 +154,3 @@ def test_cancel_acts_at_the_next_band_of_rows(bands_before: int) -> None:
             watch=Watch(shares.append, lambda: len(shares) >= bands_before),
         )
     assert len(shares) == bands_before
-
-
-def test_photo_is_read_in_rows_of_the_image_only() -> None:
-    asked: list[tuple[int, int]] = []
-
-    def rows(start: int, stop: int) -> np.ndarray:
-        asked.append((start, stop))
-        return np.zeros((3, stop - start, 11), np.float32)
-
-    run(build(stages=1), rows, 75, 11, CPU)
-    assert all(0 <= start < stop <= 75 for start, stop in asked)

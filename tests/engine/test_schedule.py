@@ -95,7 +95,7 @@ def test_regions_begin_at_whole_pixels_of_every_map_and_window_of_attention() ->
 def slots(*passes: Pass) -> dict[str, tuple[int, int]]:
     """The slab and the offset of every map for a photo of 16 x 16, in floats."""
     _, slots = scheduled(*passes).storage(16, 16, 4, 4)
-    return {name: (slot.slab, slot.offset) for name, slot in slots.items()}
+    return slots
 
 
 def gathered(name: str, *reads: str, uses: str, **fields: object) -> Pass:
@@ -168,17 +168,14 @@ def test_maps_that_live_at_once_never_overlap_and_others_fill_the_gap() -> None:
     plan = scheduled(*passes)
     slabs, placed = plan.storage(16, 16, 4, 4)
     size = {each.writes: 16 * 16 * 4 * each.channels for each in passes}
-    assert all(placed[name].offset + size[name] <= slabs[placed[name].slab] for name in plan.kept)
+    slab_of = {name: slab for name, (slab, _) in placed.items()}
+    start_of = {name: start for name, (_, start) in placed.items()}
+    assert all(start_of[name] + size[name] <= slabs[slab_of[name]] for name in plan.kept)
     for name, (first, last) in plan.kept.items():
         for other, (start, stop) in plan.kept.items():
-            if (
-                name < other
-                and first <= stop
-                and start <= last
-                and placed[name].slab == placed[other].slab
-            ):
-                low, high = sorted((name, other), key=lambda each: placed[each].offset)
-                assert placed[low].offset + size[low] <= placed[high].offset
+            if name < other and first <= stop and start <= last and slab_of[name] == slab_of[other]:
+                low, high = sorted((name, other), key=start_of.__getitem__)
+                assert start_of[low] + size[low] <= start_of[high]
     assert sum(slabs) < sum(size.values())
 
 

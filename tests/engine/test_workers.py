@@ -1,21 +1,22 @@
-"""The threads of a run on a CPU: what they share with the rest of the process."""
+"""The threads and streams of a run, and what they share with the rest of the process."""
 
 import platform
 import subprocess
 import sys
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import source_of
 from threadpoolctl import threadpool_info
 
-from napari_mst.attention.probe import tapped
-from napari_mst.engine import workers
-from napari_mst.engine.photo_rows import PhotoRows
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import execute
-from napari_mst.engine.windows import Window
+from napari_mst.engine.plan import STREAMS, Plan
+from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
+from napari_mst.engine.windows import Window, tiles
 from napari_mst.engine.workers import Workers
+from napari_mst.errors import DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.watch import UNWATCHED
 
@@ -57,26 +58,76 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards() -> Non
     assert threads() == before
 
 
-def test_a_run_and_a_map_of_attention_take_no_more_threads_than_planned(
-    monkeypatch: pytest.MonkeyPatch,
+CPU = torch.device("cpu")
+ONEDNN: Any = torch.backends.mkldnn
+PHOTO = np.random.default_rng(0).random((3, 70, 90), dtype=np.float32)
+
+
+def network() -> MSTPlusPlus:
+    torch.manual_seed(0)
+    return MSTPlusPlus(stages=2, out_bands=5).eval().requires_grad_(False)
+
+
+def test_a_strip_has_the_same_number_of_values_at_every_level() -> None:
+    task = Execution(
+        network().program(), source_of(np.zeros((3, 64, 96))), CPU, Plan(pixels=96 * 16)
+    )
+    assert [task.strip((64 >> level, 96 >> level))[0] for level in range(3)] == [16, 16, 16]
+
+
+def test_a_gpu_is_never_more_than_a_few_tiles_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Mock()
+    events: list[Mock] = []
+
+    def event() -> Mock:
+        events.append(Mock(spec=["record", "synchronize"]))
+        return events[-1]
+
+    module.Event.side_effect = event
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    with Workers(torch.device("mps"), 1, UNWATCHED) as own:
+        for count in (6, 1, 1, 1):  # tiles of each sweep
+            for _ in own.each(lambda tile: tile, tiles((count, 1), 1, 1), 1):
+                events[-1].record.assert_called_once()
+                assert sum(not event.synchronize.called for event in events) <= STREAMS
+    assert len(events) == 9
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (torch.backends, "fp32_precision", "tf32"),
+        (torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+        (torch.backends.cudnn, "fp32_precision", "tf32"),
+        (torch.backends.cudnn, "benchmark", True),
+        (ONEDNN.conv, "fp32_precision", "bf16"),
+    ],
+)
+def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_as_it_was(
+    owner: Any, name: str, value: str | bool
 ) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    begun, prepare = [], workers._prepare_thread
+    default = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        before = [getattr(*setting[:2]) for setting in EXACT_SETTINGS]
+        with exact_products(CPU):
+            assert [getattr(*setting[:2]) for setting in EXACT_SETTINGS] == [
+                setting[2] for setting in EXACT_SETTINGS
+            ]
+            torch.nn.functional.conv2d(
+                torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3)
+            )  # it reads them
+        assert [getattr(*setting[:2]) for setting in EXACT_SETTINGS] == before
+        assert getattr(owner, name) == value
+    finally:
+        setattr(owner, name, default)
 
-    def begin(device: torch.device) -> None:
-        begun.append(device)
-        prepare(device)
 
-    monkeypatch.setattr(workers, "_prepare_thread", begin)
-    network, photo = (
-        MSTPlusPlus(stages=1, width=4, out_bands=4).eval(),
-        np.zeros((3, 200, 200), np.float32),
-    )
-    program, source = (
-        network.program(),
-        PhotoRows(lambda start, stop: photo[:, start:stop], 200, 200),
-    )
-    for each in (program, tapped(program, "stages.0.bottleneck", lambda *_: lambda x: x[0, :1])):
-        begun.clear()
-        execute(each, source, torch.device("cpu"), Plan(threads=2))
-        assert len(begun) == 2
+def test_features_beyond_float16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("napari_mst.engine.forms.torch_forms.can_fuse", lambda device, dtype: False)
+    own = network()
+    own.conv_in.weight.mul_(1e6)
+    with pytest.raises(
+        DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"
+    ):
+        execute(own.program(), source_of(PHOTO), CPU, Plan(precision="float16"))

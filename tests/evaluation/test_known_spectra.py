@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
+from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.known_spectra import (
@@ -20,9 +21,10 @@ from napari_mst.evaluation.known_spectra import (
     score,
     taken_of,
 )
-from napari_mst.evaluation.methods import RENDERED, ModelMethod
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.evaluation.tables import (
+    RENDERED,
+    ModelMethod,
     Score,
     by_input,
     coverage_table,
@@ -31,7 +33,6 @@ from napari_mst.evaluation.tables import (
 )
 from napari_mst.evaluation.tables import means as means_of_models
 from napari_mst.evaluation.tables import score as score_models
-from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_mst.colour import srgb_to_linear
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import CubeFileError
 from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
-from napari_mst.evaluation.methods import ON_CPU, Method, ModelMethod, least_squares, linear_method
 from napari_mst.evaluation.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.evaluation.tables import (
+    ON_CPU,
+    Method,
+    ModelMethod,
     compared,
     coverage_table,
+    least_squares,
+    linear_method,
     means,
     score,
     table,

@@ -11,7 +11,6 @@ import rasterio
 import spectral.io.envi as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
@@ -140,26 +139,6 @@ def test_any_text_survives_and_injects_nothing(
     assert cube.provenance.source == source
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    data=arrays.arrays(
-        st.sampled_from(["?", "i1", "u1", ">i2", "u2", "i4", ">u4", "f2", "f4", ">f8"]),
-        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
-    ),
-    order=st.permutations(range(3)),
-    step=st.sampled_from([1, -1, 2]),
-)
-def test_any_type_shape_and_stride_survives(
-    data: NDArray[np.generic], order: list[int], step: int
-) -> None:
-    data = data.transpose(order)[:, ::step]
-    wavelengths = np.linspace(0.1, 0.7, len(data))
-    with tempfile.TemporaryDirectory() as folder:
-        cube = read_cube(write_cube(Path(folder, "a.hdr"), SpectralCube(data, wavelengths)))
-    assert np.array_equal(cube.data, data, equal_nan=data.dtype.kind == "f")
-    assert np.array_equal(cube.wavelengths, wavelengths)
-
-
 def test_every_field_survives(tmp_path: Path) -> None:
     fields = {
         "description": "two\nlines",
@@ -199,26 +178,6 @@ def test_a_unit_that_is_no_length_survives(tmp_path: Path, unit: str) -> None:
     assert (again.unit, again.wavelengths.tolist()) == (unit, [0, 1, 2])
 
 
-def test_damaged_data_are_found_by_their_checksum(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
-    data = path.with_suffix(".img")
-    data.write_bytes(data.read_bytes()[:-1] + b"!")
-    with pytest.raises(CubeFileError, match="checksum"):
-        read_cube(path)
-    assert read_cube(path, verify=False).shape == (4, 5, 3)
-
-
-def test_a_header_that_another_program_copied_claims_no_checksum(tmp_path: Path) -> None:
-    image = oracle.open(
-        write_cube(tmp_path / "a.hdr", SpectralCube(distinct_numbers("f4"), NANOMETRES))
-    )
-    data = np.moveaxis(np.asarray(image.open_memmap()), 2, 0) + 1
-    oracle.save_image(
-        tmp_path / "b.hdr", np.moveaxis(data, 0, 2), metadata=image.metadata, interleave="bsq"
-    )
-    assert np.array_equal(read_cube(tmp_path / "b.hdr").data, data)
-
-
 @pytest.mark.skipif("sys.platform == 'win32'", reason="Windows fills a sparse file with zeros")
 def test_ten_gigabytes_open_at_once(tmp_path: Path) -> None:
     header = (
@@ -237,7 +196,6 @@ def test_ten_gigabytes_open_at_once(tmp_path: Path) -> None:
 REAL = {
     "enmap/cubus_gamsberg_subset.hdr": (189, 25, 10),
     "enmap/enmap_berlin.hdr": "one data file",
-    "enmap/hires_berlin.hdr": "one data file",
     "enmap/library_berlin.hdr": (
         "file type 'ENVI Standard' in library_berlin.hdr, got 'ENVI Spectral Library'"
     ),
@@ -247,19 +205,14 @@ REAL = {
     "plantcv/arcgis.hdr": "ENVI on the first line",
     "plantcv/corn-kernel-hyperspectral.hdr": (580, 31, 43),
     "plantcv/darkReference.hdr": "one data file",
-    "plantcv/darkReference2.hdr": "one data file",
-    "plantcv/darkReference3.hdr": "one data file",
     "plantcv/darkReference4.hdr": "interleave bsq, bil or bip in darkReference4.hdr, got 'bup'",
     "plantcv/darkReference_arcgis.hdr": "ENVI on the first line",
     "samson/Urban_F210.hdr": "one data file",
-    "samson/jasperRidge2_R198.hdr": "one data file",
     "samson/samson_1.img.hdr": (156, 95, 95),
     "specim_fenix/Radiometric_8x2_1x1.hdr": (363, 1, 384),
     "specim_fenix/hypercloud.hdr": (
         "all required fields in hypercloud.hdr, got none for data type, interleave"
     ),
-    "specim_fenix/image.hdr": "one data file",
-    "suspectral/flower.hdr": "one data file",
 }
 
 

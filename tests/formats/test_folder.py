@@ -7,8 +7,8 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
+from tests.formats.conftest import refuse
 
-from napari_mst.errors import CubeFileError
 from napari_mst.formats import find_format, read_cube
 
 DATA = np.random.default_rng(0).integers(0, 65536, (31, 12, 9), np.uint16)
@@ -45,12 +45,6 @@ def test_wavelengths_come_from_the_names_in_their_order(tmp_path: Path, template
     assert cube.unit == "nm"
     assert np.array_equal(cube.data, DATA[2::-1])
     assert "warnings" not in cube.metadata
-
-
-def refuse(folder: Path, match: str) -> None:
-    with pytest.raises(CubeFileError, match=match) as caught:
-        read_cube(folder)
-    assert len(str(caught.value)) < 300
 
 
 def decline_other_folders(folder: Path) -> None:

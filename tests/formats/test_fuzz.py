@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -160,10 +159,8 @@ def write(folder: Path, kind: str) -> tuple[str, str, str]:
     if kind.startswith("zarr-"):
         zarr.create_array(str(folder / "a.zarr"), data=DATA, chunks=(1, 6, 7), zarr_format=3)
         return "a.zarr", f"a.zarr/{kind.partition('-')[2]}", "zarr"
-    suffix, _, flavour = kind.partition(":")
-    options: dict[str, Any] = {"flavour": flavour} if flavour else {}
-    path = write_cube(folder / f"a.{suffix}", CUBE, **options)
-    part = {"zarr": "a.zarr/zarr.json"}.get(suffix, path.name)
+    path = write_cube(folder / f"a.{kind}", CUBE)
+    part = {"zarr": "a.zarr/zarr.json"}.get(kind, path.name)
     return path.name, part, ""
 
 
@@ -191,9 +188,7 @@ def write_with_gdal(path: Path, compression: str) -> tuple[str, str, str]:
     ("kind", "count"),
     [
         ("hdr", 5000),
-        ("tif:gdal", 2000),
-        ("tif:imagej", 750),
-        ("tif:ome", 750),
+        ("tif", 3500),
         ("npz", 1000),
         ("mat", 250),
         ("v5", 250),

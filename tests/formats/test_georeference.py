@@ -13,8 +13,7 @@ from rasterio.control import GroundControlPoint
 from rasterio.transform import Affine
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.formats import read_cube, write_cube
-from napari_mst.georeference import (
+from napari_mst.cube.georeference import (
     FIELD,
     KEY_DIRECTORY,
     PIXEL_SCALE,
@@ -22,6 +21,7 @@ from napari_mst.georeference import (
     TRANSFORMATION,
     Georeference,
 )
+from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.files import upright
 from napari_mst.photo.photo import Photo
 
@@ -32,6 +32,8 @@ pytestmark = [
     ),  # rasterio itself does not yet
 ]
 RGB = np.random.default_rng(0).integers(0, 256, (3, 6, 8), dtype=np.uint8)
+PROFILE = {"count": 3, "height": 6, "width": 8, "dtype": "uint8"}
+ENVI = {"driver": "ENVI", **PROFILE}
 WAVELENGTHS = np.array([460.0, 550.0, 640.0])
 
 
@@ -58,15 +60,8 @@ BOTH_DEFINE = {
 
 
 def geotiff(path: Path, crs: str | None, transform: Affine | None, **more: object) -> Path:
-    profile = {
-        "driver": "GTiff",
-        "count": 3,
-        "height": 6,
-        "width": 8,
-        "dtype": "uint8",
-        "photometric": "RGB",
-    }
-    with rasterio.open(path, "w", **profile, crs=crs, transform=transform, **more) as judge:
+    options = {"driver": "GTiff", "photometric": "RGB", **PROFILE, **more}
+    with rasterio.open(path, "w", **options, crs=crs, transform=transform) as judge:
         judge.write(RGB)
     return path
 
@@ -109,13 +104,26 @@ def test_a_photo_keeps_its_place_through_both_formats(
 @pytest.mark.parametrize("crs", [*BOTH_DEFINE, "EPSG:2154", "EPSG:27700", "EPSG:3035", None])
 def test_a_header_of_gdal_keeps_its_place_in_a_tiff(tmp_path: Path, crs: str | None) -> None:
     transform = BOTH_DEFINE.get(crs or "", NORTH_UP)
-    profile = {"driver": "ENVI", "count": 3, "height": 6, "width": 8, "dtype": "uint8"}
-    with rasterio.open(tmp_path / "a.img", "w", **profile, crs=crs, transform=transform) as judge:
+    with rasterio.open(tmp_path / "a.img", "w", **ENVI, crs=crs, transform=transform) as judge:
         judge.write(RGB)
     cube = read_cube(tmp_path / "a.hdr")
     for name in ("b.tif", "b.hdr"):
         assert_on_earth(write_cube(tmp_path / name, cube), crs, transform)
     assert read_cube(tmp_path / "b.tif").metadata["map info"] == cube.metadata["map info"]
+
+
+def test_a_geographic_system_without_a_code_stays_geographic(tmp_path: Path) -> None:
+    own = "+proj=longlat +a=6378000 +rf=300 +no_defs"
+    place = Affine(0.1, 0, 15, 0, -0.1, 48)
+    with rasterio.open(tmp_path / "a.img", "w", **ENVI, crs=own, transform=place) as judge:
+        judge.write(RGB)
+    cube = read_cube(tmp_path / "a.hdr")
+    for name in ("b.tif", "c.hdr"):
+        cube = read_cube(write_cube(tmp_path / name, cube))
+    with rasterio.open(tmp_path / "c.img") as judge:
+        assert judge.crs.is_geographic
+        assert judge.transform.almost_equals(place)
+    assert "map info = {Geographic Lat/Lon" in (tmp_path / "c.hdr").read_text()
 
 
 def test_map_info_alone_tells_the_zone(tmp_path: Path) -> None:

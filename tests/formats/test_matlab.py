@@ -4,7 +4,6 @@ import json
 import struct
 import subprocess
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,17 +14,15 @@ from unittest.mock import patch
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from scipy.io import loadmat, savemat
+from tests.formats.conftest import refuse
 
+from napari_mst import isolation
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
-from napari_mst.formats import find_format, numbers, read_cube, write_cube
-from napari_mst.formats.matlab import process, reading
-from napari_mst.isolation import limits
+from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats.matlab import reading
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -58,63 +55,6 @@ def test_the_file_lies_as_the_published_toolbox_writes_it(tmp_path: Path) -> Non
     assert head[124:] == b"\0\2IM"
 
 
-@pytest.mark.parametrize("lazy", [2**30, 1000])
-def test_a_saved_cube_comes_back_in_memory_or_mapped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lazy: int
-) -> None:
-    monkeypatch.setattr(numbers, "LAZY_BYTES", lazy)
-    cube = read_cube(write_cube(tmp_path / "a.mat", CUBE))
-    assert isinstance(cube.data, np.memmap) == (lazy == 1000)
-    assert np.array_equal(cube.data, DATA)
-    assert cube.data.dtype == np.float32
-    assert np.array_equal(cube.wavelengths, WAVELENGTHS)
-    assert (cube.provenance, cube.quantity, cube.metadata) == (
-        CUBE.provenance,
-        "reflectance",
-        CUBE.metadata,
-    )
-
-
-ANY_CUBE = given(
-    data=arrays.arrays(
-        st.sampled_from(["?", "i1", ">u2", "i8", "f2", ">f4", "f8"]),
-        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
-    ),
-    order=st.permutations(range(3)),
-    text=st.text(max_size=8),
-)
-
-
-# A process of its own reads each of them.
-@settings(deadline=None, max_examples=5)
-@ANY_CUBE
-def test_any_type_shape_stride_and_text_survives(
-    data: NDArray[np.generic], order: list[int], text: str
-) -> None:
-    check_survival(data, order, text)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=50)
-@ANY_CUBE
-def test_many_more_types_shapes_strides_and_texts_survive(
-    data: NDArray[np.generic], order: list[int], text: str
-) -> None:
-    check_survival(data, order, text)
-
-
-def check_survival(data: NDArray[np.generic], order: list[int], text: str) -> None:
-    cube = SpectralCube(
-        data.transpose(order)[:, ::-1],
-        np.arange(0.1, data.shape[order[0]]),
-        metadata={"description": text, text: text},
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        again = read_cube(write_cube(Path(folder, "a.mat"), cube))
-    assert np.array_equal(again.data, cube.data, equal_nan=data.dtype.kind == "f")
-    assert again.metadata == cube.metadata
-
-
 def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
     with h5py.File(write_cube(tmp_path / "a.mat", CUBE)) as saved:
         text = saved["napari_mst"][()].T
@@ -129,25 +69,7 @@ def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
     assert cube.provenance == Provenance()
 
 
-def test_damaged_numbers_are_found_by_their_checksum(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.mat", CUBE)
-    with h5py.File(path) as file:
-        offset = file["cube"].id.get_offset()
-    raw = bytearray(path.read_bytes())
-    raw[offset] ^= 1
-    path.write_bytes(raw)
-    refuse(path, "checksum")
-    assert read_cube(path, verify=False).shape == DATA.shape
-
-
-def refuse(path: Path, match: str, **options: object) -> None:
-    with pytest.raises(CubeFileError, match=match) as caught:
-        read_cube(path, **options)
-    assert len(str(caught.value)) < 300
-
-
-def read_published_cubes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+def read_published_cubes(folder: Path, _: pytest.MonkeyPatch) -> None:
     nominal = np.arange(400.0, 701, 10)[np.newaxis]
     as_matlab = DATA.transpose(1, 2, 0).astype(np.float64)
     arad = write_hdf5(
@@ -172,8 +94,7 @@ def read_published_cubes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(folder / "v4.mat", "v4.mat")
 
 
-def read_every_class(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+def read_every_class(folder: Path, _: pytest.MonkeyPatch) -> None:
     for dtype in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"):
         savemat(folder / "a.mat", {"x": DATA.astype(dtype), "wl": np.arange(31) / 100 + 0.4})
         write_cube(folder / "b.mat", SpectralCube(DATA.astype(dtype), WAVELENGTHS), overwrite=True)
@@ -185,7 +106,6 @@ def read_every_class(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
     savemat(folder / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
     write_cube(folder / "v7.mat", SpectralCube(DATA[:5, :6], WAVELENGTHS[:5]))
     generator = np.random.default_rng(3)
@@ -219,8 +139,7 @@ def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             read_cube(folder / name)
 
 
-def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+def choose_among_several(folder: Path, _: pytest.MonkeyPatch) -> None:
     savemat(folder / "v5.mat", {"left": DATA.transpose(1, 2, 0), "right": DATA, "name": "x"})
     write_hdf5(folder / "v7.mat", left=DATA.transpose(1, 2, 0), right=DATA)
     for name in ("v5.mat", "v7.mat"):
@@ -230,8 +149,7 @@ def choose_among_several(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(read_cube(folder / name, variable="right", band_axis=0).data, DATA)
 
 
-def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+def refuse_numbers_of_other_files(folder: Path, _: pytest.MonkeyPatch) -> None:
     (folder / "secret.bin").write_bytes(bytes(range(192)))
     with h5py.File(folder / "secret.h5", "w") as file:
         file["d"] = np.full((3, 8, 8), 99, "u1")
@@ -258,8 +176,7 @@ def refuse_numbers_of_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch)
         )
 
 
-def tell_of_chunks_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+def tell_of_chunks_that_are_not_there(folder: Path, _: pytest.MonkeyPatch) -> None:
     path = folder / "a.mat"
     with h5py.File(path, "w") as file:
         stored = file.create_dataset("cube", (3, 16, 16), "f4", chunks=(1, 16, 16), fillvalue=7)
@@ -337,13 +254,12 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
     code = f"""
 import json, resource, psutil, h5py, pathlib
 from unittest.mock import patch
-from napari_mst.isolation.answering import answer
-from napari_mst.isolation.limits import limit_memory
+from napari_mst.isolation import answer, limit_memory
 {limit if is_outside else ""}
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
-with patch("napari_mst.isolation.limits.limit_memory", room):
+with patch("napari_mst.isolation.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
-    function = "napari_mst.formats.matlab.process:answer"
+    function = "napari_mst.formats.matlab.reading:answer"
     print(json.dumps(answer(function, path, [None, None, 2**32, 2**32])[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -358,10 +274,10 @@ with patch("napari_mst.isolation.limits.limit_memory", room):
 def test_a_file_that_asks_for_more_than_any_machine_has_is_damaged() -> None:
     """HDF5 lets a damaged length become memory; a limit from outside is then not to blame."""
     error = RuntimeError("memory allocation failed for on disk image buffer")
-    with patch.object(limits, "is_limited_from_outside", return_value=True):
-        assert isinstance(process._failure(Path(__file__), error, 2**30), CubeFileError)
-        with patch.object(limits, "has_room", return_value=False):
-            assert isinstance(process._failure(Path(__file__), error, 2**30), OutOfMemory)
+    with patch.object(isolation, "is_limited_from_outside", return_value=True):
+        assert isinstance(reading._failure(Path(__file__), error, 2**30), CubeFileError)
+        with patch.object(isolation, "has_room", return_value=False):
+            assert isinstance(reading._failure(Path(__file__), error, 2**30), OutOfMemory)
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
@@ -369,20 +285,6 @@ def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:
         (tmp_path / "a.mat").write_bytes(content)
         assert find_format(tmp_path / "a.mat") is None
         refuse(tmp_path / "a.mat", "a.mat")
-
-
-def test_scipy_cannot_read_what_we_write_only_as_it_is_version_7_3(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match=r"v7\.3"):
-        loadmat(write_cube(tmp_path / "a.mat", CUBE))
-
-
-def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
-    savemat(tmp_path / "a.mat", {"few_lines": np.zeros((4, 5, 6))})
-    cube = read_cube(tmp_path / "a.mat")
-    assert (
-        cube.metadata["warnings"][0]
-        == "The bands were taken to lie along the first axis, the shortest."
-    )
 
 
 def test_a_version_5_file_whose_checksum_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ def test_without_wavelengths_the_bands_are_numbered_and_it_is_said(path: Path) -
     )
 
 
+def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
+    for shape, place in (((4, 5, 6), "first"), ((5, 6, 4), "last")):
+        np.save(tmp_path / "a.npy", np.zeros(shape))
+        warning = f"The bands were taken to lie along the {place} axis, the shortest."
+        assert read_cube(tmp_path / "a.npy").metadata["warnings"][0] == warning
+    assert len(read_cube(tmp_path / "a.npy", band_axis=-1).metadata["warnings"]) == 1
+
+
 def test_a_large_array_is_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
     cube = read_cube(path)

@@ -1,6 +1,5 @@
 """NumPy archives against numpy itself: `np.load` reads ours, and we read those of `np.savez`."""
 
-import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,14 +8,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
-from numpy.typing import NDArray
+from tests.formats.conftest import refuse
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.formats import find_format, read_cube, write_cube
 
 DATA = np.arange(31 * 12 * 9, dtype=np.float32).reshape(31, 12, 9)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -53,37 +49,6 @@ def test_the_shipped_scenes_of_cave_are_read(shared_data: Path) -> None:
     assert cube.wavelengths.tolist() == list(range(400, 701, 10))
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    data=arrays.arrays(
-        st.sampled_from(["?", "i1", ">i2", "u4", "i8", "f2", "f4", ">f8"]),
-        arrays.array_shapes(min_dims=3, max_dims=3, max_side=5),
-    ),
-    order=st.permutations(range(3)),
-    text=st.text(max_size=8),
-)
-def test_any_type_shape_stride_and_text_survives(
-    data: NDArray[np.generic], order: list[int], text: str
-) -> None:
-    cube = SpectralCube(
-        data.transpose(order)[:, ::-1],
-        np.arange(0.1, data.shape[order[0]]),
-        metadata={"description": text, text: text},
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        again = read_cube(write_cube(Path(folder, "a.npz"), cube))
-    assert np.array_equal(again.data, cube.data, equal_nan=data.dtype.kind == "f")
-    assert again.metadata == cube.metadata
-
-
-def test_a_large_archive_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "LAZY_BYTES", 4000)
-    cube = read_cube(write_cube(tmp_path / "a.npz", CUBE))
-    assert isinstance(cube.data, np.memmap)
-    assert np.array_equal(cube.data, DATA)
-    assert cube.provenance == CUBE.provenance
-
-
 def test_numbers_that_another_program_changed_lose_our_record(tmp_path: Path) -> None:
     with np.load(write_cube(tmp_path / "a.npz", CUBE)) as saved:
         np.savez(tmp_path / "b.npz", **{**saved, "cube": saved["cube"] * 2})
@@ -91,12 +56,6 @@ def test_numbers_that_another_program_changed_lose_our_record(tmp_path: Path) ->
     assert np.array_equal(cube.data, DATA * 2)
     assert cube.provenance == Provenance()
     assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
-
-
-def refuse(path: Path, match: str, **options: object) -> None:
-    with pytest.raises(CubeFileError, match=match) as caught:
-        read_cube(path, **options)
-    assert len(str(caught.value)) < 300
 
 
 def refuse_several(folder: Path) -> None:
@@ -158,12 +117,3 @@ def refuse_damage(folder: Path) -> None:
 )
 def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
     check(tmp_path)
-
-
-def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", a=np.zeros((5, 6, 4)))
-    assert (
-        "The bands were taken to lie along the last axis, the shortest."
-        in read_cube(tmp_path / "a.npz").metadata["warnings"]
-    )
-    assert len(read_cube(tmp_path / "a.npz", band_axis=-1).metadata["warnings"]) == 1

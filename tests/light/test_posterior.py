@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from napari_mst.light.posterior import OUTPUTS, Posterior, light_table, posterior_of
+from napari_mst.light.lights import OUTPUTS, LightPosterior, light_table, posterior_of
 from napari_mst.photo.lights import FAMILIES
 
 
-def drawn(photos: int) -> Posterior:
+def drawn(photos: int) -> LightPosterior:
     generator = torch.Generator().manual_seed(0)
     outputs = torch.randn(photos, OUTPUTS, generator=generator, dtype=torch.float64)
     return posterior_of(outputs, torch.randn(photos, 2, generator=generator, dtype=torch.float64))

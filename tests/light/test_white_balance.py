@@ -9,7 +9,7 @@ from PIL import Image
 import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.cli.main import main
-from napari_mst.colour import linear_to_srgb
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import unbalanced_response
 from napari_mst.photo.white import Place

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from napari_mst import load_model
-from napari_mst.colour import linear_to_srgb
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.models import MODELS
 from napari_mst.models.cards import WEIGHTS, card_from_metadata, card_to_metadata
 from napari_mst.networks.camera import CameraNetwork

@@ -336,17 +336,6 @@ def assert_holds(state: Mapping[str, Tensor], tolerance: float = 0) -> None:
         torch.testing.assert_close(state[key], value, rtol=tolerance, atol=tolerance / 100)
 
 
-def test_flipped_bits_never_load_other_weights(tmp_path: Path) -> None:
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(40):
-        content = bytearray(pth(STATE))
-        for position in torch.randint(len(content), (3,), generator=generator).tolist():
-            content[position] ^= 1 << (position % 8)
-        (tmp_path / "weights.pth").write_bytes(content)
-        with contextlib.suppress(CheckpointError):  # flipped where nothing is stored, it loads
-            assert_holds(load_model(tmp_path / "weights.pth").network.state_dict())
-
-
 def test_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.pth").open("wb") as file:
         file.truncate(2**30 + 1)

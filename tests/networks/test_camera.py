@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
 
 from napari_mst import load_model
-from napari_mst.engine.run import run
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera
-from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
+from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import camera_response
 
 torch.manual_seed(0)
@@ -74,17 +72,6 @@ def refining() -> RefiningMSTPlusPlus:
     return network
 
 
-@pytest.mark.parametrize("size", [(70, 83), (5, 9)])
-def test_streamed_run_is_that_of_the_whole_network(size: tuple[int, int]) -> None:
-    network = refining()
-    photo = np.random.default_rng(0).random((3, *size), dtype=np.float32)
-    height, width = size
-    cpu = torch.device("cpu")
-    streamed = run(network, lambda start, stop: photo[:, start:stop], height, width, cpu)
-    whole = network(torch.from_numpy(photo)[None])[0].numpy()
-    np.testing.assert_allclose(streamed, whole, rtol=0, atol=1e-5 * whole.max())
-
-
 def test_saved_network_comes_back_and_waits_for_its_camera(tmp_path: Path) -> None:
     network = refining()
     (tmp_path / "x.safetensors").write_bytes(save(network.state_dict()))
@@ -102,13 +89,3 @@ def test_damaged_network_is_refused(missing: str) -> None:
     state = {key: value for key, value in pixelwise().state_dict().items() if key != missing}
     with pytest.raises(CheckpointError, match="Expected a whole camera network"):
         build_camera(state)
-
-
-def test_damaged_part_of_a_refining_network_is_refused() -> None:
-    state = {
-        key: value
-        for key, value in refining().state_dict().items()
-        if key != "pixelwise.of_camera.bias"
-    }
-    with pytest.raises(CheckpointError, match="Expected a whole camera network"):
-        build_refining(state)

@@ -1,14 +1,11 @@
-"""The pixelwise network is sane by construction at every exposure, in black, white and grey."""
-
-from pathlib import Path
+"""The pixelwise network is sane at every exposure, and MST++ begins on top of it."""
 
 import pytest
 import torch
-from safetensors.torch import save
 
-from napari_mst import load_model
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork, build_pixelwise
+from napari_mst.networks.pixelwise import LIMIT, PixelwiseNetwork
+from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
 
 torch.manual_seed(0)
 NETWORK = PixelwiseNetwork(out_bands=7, width=16).eval().requires_grad_(False)
@@ -51,33 +48,41 @@ def test_pixels_do_not_see_their_neighbours() -> None:
     torch.testing.assert_close(NETWORK(photo)[..., 2:3, 3:4], NETWORK(photo[..., 2:3, 3:4]))
 
 
-def test_saved_network_comes_back(tmp_path: Path) -> None:
-    (tmp_path / "x.safetensors").write_bytes(save(NETWORK.state_dict()))
-    loaded = build_pixelwise(NETWORK.state_dict())
-    photo = torch.rand(1, 3, 4, 5)
-    assert torch.equal(loaded(photo), NETWORK(photo))
-    assert torch.equal(load_model(tmp_path / "x.safetensors").network(photo), NETWORK(photo))
-
-
-def test_damaged_network_is_refused() -> None:
-    state = dict(NETWORK.state_dict())
-    del state["hidden.2.bias"]
-    with pytest.raises(CheckpointError, match="Expected a whole pixelwise network"):
-        build_pixelwise(state)
-
-
-def test_bundled_network_is_finite_and_bounded_on_saturated_colours() -> None:
-    corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 3)
-    network = load_model("pixelwise-srgb").network
-    assert isinstance(network, PixelwiseNetwork)
-    lower, _, upper = network.quantiles(corners.T[None, :, None])
-    assert torch.isfinite(upper).all()
-    assert lower.min() >= 0
-    assert upper.max() < 3
-
-
 def test_no_colour_up_to_white_exceeds_the_limit() -> None:
     photo = torch.rand(1, 3, 40, 40)
     network = PixelwiseNetwork(out_bands=7, width=16)
     network.estimate.bias.data += 10
     assert 1 < network(photo).max() <= LIMIT
+
+
+REFINING = (
+    RefiningMSTPlusPlus(PixelwiseNetwork(out_bands=6, width=8), stages=2)
+    .eval()
+    .requires_grad_(False)
+)
+PHOTO = torch.rand(1, 3, 19, 22)
+
+
+def test_without_its_convolutions_it_is_the_pixelwise_estimate() -> None:
+    network = build_refining(REFINING.state_dict())
+    network.conv_in.weight.zero_()
+    network.conv_out.weight.zero_()
+    torch.testing.assert_close(network(PHOTO), network.pixelwise(PHOTO))
+
+
+@pytest.mark.parametrize(
+    "missing", ["pixelwise.margins.bias", "pixelwise.margins.weight", "conv_out.weight"]
+)
+def test_damaged_refining_network_is_refused(missing: str) -> None:
+    state = {key: value for key, value in REFINING.state_dict().items() if key != missing}
+    with pytest.raises(CheckpointError, match="Expected"):
+        build_refining(state)
+
+
+def test_parts_that_do_not_fit_together_are_refused() -> None:
+    other = {
+        f"pixelwise.{key}": value
+        for key, value in PixelwiseNetwork(out_bands=5, width=8).state_dict().items()
+    }
+    with pytest.raises(CheckpointError, match="Expected"):
+        build_refining({**REFINING.state_dict(), **other})

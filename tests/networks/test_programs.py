@@ -1,13 +1,12 @@
-"""The engine runs every row of `NETWORKS`, and networks that nobody has seen yet.
+"""The engine runs every row of `NETWORKS` with every attention, and networks that are new to it.
 
-The two networks of this file are the worked example of CONTRIBUTING.md: what somebody writes who
-adds one.
+`Gated` is the worked example of CONTRIBUTING.md: what somebody writes who adds a network.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 import pytest
@@ -15,20 +14,23 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
+from tests.conftest import source_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import Reconstructor, load_model, read_cube
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.cli.main import main
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.photo_rows import PhotoRows
-from napari_mst.engine.plan import Budget, Place, Plan, PlannedRun, make_plan
+from napari_mst.engine.device import computes_in
+from napari_mst.engine.plan import Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.windows import Window
 from napari_mst.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.spectral import FeedForward
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -47,20 +49,15 @@ class Gated(Network):
     The mean of a channel over the image gives its gate.
     """
 
+    in_bands = 3
+
     def __init__(self, bands: int = 6, width: int = 8) -> None:
         super().__init__()
+        self.out_bands = bands
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.second = nn.Conv2d(width, width, 3, padding=1)
         self.squeeze = nn.Linear(width, width)
         self.last = nn.Conv2d(width, bands, 1)
-
-    @property
-    def in_bands(self) -> int:
-        return 3
-
-    @property
-    def out_bands(self) -> int:
-        return self.last.out_channels
 
     def features(self, photo: Tensor) -> Tensor:
         return self.second(F.gelu(self.first(photo)))
@@ -82,65 +79,6 @@ class Gated(Network):
 
 def added_up(features: Tensor) -> Tensor:
     return features.double().sum((2, 3))
-
-
-class WindowAttention(nn.Module):
-    """Attention between the pixels of each window of *side* x *side*."""
-
-    def __init__(self, channels: int, heads: int, side: int) -> None:
-        super().__init__()
-        self.heads, self.side = heads, side
-        self.to_qkv = nn.Linear(channels, 3 * channels)
-        self.proj = nn.Linear(channels, channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        n, channels, height, width = x.shape
-        down, across = height // self.side, width // self.side
-        windows = x.unflatten(3, (across, self.side)).unflatten(2, (down, self.side))
-        tokens = windows.permute(0, 2, 4, 3, 5, 1).reshape(-1, self.side**2, channels)
-        q, k, v = self.to_qkv(tokens).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        attended = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-        windows = attended.view(n, down, across, self.side, self.side, channels).permute(
-            0, 5, 1, 3, 2, 4
-        )
-        return x + windows.reshape(x.shape)
-
-
-class WindowBlock(nn.Module):
-    """The block of MST++ with attention in windows: x + attention, then x + FFN(LayerNorm(x))."""
-
-    def __init__(self, channels: int, heads: int) -> None:
-        super().__init__()
-        self.attention = WindowAttention(channels, heads, side=2)
-        self.feed_forward = FeedForward(channels)
-        self.channels = channels
-
-    def prepared(self, source: Pass) -> Pass:
-        return source
-
-    def passes(self, name: str, source: str) -> list[Pass]:
-        attended = f"{name}.attended"
-        return [
-            Pass(
-                attended,
-                (source,),
-                self.attention,
-                self.channels,
-                align=self.attention.side,
-                is_kept=False,
-            ),
-            Pass(name, (attended,), self.fed_forward, self.channels, halo=1),
-        ]
-
-    def fed_forward(self, x: Tensor) -> Tensor:
-        return x + self.feed_forward(x)
-
-
-class WindowMSTPlusPlus(MSTPlusPlus):
-    """MST++ with window attention in the place of the spectral one."""
-
-    def make_block(self, channels: int, heads: int) -> WindowBlock:
-        return WindowBlock(channels, heads)
 
 
 class EveryPixel(Network):
@@ -181,6 +119,7 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
     "mst++": [
         lambda: MSTPlusPlus(stages=2, out_bands=5),
         lambda: MSTPlusPlus(stages=1, out_bands=5, width=8, norm_before_attention=True),
+        lambda: MSTPlusPlus(stages=1, in_bands=5, out_bands=40, width=8),
     ],
     "vision transformer": [
         lambda: VisionTransformer(TransformerHyperparameters(size=16, patch=4, features=16)),
@@ -191,21 +130,24 @@ MAKERS = {
     for kind, makers in OF_THE_TABLE.items()
     for index, make in enumerate(makers)
 }
-MAKERS |= {"gated": Gated, "windows": lambda: WindowMSTPlusPlus(stages=1, out_bands=5)}
+MAKERS |= {"gated": Gated}
+MAKERS |= {
+    kind: partial(MSTPlusPlus, stages=1, out_bands=5, attention=kind, window=4)
+    for kind in ATTENTIONS
+}
 
 
 def built(kind: str) -> Network:
     torch.manual_seed(0)
-    maker = {**MAKERS, "every pixel": EveryPixel}[kind]
-    return maker().eval().requires_grad_(False)
+    network = {**MAKERS, "every pixel": EveryPixel}[kind]().eval().requires_grad_(False)
+    for name, parameter in network.named_parameters():
+        if name.endswith("position.table"):  # positions begin as zeros
+            nn.init.normal_(parameter)
+    return network
 
 
-def photo_of(height: int, width: int) -> np.ndarray:
-    return np.random.default_rng(0).random((3, height, width), dtype=np.float32)
-
-
-def source_of(photo: np.ndarray) -> PhotoRows:
-    return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+def photo_of(height: int, width: int, channels: int = 3) -> np.ndarray:
+    return np.random.default_rng(0).random((channels, height, width), dtype=np.float32)
 
 
 def whole(network: Network, photo: np.ndarray) -> np.ndarray:
@@ -213,6 +155,11 @@ def whole(network: Network, photo: np.ndarray) -> np.ndarray:
     exact = network.double()(torch.from_numpy(photo).double()[None])[0].numpy()
     network.float()
     return exact
+
+
+def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-6) -> None:
+    largest = np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * largest)
 
 
 def test_every_row_of_the_table_is_tried_here() -> None:
@@ -233,37 +180,29 @@ def test_forward_and_program_are_one_mathematics(
     kind: str, side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Execution, "tile", lambda *_: (side, side))
-    network, photo = built(kind), photo_of(45, 70)
-    streamed, expected = (
-        execute(network.program(), source_of(photo), CPU).numbers,
-        whole(network, photo),
-    )
-    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    network = built(kind)
+    photo = photo_of(45, 70, network.in_bands)
+    streamed = execute(network.program(), source_of(photo), CPU).numbers
+    assert streamed.dtype == np.float32
+    assert_near(streamed, whole(network, photo), 2e-6 if kind in ATTENTIONS else 1e-6)
 
 
 @pytest.mark.parametrize("kind", [*MAKERS, "every pixel"])
-def test_in_float64_they_agree_in_every_digit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Execution, "tile", lambda *_: (16, 24))
-    network, photo = built(kind).double(), photo_of(37, 70)
-    streamed = execute(network.program(), source_of(photo), CPU).numbers
-    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
-    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
-
-
-@pytest.mark.usefixtures("executor")
-@pytest.mark.parametrize(
-    "window", [(8, 24, 100, 116), (0, 16, 0, 16), (83, 90, 121, 131), (40, 41, 60, 61)], ids=str
-)
-@pytest.mark.parametrize("kind", MAKERS)
-def test_any_part_of_a_cube_is_that_of_the_whole_run(
-    kind: str, window: tuple[int, int, int, int]
+def test_in_float64_they_agree_in_every_digit_and_so_does_any_part(
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network, photo = built(kind), photo_of(90, 131)
+    monkeypatch.setattr(Execution, "tile", lambda *_: (8, 20))
+    network = built(kind).double()
+    photo = photo_of(48, 75, network.in_bands)
     numbers, folded = execute(network.program(), source_of(photo), CPU)
-    own = Window(*window)
-    part = execute_crop(network.program(), Known(folded), source_of(photo), own)
-    expected = numbers[:, own.rows, own.columns]
-    np.testing.assert_allclose(part, expected, rtol=0, atol=1e-6 * np.abs(numbers).max())
+    expected = network(torch.from_numpy(photo).double()[None])[0].numpy()
+    assert_near(numbers, expected, 1e-13)
+    # The first begins and ends within windows, the others lie at borders.
+    for sides in [(19, 22, 33, 50), (0, 16, 0, 16), (41, 48, 65, 75), (8, 24, 59, 75)]:
+        own = Window(*sides)
+        part = execute_crop(network.program(), Known(folded), source_of(photo), own)
+        expected = numbers[:, own.rows, own.columns]
+        np.testing.assert_allclose(part, expected, rtol=0, atol=1e-13 * np.abs(numbers).max())
 
 
 def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
@@ -293,7 +232,7 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
 
 
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
-@pytest.mark.parametrize("kind", ["gated", "windows"])
+@pytest.mark.parametrize("kind", ["gated", "window", "global"])
 def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
     kind: str, place: Place
 ) -> None:
@@ -303,7 +242,7 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
         network.program(), source_of(photo), CPU, Plan(place), Watch(shares.append)
     ).numbers
     expected = whole(network, photo)
-    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    assert_near(streamed, expected)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
@@ -312,10 +251,18 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
         )
 
 
-@pytest.mark.parametrize("kind", ["gated", "windows"])
-def test_a_new_network_keeps_features_of_16_bits(kind: str) -> None:
-    network, photo = built(kind), photo_of(45, 70)
-    narrow = execute(network.program(), source_of(photo), CPU, Plan(precision="bfloat16")).numbers
+@pytest.mark.skipif(
+    not computes_in(torch.bfloat16), reason="torch has no bfloat16 on this processor"
+)
+@pytest.mark.usefixtures("executor")
+@pytest.mark.parametrize("place", get_args(Place))
+@pytest.mark.parametrize("kind", ["gated", "mst++ 0", "mst++ 1", *ATTENTIONS])
+def test_features_of_16_bits_are_near_and_change_neither_weights_nor_result_type(
+    kind: str, place: Place
+) -> None:
+    network, photo = built(kind), photo_of(37, 70)
+    narrow = execute(network.program(), source_of(photo), CPU, Plan(place, "bfloat16")).numbers
+    assert {each.dtype for each in network.parameters()} == {torch.float32}
     expected = whole(network, photo)
     assert narrow.dtype == np.float32
     assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < 0.03
@@ -327,30 +274,7 @@ def test_a_pass_over_all_pixels_is_planned_with_its_memory_or_refused() -> None:
     assert large - small > 3900 * 100 * 4 * schedule(program).values
 
     with pytest.raises(OutOfMemory, match=r"Expected .* of free memory"):
-        make_plan(PlannedRun(program, 20_000, 20_000, CPU), Budget(memory=10**8))
-
-
-class Brighter(MSTPlusPlus):
-    """Its first features are of the square root of the photo."""
-
-    def first_passes(self, name: str) -> list[Pass]:
-        root = Pass(
-            f"{name} root", (PHOTO,), lambda photo: photo.clamp_min(0).sqrt(), 3, is_kept=False
-        )
-        return [root, *(replace(each, reads=(root.writes,)) for each in super().first_passes(name))]
-
-
-def test_a_network_that_changes_a_part_of_another_is_run_as_it_is() -> None:
-    torch.manual_seed(0)
-    network, photo = Brighter(stages=1, out_bands=6).eval().requires_grad_(False), photo_of(24, 32)
-    streamed, expected = (
-        execute(network.program(), source_of(photo), CPU).numbers,
-        whole(network, photo),
-    )
-    np.testing.assert_allclose(streamed, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
-    torch.manual_seed(0)
-    plain = whole(MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False), photo)
-    assert np.abs(plain - expected).max() > 0.01 * np.abs(expected).max()
+        make_plan(PlannedRun(program, 20_000, 20_000, CPU), memory=10**8)
 
 
 def is_gated(state: Mapping[str, Tensor]) -> bool:
@@ -363,43 +287,19 @@ def build_gated(state: Mapping[str, Tensor]) -> Gated:
     return network.eval().requires_grad_(False)
 
 
-def is_windowed(state: Mapping[str, Tensor]) -> bool:
-    return "stages.0.bottleneck.attention.to_qkv.weight" in state
-
-
-def build_windowed(state: Mapping[str, Tensor]) -> WindowMSTPlusPlus:
-    network = WindowMSTPlusPlus(out_bands=len(state["conv_out.weight"]), stages=1)
-    network.load_state_dict(state)
-    return network.eval().requires_grad_(False)
-
-
 CONVENTIONS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
-ROWS = {
-    "gated": Kind("Gated CNN", is_gated, build_gated, CONVENTIONS, "a gated CNN"),
-    "windows": Kind(
-        "MST++ with windows",
-        is_windowed,
-        build_windowed,
-        CONVENTIONS,
-        "MST++ with window attention",
-    ),
-}
-REGISTERED: dict[str, Callable[[], Network]] = {
-    "gated": lambda: Gated(31, 8),
-    "windows": lambda: WindowMSTPlusPlus(stages=1),
-}
+GATED = Kind("Gated CNN", is_gated, build_gated, CONVENTIONS, "a gated CNN")
 
 
-@pytest.mark.parametrize("kind", ROWS)
 def test_a_registered_network_goes_from_its_file_to_a_cube(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One file and one row are enough for the loader, the pipeline and the command line."""
-    monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", {**ROWS, **NETWORKS})
+    monkeypatch.setattr("napari_mst.models.checkpoint.NETWORKS", {"gated": GATED, **NETWORKS})
     torch.manual_seed(0)
-    save_file(REGISTERED[kind]().state_dict(), tmp_path / "new.safetensors")
+    save_file(Gated(31, 8).state_dict(), tmp_path / "new.safetensors")
     model = load_model(tmp_path / "new.safetensors")
-    assert model.card.title.startswith(ROWS[kind].title)
+    assert model.card.title.startswith(GATED.title)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 56, 3), dtype=np.uint8)
     own = Reconstructor(model, "cpu")
     cube = own.reconstruct(pixels)
@@ -423,14 +323,8 @@ def test_a_registered_network_goes_from_its_file_to_a_cube(
 
 
 def test_a_network_that_is_not_in_the_table_runs_in_the_pipeline() -> None:
-    card = ModelCard(
-        name="gated",
-        title="Gated",
-        wavelengths=tuple(np.linspace(400, 700, 6)),
-        is_linear=True,
-        normalisation="none",
-        quantity="reflectance",
-    )
+    bands = tuple(np.linspace(400, 700, 6))
+    card = ModelCard("gated", "Gated", bands, True, "none", "reflectance")
     cube = Reconstructor(Model(card, built("gated"), "0" * 64), "cpu").reconstruct(
         np.zeros((24, 32, 3), np.uint8)
     )
@@ -457,12 +351,10 @@ class Doubled(FeedForward):
 @pytest.mark.parametrize("precision", ["", "bfloat16"])
 def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written(precision: str) -> None:
     torch.manual_seed(0)
-    network, photo = (
-        MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False),
-        photo_of(24, 40),
-    )
+    network = MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False)
+    photo = photo_of(24, 40)
     plain = whole(network, photo)
-    for _, block in network.blocks():
+    for block in attention_blocks(network).values():
         block.feed_forward.__class__ = Doubled
     streamed = execute(network.program(), source_of(photo), CPU, Plan(precision=precision)).numbers
     expected = whole(network, photo)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst.colour import illuminant, srgb_response
+from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
+    ALIASES,
     BALANCED,
     GRID,
     OF_SENSOR,
@@ -128,3 +129,11 @@ def test_camera_of_a_file_is_only_the_one_of_exactly_its_name(
     make: str, model: str, name: str
 ) -> None:
     assert matching_camera(make, model) == name
+
+
+def test_other_names_of_a_camera_are_known() -> None:
+    for alias, name in ALIASES.items():
+        assert name in load_cameras()
+        brand, _, model = alias.partition(" ")
+        assert matching_camera(brand, alias) == matching_camera(brand, model) == name
+    assert matching_camera("Arashi Vision", "Insta360 X5") == "Arashi_Vision_Insta360_X5"

@@ -1,84 +1,57 @@
 """Photo files for those who show them: pixels that other programs change, and several pages."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import imagecodecs
 import imageio.v3 as iio
 import numpy as np
 import pytest
 import tifffile
 from PIL import Image
+from tests.photo.conftest import Make, pillow, png16, raw, tiff
 
 from napari_mst.photo.files import decode_file, decode_pages, is_shown_otherwise
 from napari_mst.photo.photo import Photo
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
-Make = Callable[[Path], Path]
 
 
-def pillow(name: str, mode: str = "RGB", asked: int = 1) -> Make:
-    def make(folder: Path) -> Path:
-        exif = Image.Exif()
-        exif[274] = asked
-        Image.fromarray(PIXELS).convert(mode).save(folder / name, exif=exif)
-        return folder / name
-
-    return make
+def saved(name: str, mode: str = "RGB", asked: int = 1) -> Make:
+    exif = Image.Exif()
+    exif[274] = asked
+    return pillow(PIXELS, name, mode, exif=exif)
 
 
-def tiff(photometric: str, asked: int = 1, **options: Any) -> Make:
-    def make(folder: Path) -> Path:
-        grey = photometric.startswith("min")
-        pixels = np.moveaxis(PIXELS, -1, 0) if "planarconfig" in options else PIXELS
-        tag = (274, 3, 1, asked, True)
-        tifffile.imwrite(
-            folder / "a.tif",
-            PIXELS[..., 0] if grey else pixels,
-            photometric=photometric,
-            extratags=[tag],
-            metadata=None,
-            **options,
-        )
-        return folder / "a.tif"
-
-    return make
-
-
-def png16(folder: Path) -> Path:
-    (folder / "deep.png").write_bytes(imagecodecs.png_encode(PIXELS.astype(np.uint16) * 201))
-    return folder / "deep.png"
-
-
-def text(folder: Path) -> Path:
-    (folder / "a.jpg").write_text("no photo")
-    return folder / "a.jpg"
+def stack(photometric: str, asked: int = 1, **options: Any) -> Make:
+    grey = photometric.startswith("min")
+    pixels = np.moveaxis(PIXELS, -1, 0) if "planarconfig" in options else PIXELS
+    options |= {"photometric": photometric, "extratags": [(274, 3, 1, asked, True)]}
+    return tiff(PIXELS[..., 0] if grey else pixels, metadata=None, **options)
 
 
 ALIKE = {
-    "jpeg": pillow("a.jpg"),
-    "grey": pillow("a.jpg", "L"),
-    "png": pillow("a.png"),
-    "palette": pillow("a.png", "P"),
-    "alpha": pillow("a.png", "RGBA"),
-    "black-white": pillow("a.png", "1"),
-    "webp": pillow("a.webp"),
-    "tiff": tiff("rgb"),
-    "tiff-grey": tiff("minisblack"),
-    "planar": tiff("rgb", planarconfig="separate"),
+    "jpeg": saved("a.jpg"),
+    "grey": saved("a.jpg", "L"),
+    "png": saved("a.png"),
+    "palette": saved("a.png", "P"),
+    "alpha": saved("a.png", "RGBA"),
+    "black-white": saved("a.png", "1"),
+    "webp": saved("a.webp"),
+    "tiff": stack("rgb"),
+    "tiff-grey": stack("minisblack"),
+    "planar": stack("rgb", planarconfig="separate"),
 }
 OTHERWISE = {
-    "jpeg-turned": pillow("a.jpg", asked=6),
-    "png-mirrored": pillow("a.png", asked=2),
-    "webp-turned": pillow("a.webp", asked=8),
-    "tiff-turned": tiff("rgb", asked=3),
-    "cmyk": pillow("a.jpg", "CMYK"),
-    "cmyk-tiff": pillow("a.tif", "CMYK"),
-    "palette-tiff": pillow("a.tif", "P"),
-    "inverted": tiff("miniswhite"),
-    "lab": pillow("a.tif", "LAB"),
-    "png-16": png16,
+    "jpeg-turned": saved("a.jpg", asked=6),
+    "png-mirrored": saved("a.png", asked=2),
+    "webp-turned": saved("a.webp", asked=8),
+    "tiff-turned": stack("rgb", asked=3),
+    "cmyk": saved("a.jpg", "CMYK"),
+    "cmyk-tiff": saved("a.tif", "CMYK"),
+    "palette-tiff": saved("a.tif", "P"),
+    "inverted": stack("miniswhite"),
+    "lab": saved("a.tif", "LAB"),
+    "png-16": png16(PIXELS.astype(np.uint16) * 201),
 }
 
 
@@ -93,7 +66,7 @@ def test_it_is_known_which_photos_imageio_gives_with_other_pixels(
 
 
 def test_a_file_that_is_no_photo_is_not_shown_otherwise(tmp_path: Path) -> None:
-    assert not is_shown_otherwise(text(tmp_path))
+    assert not is_shown_otherwise(raw("a.jpg", b"no photo")(tmp_path))
     assert not is_shown_otherwise(tmp_path / "missing.png")
 
 
@@ -116,7 +89,7 @@ def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> 
 
 @pytest.mark.parametrize(
     "make",
-    [pillow("a.jpg", asked=6), tiff("rgb"), tiff("minisblack")],
+    [saved("a.jpg", asked=6), stack("rgb"), stack("minisblack")],
     ids=["jpeg-turned", "tiff", "tiff-grey"],
 )
 def test_a_photo_of_one_page_is_what_it_is_elsewhere(make: Make, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import colour
 import numpy as np
 import pytest
 
-from napari_mst.colour import illuminant
+from napari_mst.cube.colour import illuminant
 from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
     ESTIMATED,

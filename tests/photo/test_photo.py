@@ -13,18 +13,7 @@ import pytest
 import rasterio
 import tifffile
 from PIL import Image, ImageCms
-from tests.photo.conftest import (
-    DEPTHS,
-    RGB8,
-    RGB16,
-    RGBF,
-    Array,
-    Make,
-    pillow,
-    planar,
-    png16,
-    tiff,
-)
+from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import camera_named_in, orientation

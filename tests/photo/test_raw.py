@@ -10,19 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
-from tests.raw_photos import (
-    BAYER,
-    XTRANS,
-    Camera,
-    mosaic,
-    write_dng,
-    write_linear_dng,
-)
+from tests.raw_photos import BAYER, XTRANS, Camera, mosaic, write_dng, write_linear_dng
 
 import napari_mst
+from napari_mst import isolation
 from napari_mst.batch.finding import find_photos
 from napari_mst.errors import NapariMstError, PhotoError
-from napari_mst.isolation import limits
 from napari_mst.photo import raw
 from napari_mst.photo.files import camera_named_in, decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
@@ -133,7 +126,7 @@ def test_folder_of_photos_has_its_raw_files_too(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).touch()
     found = find_photos([tmp_path], tmp_path / "out", lambda _: None)
-    assert {one.photo.name for one in found} == names
+    assert {photo.name for photo, _ in found} == names
 
 
 def cut(path: Path) -> None:
@@ -219,7 +212,7 @@ def test_any_failure_of_rawpy_is_told_as_what_it_was(
         raise AttributeError("'RawPy' object has no attribute 'other'")
 
     monkeypatch.setattr(raw, "_shot", lacking)
-    monkeypatch.setattr(limits, "limit_memory", lambda _: None)
+    monkeypatch.setattr(isolation, "limit_memory", lambda _: None)
     with pytest.raises(PhotoError, match=r"got AttributeError: .*'other'\. Update rawpy") as error:
         raw.developed(path)
     assert "damaged" not in str(error.value)
@@ -229,11 +222,11 @@ def test_libraw_is_limited_before_it_opens_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rooms: list[int] = []
-    monkeypatch.setattr(limits, "limit_memory", rooms.append)
+    monkeypatch.setattr(isolation, "limit_memory", rooms.append)
     with pytest.raises(PhotoError, match="damaged"):
         raw.developed(tmp_path / "missing.dng")
     raw.developed(write_dng(tmp_path / "photo.dng", FLAT))
-    assert rooms == [limits.ROOM_BYTES] * 2 + [limits.ROOM_BYTES + 64 * 40 * 60]
+    assert rooms == [isolation.ROOM_BYTES] * 2 + [isolation.ROOM_BYTES + 64 * 40 * 60]
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="only Linux sets limits of memory")
@@ -241,9 +234,9 @@ def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path)
     path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
     code = f"""
 import json, pathlib, sys
-from napari_mst.isolation.answering import answer
+from napari_mst.isolation import answer
 from napari_mst.photo import raw
-raw.limits.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
+raw.isolation.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
 print(json.dumps(answer("napari_mst.photo.raw:developed", pathlib.Path({str(path)!r}), [])[0]))
 """
     for pixel_bytes, told in ((0, "more memory than its pixels need"), (64, "shape")):

@@ -11,8 +11,8 @@ from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.lights import load_lamps
-from napari_mst.photo.shot import Shot
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.photo.raw import Shot
+from napari_mst.simulation import load_reflectances
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)

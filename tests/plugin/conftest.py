@@ -5,25 +5,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import napari
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Image
 from napari.utils.notifications import notification_manager
+from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
-from napari_mst.plugin.jobs import composing
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.pictures import composing
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.reconstruction.options import RunOptions
 
+Told = Callable[[], list[str]]
 WAVELENGTHS = np.arange(400.0, 701.0, 10.0)
 
 
@@ -84,7 +88,6 @@ class FakeDevice:
 
     name: str
     reason: str
-    precisions: tuple[str, ...] = ("float32",)
 
 
 @pytest.fixture(autouse=True)
@@ -121,28 +124,98 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 
 
 @pytest.fixture
-def reconstruct_dock(
-    viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> ReconstructDock:
-    """The dock, ready, on a machine without a GPU; its default model has bundled weights."""
-    cpu = FakeDevice("cpu", "no GPU was found", ("float32", "bfloat16", "float64"))
-    bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
+def devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A computer whose only device is known at once."""
+    cpu = FakeDevice("cpu", "no GPU was found")
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
+
+
+@pytest.fixture
+def window(
+    make_napari_viewer: Callable[..., napari.Viewer], job: GatedJob, devices: None
+) -> napari.Viewer:
+    return with_photo(make_napari_viewer(show=True, strict_qt="raise"), job)
+
+
+@pytest.fixture(scope="session")
+def manifests() -> None:
+    """The plugins that are installed, known to npe2, as after napari's window has opened."""
+    PluginManager.instance().discover()
+
+
+class Desk:
+    """The reconstruction dock, its viewer and its job, and what napari told the user."""
+
+    def __init__(self, dock: ReconstructDock, job: GatedJob, told: Told, qtbot: QtBot) -> None:
+        self.dock, self.job, self.told, self.qtbot = dock, job, told, qtbot
+        self.viewer: ViewerModel = dock.viewer
+        self.form, self.widgets = dock.form, dock.rows.widgets
+
+    @property
+    def names(self) -> list[str]:
+        return [layer.name for layer in self.viewer.layers]
+
+    @property
+    def photo(self) -> Image:
+        return self.viewer.layers["photo"]
+
+    @property
+    def text(self) -> str:
+        return str(self.dock.text.text())
+
+    def choose(self, field: str, value: object) -> None:
+        """Choose *value* in the list of the row of *field*."""
+        self.widgets[field].setCurrentIndex(self.widgets[field].findData(value))
+
+    def begin(self, layers: int = 1) -> None:
+        """Run until the job has begun, and there are so many *layers*."""
+        assert self.dock.run()
+        self.qtbot.waitUntil(self.job.begun.is_set)
+        self.waits_for(layers)
+
+    def waits_for(self, layers: int) -> None:
+        self.qtbot.waitUntil(lambda: len(self.viewer.layers) == layers)
+
+    def finish(self) -> None:
+        self.job.gate.set()
+        self.qtbot.waitUntil(lambda: not self.dock.workspace.is_busy)
+
+    def run(self) -> None:
+        """Run from beginning to end."""
+        self.job.gate.set()
+        assert self.dock.run()
+        self.finish()
+
+    def refuses(self, reason: str) -> bool:
+        """True if nothing starts, for this *reason*."""
+        return not self.dock.run() and reason in self.text
+
+
+@pytest.fixture
+def desk(
+    viewer: ViewerModel,
+    devices: None,
+    job: GatedJob,
+    told: Told,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Desk:
+    """The dock, ready, on a machine without a GPU; its default model has bundled weights."""
+    bundled = replace(PUBLISHED, name="bundled", title="Bundled", file="bundled.safetensors")
     models = {card.name: card for card in (bundled, PUBLISHED)}
     monkeypatch.setattr(form, "MODELS", models)
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
     qtbot.waitUntil(lambda: dock.is_ready)
-    return dock
+    return Desk(dock, job, told, qtbot)
 
 
 @pytest.fixture
 def cube_viewer() -> ViewerModel:
     """A viewer without a window that shows a cube of 20 x 30 pixels."""
     viewer = ViewerModel()
-    data, arguments, _ = cube_layer(make_cube(), "cube")
-    viewer.add_image(data, **arguments)
+    add_cube(viewer, make_cube())
     return viewer
 
 
@@ -155,7 +228,7 @@ def spectra_dock(cube_viewer: ViewerModel, qtbot: QtBot) -> SpectraDock:
 
 
 @pytest.fixture
-def told() -> Callable[[], list[str]]:
+def told() -> Told:
     """The messages that napari showed during the test."""
     before = len(notification_manager.records)
     return lambda: [record.message for record in notification_manager.records[before:]]

@@ -17,8 +17,7 @@ from napari_mst.errors import CubeError
 from napari_mst.formats import write_cube
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.composites import composite_of
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, composite_of, cube_of
 
 SHOWN = ("scale", "translate", "units", "axis_labels", "rgb")
 

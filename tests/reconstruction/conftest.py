@@ -31,11 +31,6 @@ def small_model(
         is_linear=is_linear,
         normalisation=normalisation,
         quantity="reflectance",
-        domain="",
-        training_data="",
-        licence="",
-        accuracy={},
-        reference="",
     )
     return Model(card, network, weights_sha256="0" * 64)
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from napari_mst import Capture, Photo, Reconstructor
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.simulation import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")
 torch.manual_seed(0)

@@ -1,16 +1,16 @@
 """Colour consistency: spectra show the colours of a photo to within a code, without its noise."""
 
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
+from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.errors import Cancelled
 from napari_mst.evaluation.inputs import Input
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.consistency import comparison, compiled, moving, noise
+from napari_mst.reconstruction.consistency import compiled, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
 from napari_mst.reconstruction.consistency.correction import correct_colours
@@ -211,9 +211,14 @@ def test_linear_photos_are_matched_to_8_bits_and_noisy_ones_not_at_all() -> None
     np.testing.assert_array_equal(estimate, cube)
 
 
+def in_blocks(side: int) -> np.ndarray:
+    """A scene of 128 x 128 pixels under another light in each block."""
+    light = np.random.default_rng(1).uniform(0.4, 1, (128 // side,) * 2)
+    return (scene(128, 128) * np.kron(light, np.ones((side, side)))).astype(np.float32)
+
+
 def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
-    cube = (scene(128, 128) * light).astype(np.float32)
+    cube = in_blocks(4)
     compressed = Input("JPEG", quality=50).photograph(cube, "a")
     photo, estimate, exact = Photo.from_array(compressed), cube.copy(), cube.copy()
     correction = correct_colours(estimate, photo, RESPONSE)
@@ -228,8 +233,7 @@ def test_jpeg_errors_that_were_removed_stay_away(monkeypatch: pytest.MonkeyPatch
 def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(
     quality: int, corner: tuple[int, int]
 ) -> None:
-    light = np.random.default_rng(1).uniform(0.4, 1, (32, 32)).repeat(4, axis=0).repeat(4, axis=1)
-    cube = (scene(128, 128) * light).astype(np.float32)
+    cube = in_blocks(4)
     compressed = Input("JPEG", quality=quality).photograph(cube, "a")
     top, left = corner
     part = (slice(None), slice(top, top + 48), slice(left, left + 56))
@@ -241,8 +245,7 @@ def test_jpeg_is_told_in_small_photos_and_wherever_they_were_cropped(
 
 
 def test_clean_photo_with_blocks_of_its_own_is_no_jpeg() -> None:
-    light = np.random.default_rng(1).uniform(0.4, 1, (16, 16)).repeat(8, axis=0).repeat(8, axis=1)
-    cube = (scene(128, 128) * light).astype(np.float32)
+    cube = in_blocks(8)
     assert "half a code" in correct_colours(cube, Photo.from_array(codes_of(cube)), RESPONSE).text
 
 
@@ -273,17 +276,8 @@ def test_any_size_can_be_corrected(size: tuple[int, int]) -> None:
     np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
 
 
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    cube = scene()
-    photo, first, second = Photo.from_array(codes_of(cube)), shifted(cube), shifted(cube)
-    correct_colours(first, photo, RESPONSE)
-    monkeypatch.setattr(comparison, "BLOCK_PIXELS", 500)
-    correct_colours(second, photo, RESPONSE)
-    np.testing.assert_array_equal(first, second)
-
-
-@pytest.mark.parametrize("noise", [2e-4, 4e-3])
-def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
+@pytest.mark.parametrize("noise", [0, 2e-4, 4e-3])
+def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_work_on_it(
     noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cube = scene(72, 90)
@@ -291,8 +285,8 @@ def test_noisy_photo_comes_out_the_same_however_many_work_on_it(
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
-    monkeypatch.setattr(comparison, "THREADS", 1)
-    monkeypatch.setattr(comparison, "BLOCK_PIXELS", 500)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.THREADS", 1)
+    monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(one.quality, other.quality)
@@ -341,17 +335,6 @@ def test_compiled_kernels_move_spectra_as_numpy_does(
     # A colour that is off by just as much as counts as within may take one step more, or not.
     np.testing.assert_allclose(spectra, expected, atol=5e-6)
     assert (kind == "beyond any surface") == bool((spectra == before).all())
-
-
-def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
-    if compiled_colours(np.zeros(1, np.float32)) is None:
-        pytest.skip("numba is not installed, or has no kernels for this processor")
-    from napari_mst.engine.kernels import ahead, colours, light
-
-    kernels: list[Any] = [colours.count_outside, colours.move_spectra]
-    kernels += [light.encode_light, light.decode_light]
-    for kernel in kernels:
-        assert kernel.signatures == [ahead.signature_of(kernel)]
 
 
 def cells_near(shown: np.ndarray, kind: str) -> Bounds:

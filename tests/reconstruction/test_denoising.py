@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import napari_mst as nm
-from napari_mst.colour import linear_to_srgb
 from napari_mst.cube import Provenance
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.denoising.photos import denoised_photo
 from napari_mst.errors import DenoisingError, OutOfMemory
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

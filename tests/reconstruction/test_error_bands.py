@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from napari_mst import load_model
-from napari_mst.colour import srgb_response
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.errors import CubeError
 from napari_mst.formats import read_cube, write_cube
@@ -221,11 +221,3 @@ def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None
             CubeError, match="Expected a cube of a model with a calibrated error band"
         ):
             model_error_bands(each)
-
-
-def test_black_and_white_have_finite_bands() -> None:
-    for value in (0.0, 1.0, 5.0):
-        below, above = margins(np.full((31, 1, 1), value, np.float32))
-        assert np.isfinite(below).all()
-        assert np.isfinite(above).all()
-        assert below.min() >= 0

@@ -11,7 +11,7 @@ from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.shot import Shot
+from napari_mst.photo.raw import Shot
 from napari_mst.simulation.scenes import SceneSimulator
 
 CAMERA = "Nikon_D850"
@@ -95,12 +95,6 @@ def test_one_reconstructor_tells_the_light_of_each_photo(
     np.testing.assert_array_equal(again.data, estimated.data)
 
 
-def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo) -> None:
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=BALANCED)
-    with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
-        nm.Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
-
-
 def raw(photo: Photo, *, is_flat: bool = False) -> Photo:
     """The *photo* from a RAW file, with a white as shot that is not quite that of A."""
     red, green, blue = unbalanced_response(CAMERA, "A").sum(axis=0)
@@ -132,10 +126,13 @@ def test_a_white_that_is_known_leaves_less_doubt(
     assert known < unknown
 
 
-def test_a_raw_photo_divided_by_a_white_frame_hides_its_light(model: Model, photo: Photo) -> None:
-    reconstructor = nm.Reconstructor(model, "cpu", capture=nm.Capture(CAMERA, ESTIMATED))
+@pytest.mark.parametrize("is_flat", [False, True], ids=["as stored", "divided by a white frame"])
+def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo, is_flat: bool) -> None:
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=BALANCED)
     with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
-        reconstructor.reconstruct(raw(photo, is_flat=True))
+        nm.Reconstructor(model, "cpu", capture=capture).reconstruct(
+            raw(photo, is_flat=True) if is_flat else photo
+        )
 
 
 def test_the_network_that_tells_lights_makes_no_cube() -> None:

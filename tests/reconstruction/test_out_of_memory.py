@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from tests.reconstruction.conftest import PHOTO, run_out_of_memory, small_model
 
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.features import Slab
+from napari_mst.engine.features import PhotoRows, Slab
 from napari_mst.engine.forms import native
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
@@ -76,34 +75,23 @@ def test_small_run_that_is_out_of_memory_starts_again_within_the_least_there_is(
     assert cube.provenance.engine.endswith("through a file")
 
 
-def test_run_that_is_out_of_memory_with_the_least_there_is_does_not_start_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("tiles", "has_least", "still_left"), [((12, 18, 1), True, 2), ((25, 40, 1), False, 1)]
+)
+def test_out_of_memory_twice_or_with_the_least_there_is_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tiles: tuple[int, ...], has_least: bool, still_left: int
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    photo = np.tile(PHOTO, (12, 18, 1))
-    least = Reconstructor(small_model(), "cpu").plan(240, 234).memory - 1
-    reconstructor = Reconstructor(small_model(), "cpu", memory=least)
-    assert reconstructor.plan(240, 234).place == "file"
+    photo = np.tile(PHOTO, tiles)
+    height, width = photo.shape[:2]
+    least = Reconstructor(small_model(), "cpu").plan(height, width).memory - 1
+    reconstructor = Reconstructor(small_model(), "cpu", memory=least if has_least else None)
+    assert (reconstructor.plan(height, width).place == "file") == has_least
     left = run_out_of_memory(monkeypatch, times=3)
-    with pytest.raises(
-        OutOfMemory, match="Expected enough memory on cpu for 240 x 234 pixels, got too little"
-    ):
+    message = f"Expected enough memory on cpu for {height} x {width} pixels, got too little"
+    with pytest.raises(OutOfMemory, match=message):
         reconstructor.reconstruct(photo)
-    assert len(left) == 2
-
-
-def test_run_that_is_out_of_memory_twice_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reconstructor, left = (
-        Reconstructor(small_model(), "cpu"),
-        run_out_of_memory(monkeypatch, times=3),
-    )
-    with pytest.raises(
-        OutOfMemory, match="Expected enough memory on cpu for 500 x 520 pixels, got too little"
-    ):
-        reconstructor.reconstruct(np.tile(PHOTO, (25, 40, 1)))
-    assert len(left) == 1
+    assert len(left) == still_left
 
 
 def test_other_errors_of_the_run_are_not_called_lack_of_memory(

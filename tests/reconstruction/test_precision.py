@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from tests.reconstruction.conftest import PHOTO, assert_close, run_out_of_memory, small_model
+from tests.reconstruction.conftest import PHOTO, assert_close, small_model
 
 from napari_mst import load_model
 from napari_mst.attention.explorer import AttentionExplorer
@@ -65,17 +65,6 @@ def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept() -> None
 
 
 @needs_bfloat16
-def test_the_error_of_a_photo_that_is_no_larger_than_the_sample_is_that_of_the_run() -> None:
-    chosen = small_model()
-    cube, exact = (
-        Reconstructor(chosen, "cpu", precision=name).reconstruct(PHOTO)
-        for name in ("bfloat16", "float32")
-    )
-    off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
-    assert cube.provenance.precision_error == pytest.approx(off, rel=1e-4)
-
-
-@needs_bfloat16
 def test_16_bits_are_refused_where_they_give_nothing() -> None:
     with pytest.raises(
         DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"
@@ -93,33 +82,6 @@ def test_cancel_acts_while_the_error_of_16_bits_is_measured() -> None:
     with pytest.raises(Cancelled):
         reconstructor.plan_for(PHOTO, watch=Watch(is_cancelled=lambda: True))
     assert "off float32" in str(reconstructor.plan_for(PHOTO))
-
-
-@needs_bfloat16
-def test_a_run_in_16_bits_that_is_out_of_memory_starts_again_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        torch, "get_num_threads", lambda: 64
-    )  # whose working sets alone need more than half of it
-    monkeypatch.setattr(torch, "set_num_threads", Mock())
-    reconstructor, photo = (
-        Reconstructor(small_model(), "cpu", precision="bfloat16"),
-        np.tile(PHOTO, (25, 40, 1)),
-    )
-    expected = reconstructor.reconstruct(photo).data
-    source = Photo.from_array(photo)
-    reconstructor.plan_for(source)
-    run_out_of_memory(monkeypatch)
-    cube = reconstructor.reconstruct(source)
-    np.testing.assert_array_equal(cube.data, expected)
-    assert cube.provenance.engine == "16 bits, streamed through a file"
-    (told,) = (
-        note
-        for note in cube.provenance.assumptions
-        if "out of memory and was started again" in note
-    )
-    assert "the threads: slower, same numbers" in told
 
 
 @needs_bfloat16

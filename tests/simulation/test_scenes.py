@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from napari_mst.colour import linear_to_srgb
-from napari_mst.simulation.scenes import Lesson, SceneSimulator
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.simulation import load_reflectances
+from napari_mst.simulation.scenes import Curriculum, SceneSimulator
 
 
 def test_same_seed_draws_the_same_scenes_and_another_seed_others() -> None:
@@ -55,7 +55,7 @@ def test_held_out_spectra_are_never_trained_on() -> None:
     np.testing.assert_array_equal(wavelengths, np.arange(400, 701, 10))
 
 
-def clean_share(lesson: Lesson) -> float:
+def clean_share(lesson: Curriculum) -> float:
     simulator = SceneSimulator(2, size=16, lesson=lesson)
     photos, cubes = simulator.draw(120)
     rendered = torch.einsum("nbhw,bc->nchw", cubes, simulator.response)
@@ -67,15 +67,15 @@ def clean_share(lesson: Lesson) -> float:
 
 
 def test_lesson_decides_how_many_photos_are_degraded() -> None:
-    assert clean_share(Lesson(degraded=0)) == 1
-    assert 0.2 < clean_share(Lesson()) < 0.45
-    assert clean_share(Lesson(degraded=1)) < 0.05
+    assert clean_share(Curriculum(degraded=0)) == 1
+    assert 0.2 < clean_share(Curriculum()) < 0.45
+    assert clean_share(Curriculum(degraded=1)) < 0.05
 
 
 def test_lesson_decides_how_grainy_subjects_are() -> None:
     strengths = (1e-7, 1e-5, 1e-3)
     plain, fine, coarse = (
-        SceneSimulator(2, size=16, lesson=Lesson(grain=grain)).draw(8)[1] for grain in strengths
+        SceneSimulator(2, size=16, lesson=Curriculum(grain=grain)).draw(8)[1] for grain in strengths
     )
     assert 1e-4 < (fine - plain).abs().mean() < (coarse - plain).abs().mean() < 0.02
 

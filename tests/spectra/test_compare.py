@@ -1,4 +1,4 @@
-"""Comparisons with a reference, judged by `napari_mst.metrics` and `spectral`."""
+"""Comparisons with a reference, judged by `napari_mst.cube.metrics` and `spectral`."""
 
 from typing import Any
 
@@ -7,12 +7,16 @@ import pytest
 import spectral
 from tests.spectra.conftest import bounds
 
-from napari_mst import metrics
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import SpectralCube, metrics
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra import regions, strips
-from napari_mst.spectra.compare import compare_region, compare_spectra
-from napari_mst.spectra.cube_errors import error_map
+from napari_mst.spectra import means, strips
+from napari_mst.spectra.compare import (
+    CubeErrors,
+    compare_region,
+    compare_spectra,
+    cube_errors,
+    error_map,
+)
 from napari_mst.spectra.regions import Region, point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
@@ -32,7 +36,7 @@ R = REFERENCE.data.astype(float)
 @pytest.fixture(autouse=True, params=[30, 2**20])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
-    monkeypatch.setattr(regions, "BLOCK_PIXELS", request.param)
+    monkeypatch.setattr(means, "BLOCK_PIXELS", request.param)
 
 
 def test_region_has_the_metrics_of_its_pixels() -> None:
@@ -43,8 +47,8 @@ def test_region_has_the_metrics_of_its_pixels() -> None:
     assert found.angle == pytest.approx(metrics.spectral_angle(e, r))
     assert found.pixels == found.error.origin.pixels == DISC.sum()
     np.testing.assert_allclose(found.error.values, (e - r).mean(axis=1))
-    deviation = bounds(found.error)[1] - found.error.values
-    np.testing.assert_allclose(deviation, (e - r).std(axis=1))
+    for bound, sign in zip(bounds(found.error), (-1, 1), strict=True):
+        np.testing.assert_allclose(sign * (bound - found.error.values), (e - r).std(axis=1))
     assert (found.error.name, found.error.spread) == ("disc", "std")
 
 
@@ -61,12 +65,6 @@ def test_pixel_is_a_region_of_one() -> None:
         assert one.angle == pytest.approx(expected)
         assert one.rmse == pytest.approx(np.sqrt(np.mean((E[:, 3, 4] - R[:, 3, 4]) ** 2)))
     assert found.mrae == pytest.approx(curves.mrae, nan_ok=True)
-
-
-def test_equal_cubes_do_not_differ() -> None:
-    found = compare_region(CUBE, CUBE, Region.of_mask(DISC))
-    assert (found.rmse, found.mrae) == (0, 0)
-    assert not found.error.values.any()
 
 
 def test_pixels_that_are_no_numbers_in_either_are_left_out() -> None:
@@ -136,14 +134,6 @@ def test_no_number_in_either_is_none_in_the_map(measure: Any) -> None:
     np.testing.assert_array_equal(np.isnan(found[:10]), np.isnan(EXPECTED[measure][:10]))
 
 
-def test_progress_and_cancel() -> None:
-    shares: list[float] = []
-    error_map(CUBE, REFERENCE, watch=shares.append)
-    assert (shares[0], shares[-1]) == (0, 1)
-    with pytest.raises(Cancelled):
-        error_map(CUBE, REFERENCE, watch=Watch(is_cancelled=lambda: True))
-
-
 def test_curves_with_gaps_are_compared_where_both_have_values() -> None:
     values = np.where(np.arange(7) == 2, np.nan, 0.5)
     found = compare_spectra(Spectrum(WAVELENGTHS, values), Spectrum(WAVELENGTHS, np.full(7, 0.4)))
@@ -174,3 +164,50 @@ def test_what_cannot_be_compared_is_refused() -> None:
             run(SpectralCube(CUBE.data, np.arange(7.0), "band"))
     with pytest.raises(SpectrumError, match="one of difference, rmse, mrae, angle, got 'psnr'"):
         error_map(CUBE, REFERENCE, "psnr")  # type: ignore[arg-type]
+
+
+def assert_metrics(found: CubeErrors, estimate: metrics.Cube, reference: metrics.Cube) -> None:
+    """The totals are those of the metrics for the same arrays."""
+    assert found.mrae == pytest.approx(metrics.mrae(estimate, reference))
+    assert found.rmse == pytest.approx(metrics.rmse(estimate, reference))
+    assert found.psnr == pytest.approx(metrics.psnr(estimate, reference))
+    assert found.angle == pytest.approx(metrics.spectral_angle(estimate, reference))
+
+
+def test_totals_are_the_metrics() -> None:
+    found = cube_errors(CUBE, REFERENCE)
+    assert cube_errors(CUBE, CUBE).psnr == float("inf")
+    assert_metrics(found, E, R)
+    assert found.pixels == 20 * 24
+    assert found.psnr + 20 * np.log10(255) == pytest.approx(cube_errors(CUBE, REFERENCE, 255).psnr)
+
+
+def test_bands_are_the_metrics_of_each_alone() -> None:
+    found = cube_errors(CUBE, REFERENCE)
+    lit = (R > metrics.DARK).all(axis=0)
+    for band, (e, r) in enumerate(zip(E, R, strict=True)):
+        assert found.band_rmse[band] == pytest.approx(metrics.rmse(e[None], r[None]))
+        assert found.band_psnr[band] == pytest.approx(metrics.psnr(e[None], r[None]))
+        assert found.band_mrae[band] == pytest.approx(metrics.mrae(e[None, lit], r[None, lit]))
+    np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
+
+
+def test_only_shared_bands_of_a_cube_are_compared() -> None:
+    part = SpectralCube(REFERENCE.data[2:], WAVELENGTHS[2:])
+    found = cube_errors(CUBE, part)
+    assert_metrics(found, E[2:], R[2:])
+    np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS[2:])
+
+
+def test_cubes_without_a_common_pixel_are_refused() -> None:
+    empty = SpectralCube(np.full_like(CUBE.data, np.nan), WAVELENGTHS)
+    with pytest.raises(SpectrumError, match="Expected pixels that are numbers in both cubes"):
+        cube_errors(CUBE, empty)
+
+
+def test_cube_errors_report_and_heed_a_cancel() -> None:
+    shares: list[float] = []
+    cube_errors(CUBE, REFERENCE, watch=shares.append)
+    assert (shares[0], shares[-1]) == (0, 1)
+    with pytest.raises(Cancelled):
+        cube_errors(CUBE, REFERENCE, watch=Watch(is_cancelled=lambda: True))

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import dask.array
 import numpy as np
 import pytest
-from skimage.measure import regionprops
 from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra import strips
+from napari_mst.spectra import means
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.labels import label_spectra
-from napari_mst.spectra.regions import Region, Spread, region_spectrum
+from napari_mst.spectra.means import Spread
+from napari_mst.spectra.regions import Region, region_spectrum
 from napari_mst.watch import Watch
 
 SHAPE = (37, 53)
@@ -36,7 +35,8 @@ def cells() -> np.ndarray:
 @pytest.fixture(autouse=True, params=[60, 2**16])
 def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole images, and a row at a time."""
-    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+    monkeypatch.setattr(means, "READ_PIXELS", 4 * request.param)
+    monkeypatch.setattr(means, "BLOCK_PIXELS", request.param)
 
 
 def check(cube: SpectralCube, labels: np.ndarray, spread: Spread = "std") -> None:
@@ -72,35 +72,6 @@ def test_what_is_no_number_is_left_out_label_by_label(spread: Any) -> None:
     data[:, 7, 9] = np.inf  # a dead pixel
     data[:, labels == 402] = np.nan  # a label without any number
     check(SpectralCube(data, WAVELENGTHS), labels, spread)
-
-
-def test_means_pixels_and_areas_are_those_of_scikit_image() -> None:
-    labels = cells()
-    found = label_spectra(CUBE, labels, pixel_area=0.5)
-    image = np.moveaxis(CUBE.data, 0, -1).astype(float)
-    for region in regionprops(labels, image):
-        one = found[region.label]
-        np.testing.assert_allclose(one.values, region.intensity_mean, rtol=1e-6)
-        deviation = bounds(one)[1] - one.values
-        np.testing.assert_allclose(deviation, region.intensity_std, rtol=1e-6)
-        assert one.origin.pixels == region.num_pixels
-        assert one.origin.area == 0.5 * region.area
-
-
-def test_large_values_that_hardly_differ_keep_their_deviation() -> None:
-    labels = np.ones(SHAPE, int)
-    data = (1e6 + RNG.random((5, *SHAPE))).astype(np.float64)
-    one = label_spectra(SpectralCube(data, WAVELENGTHS), labels)[1]
-    deviation = bounds(one)[1] - one.values
-    np.testing.assert_allclose(deviation, data.std(axis=(1, 2)), rtol=1e-6)
-
-
-def test_chunked_cubes_are_read_alike() -> None:
-    check(
-        SpectralCube(dask.array.from_array(CUBE.data, chunks=(2, 10, 10)), WAVELENGTHS),
-        scattered(),
-        (5, 95),
-    )
 
 
 def test_an_image_of_background_has_no_labels() -> None:

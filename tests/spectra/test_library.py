@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spectra.conftest import curve
 
-from napari_mst import curves
+from napari_mst.cube import curves
 from napari_mst.errors import CubeFileError, CurveWarning, SaveError
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.matching import best_matches

@@ -1,4 +1,4 @@
-"""The fit: it starts as the pixelwise estimate, learns, is deterministic, and continues."""
+"""The fits start where they should, learn, are deterministic, and continue."""
 
 import subprocess
 import sys
@@ -17,6 +17,14 @@ from napari_mst.training.fit import (
     FitProgress,
     reconstruction_loss,
     start_network,
+)
+from napari_mst.training.fit_pixelwise import (
+    PixelwiseSettings,
+    fit_pixelwise,
+    quantile_loss,
+)
+from napari_mst.training.fit_pixelwise import (
+    validate as validate_pixelwise,
 )
 from napari_mst.training.settings import FitSettings
 
@@ -40,15 +48,6 @@ def test_network_starts_near_the_pixelwise_estimate() -> None:
     assert (started - expected).abs().mean() < 0.05 * expected.abs().mean()
 
 
-def test_pixelwise_part_stays_as_it_is(tmp_path: Path) -> None:
-    network = start(tmp_path / "checkpoint").run()
-    pixelwise = network.get_submodule("pixelwise")
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(pixelwise.parameters(), PIXELWISE.parameters(), strict=True)
-    )
-
-
 @pytest.mark.parametrize("precisions", [("float32",), ("float32", "bfloat16")])
 def test_features_have_16_bits_only_where_that_is_fast(
     precisions: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -61,11 +60,6 @@ def test_features_have_16_bits_only_where_that_is_fast(
     )
     half.take_step()
     assert types == [torch.bfloat16 if "bfloat16" in precisions else torch.float32]
-
-
-def test_same_settings_give_the_same_weights(tmp_path: Path) -> None:
-    first, again = (start(tmp_path / name).run() for name in ("a", "b"))
-    assert torch.equal(weights(first), weights(again))
 
 
 def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
@@ -193,3 +187,29 @@ def test_gradients_are_the_mean_of_all_processes(
         parameter.grad = torch.ones_like(parameter)
     job.share_gradients()
     assert all((parameter.grad == 1.5).all() for parameter in job.trained)
+
+
+SMALL_PIXELWISE = PixelwiseSettings(steps=30, batch=256, width=16, warm_up=5)
+
+
+def test_pixelwise_fit_learns_and_is_deterministic(capsys: pytest.CaptureFixture[str]) -> None:
+    first, again = (
+        fit_pixelwise(SMALL_PIXELWISE, report_every=10),
+        fit_pixelwise(SMALL_PIXELWISE, report_every=10),
+    )
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True)
+    )
+    losses = [float(line.split("held-out")[1]) for line in capsys.readouterr().out.splitlines()[:3]]
+    assert losses == sorted(losses, reverse=True)
+    assert validate_pixelwise(first) < losses[0]
+
+
+def test_pinball_loss_is_least_at_the_quantile() -> None:
+    reference = torch.linspace(0.5, 0.6, 1001)
+    scale = torch.full_like(reference, 0.55)
+    losses = {
+        level: quantile_loss((scale * 0 + level, scale, scale), reference).item()
+        for level in (0.5, 0.505, 0.51)
+    }
+    assert min(losses, key=losses.__getitem__) == 0.505

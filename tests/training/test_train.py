@@ -16,7 +16,7 @@ import torch
 
 from napari_mst import load_model
 from napari_mst.cli import main as cli
-from napari_mst.colour import SRGB_D65, srgb_response
+from napari_mst.cube.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError, ModelError
 from napari_mst.evaluation.scenes import Scene
 from napari_mst.models.cards import WEIGHTS

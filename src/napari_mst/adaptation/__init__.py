@@ -7,14 +7,13 @@ says how sure it is.
 `known`       the spectra that a person knows, checked and brought to the bands of a cube
 `kernel`      where a pixel lies among colours, brightness and place, and how much the errors of two
               pixels have in common
-`process`     what the known spectra say about all other pixels
+`process`     predicts the error of all pixels from the known spectra
 `caution`     how far to go, and which known spectra contradict each other
-`colours`     moves the corrected spectra back to the colours of the photo
-`parts`       moves a part of a cube, or all of it
+`parts`       moves a part of a cube, or all of it, and back to the colours of the photo
 `adapting`    the way from a cube and known spectra to a better cube
-`companion`   the same from a coarse cube of the view, whose pixels are `blocks`
+`companion`   the same from a coarse cube of the view, whose pixels are blocks
 `suggesting`  where a measurement would help most
-`memory`      what the history of an adapted cube keeps, and how it is read back
+`memory`      stores the known spectra in the history of a cube, and reads them back
 `bands`       error bands of adapted cubes
 `calibrating` the colours of a photo from a chart in it
 """

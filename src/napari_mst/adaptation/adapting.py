@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation import caution, memory
-from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
 from napari_mst.adaptation.kernel import KERNEL, Doubles, band_scale, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
-from napari_mst.adaptation.parts import spread
+from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import Posterior, Spots, errors_of, most_telling, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
@@ -41,11 +40,11 @@ def adapt(
     known: Sequence[KnownSpectrum],
     watch: Watched = None,
 ) -> SpectralCube:
-    """*cube*, corrected everywhere by what is *known* at some spots (float32).
+    """*cube*, corrected everywhere from spectra *known* at some spots (float32).
 
-    Without known spectra it is *cube* itself. Its history keeps the known spectra; adapted again,
-    it keeps to the earlier ones as well. Missing bands of a known spectrum are corrected as the
-    nearest ones that it has.
+    Without known spectra it is *cube* itself. Its history keeps the known spectra; when it is
+    adapted again, the earlier ones still count. Missing bands of a known spectrum are corrected
+    like the nearest ones that it has.
 
     Parameters
     ----------
@@ -85,10 +84,10 @@ def adapt(
     """
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))
-    given = list(known)
-    if not given:
+    known_spectra = list(known)
+    if not known_spectra:
         return cube
-    learnt = learn(cube, given)
+    learnt = learn(cube, known_spectra)
     for doubt in learnt.adaptation.doubts:
         warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
     return applied(cube, source, learnt, watching(watch))
@@ -111,13 +110,13 @@ def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
     """
     check_cube(cube)
     check_known(cube, known)
-    again = {one.place: one for one in known}
+    again = {spot.place: spot for spot in known}
     former = memory.known_spectra(cube.provenance)
-    every = (*(one for one in former if one.place not in again), *known)
+    every = (*(spot for spot in former if spot.place not in again), *known)
     spots = spots_of(cube, every)
-    notes = [_replacement(cube, one, again[one.place]) for one in former if one.place in again]
+    notes = [_replacement(cube, spot, again[spot.place]) for spot in former if spot.place in again]
     # the fitted kernel would take a contradiction for noise
-    notes += [pair.told(every) for pair in caution.contradictions(KERNEL, spots)]
+    notes += caution.contradictions(KERNEL, spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
     return learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
 
@@ -145,7 +144,7 @@ def learnt_from(
 def applied(
     cube: SpectralCube, photo: Photo, learnt: Learnt, watch: Watch = UNWATCHED
 ) -> SpectralCube:
-    """*cube*, corrected everywhere by what was *learnt* of it, with the colours of its *photo*."""
+    """*cube*, corrected everywhere with the *learnt* errors, in the colours of its *photo*."""
     data = spread(cube, learnt.process, watch.part(0, _SPREADING))
     text = moved_to_photo(data, view_of(cube, photo), watch.part(_SPREADING, 1))
     return with_history(cube, data, learnt.adaptation, text)
@@ -184,9 +183,9 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
         If a spectrum does not fit the cube, or the cube has no numbers at a spot.
     """
     true = known_values(cube, known)
-    estimate = np.stack([_estimate(cube, one) for one in known])
-    pixels = np.array([[one.row, one.column] for one in known])
-    return spots_at(cube, pixels, true, estimate, (one.uncertainty**2 for one in known))
+    estimate = np.stack([_estimate(cube, spot) for spot in known])
+    pixels = np.array([[spot.row, spot.column] for spot in known])
+    return spots_at(cube, pixels, true, estimate, (spot.uncertainty**2 for spot in known))
 
 
 def spots_at(
@@ -207,9 +206,9 @@ def without_gaps(errors: Doubles) -> Doubles:
     bands = np.arange(errors.shape[1])[:, None]
     filled = errors.copy()
     for row in filled:
-        known = np.flatnonzero(np.isfinite(row))
-        if known.size:
-            row[:] = row[known[np.abs(bands - known).argmin(axis=1)]]
+        finite = np.flatnonzero(np.isfinite(row))
+        if finite.size:
+            row[:] = row[finite[np.abs(bands - finite).argmin(axis=1)]]
     return filled
 
 
@@ -243,12 +242,12 @@ def with_history(
     return replace(cube, data=data, provenance=provenance)
 
 
-def _estimate(cube: SpectralCube, one: KnownSpectrum) -> Doubles:
+def _estimate(cube: SpectralCube, spot: KnownSpectrum) -> Doubles:
     """The mean estimate (B,) of the pixels of a spot."""
-    values = point_spectrum(cube, one.row, one.column, one.window).values
+    values = point_spectrum(cube, spot.row, spot.column, spot.window).values
     if not np.isfinite(values).all():
         raise SpectrumError(
-            f"Expected numbers in the cube at {one.place}, got NaN. "
+            f"Expected numbers in the cube at {spot.place}, got NaN. "
             "Choose a spot that the photo shows."
         )
     return values

@@ -95,7 +95,7 @@ def band_width(
     """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
 
     It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
-    cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing tells nothing.
+    cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing means nothing.
 
     Raises
     ------

@@ -2,12 +2,10 @@
 
 For a linear photo the chart gives the white level, the white balance, and camera and light together
 (their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as
-principal components. Jiang et al. ("What is the space of spectral sensitivity functions for digital
-color cameras?", WACV 2013, doi:10.1109/WACV.2013.6475015) took those of the sensitivities alone.
-
-For an sRGB photo it gives a tone curve, the gains of the channels and a root-polynomial of the
-second degree, which do what its camera should have done: Finlayson, Mackiewicz and Hurlbert, "Color
-correction using root-polynomial regression", IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
+principal components. Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, took those of the
+sensitivities alone. For an sRGB photo it gives a tone curve, the gains of the channels and a
+root-polynomial of the second degree, which do what its camera should have done: Finlayson,
+Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
 
 Letters: n patches, H rows, W columns.
 """
@@ -25,15 +23,14 @@ from numpy.typing import NDArray
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.colour import srgb_response
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
-from napari_mst.photo.chart import Chart, chart_colours
-from napari_mst.photo.chart_kinds import CHARTS
+from napari_mst.photo.chart import CHARTS, Chart, chart_colours
+from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.recolouring import recoloured, sha256_after
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watched
 
@@ -50,7 +47,7 @@ _ROUNDS = 12
 _SMALL = 1e-5
 _FLOOR = 0.01
 _MOST_LEFT = 0.4
-"""Error of left out patches from which on they are none of a chart: 0.18 of one, 0.46 of noise."""
+"""Largest error of left out patches of a chart: 0.18 on a real one, 0.46 on noise."""
 _WORSE = 0.01
 """Share by which the colours of a photo that were right already may be further off afterwards."""
 
@@ -69,7 +66,7 @@ def _true_colours(kind: str) -> Colours:
 
 
 @dataclass(frozen=True)
-class Correction(ABC):
+class ChartCorrection(ABC):
     """A correction by a *kind* of chart: it takes the colours (n, 3) of a photo to the true ones.
 
     Its text is part of the checksum of a corrected photo.
@@ -92,7 +89,7 @@ class Correction(ABC):
         return np.asarray(off / self.true.mean(axis=1))
 
 
-Fit = Callable[[Colours, Mask, str], Correction]
+Fit = Callable[[Colours, Mask, str], ChartCorrection]
 """Fits a correction to the colours of the patches in a mask, of a kind of chart."""
 
 
@@ -156,7 +153,7 @@ class Calibration:
     chart: Chart
     capture: Capture | None
     patches: tuple[PatchReport, ...]
-    correction: Correction
+    correction: ChartCorrection
     unused: int = -1
     contradicting: tuple[int, ...] = ()
 
@@ -164,7 +161,9 @@ class Calibration:
     def known(self) -> list[KnownSpectrum]:
         """The patches as known spectra of the photo that shows the chart."""
         window = min(self.chart.window, 9)
-        spectra = (Spectrum(GRID, one) for one in CHARTS[self.chart.kind].reflectances)
+        spectra = (
+            Spectrum(GRID, reflectance) for reflectance in CHARTS[self.chart.kind].reflectances
+        )
         patches = zip(self.chart.centres, spectra, self.patches, strict=True)
         return [
             KnownSpectrum(round(row), round(column), spectrum, window, hidden=report.hidden)
@@ -199,7 +198,10 @@ class Calibration:
         """
         if self.capture is not None:
             return photo
-        note = f"The colours were calibrated with a chart: {self._summary()}."
+        means = self.means
+        text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
+        text = f"{text} left out. {self.doubt}".rstrip(". ")
+        note = f"The colours were calibrated with a chart: {text}."
         return recoloured(photo, self.correction, note, self.sha256_of(photo.sha256))
 
     def sha256_of(self, photo_sha256: str) -> str:
@@ -214,11 +216,6 @@ class Calibration:
         Errors are those of `adapt`.
         """
         return adapt(cube, photo, self.known, watch)
-
-    def _summary(self) -> str:
-        means = self.means
-        text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
-        return f"{text} left out. {self.doubt}".rstrip(". ")
 
 
 def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
@@ -252,7 +249,12 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     fit: Fit = _fit_response if is_linear else _fit_colours
     arrangements = chart.arrangements
     seen = [np.maximum(chart_colours(photo, each), _SMALL) for each in arrangements]
-    best = int(np.argmin([_disorder(colours, chart.kind) for colours in seen]))
+    # Cyan lies outside sRGB: its red is below 0.
+    logs = np.log(seen) - np.log(np.maximum(_true_colours(chart.kind), _FLOOR))
+    # The likeliest arrangement at any exposure and balance. Means and squares would let covered
+    # patches decide.
+    off = np.abs(logs - np.median(logs, axis=1, keepdims=True))
+    best = int(off.mean(axis=(1, 2)).argmin())
     colours = seen[best]
     every = np.arange(len(chart.patches))
     allowed = every != unused
@@ -277,7 +279,7 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
 
 
 def _check(means: PatchReport, title: str) -> None:
-    """Refuse a calibration that is none, or does harm. Raises `PhotoError`."""
+    """Refuse a calibration that did not find the chart or does harm. Raises `PhotoError`."""
     off = max(means.after, means.left_out)
     if off > _MOST_LEFT:
         raise PhotoError(
@@ -321,19 +323,11 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     return np.asarray(best <= max(_FAR * np.sort(best)[count - 1], _NEAR))
 
 
-def _disorder(colours: Colours, kind: str) -> float:
-    """The unlikeness of *colours* (n, 3) to those of the chart, whatever exposure and balance."""
-    # Cyan lies outside sRGB: its red is below 0.
-    logs = np.log(colours) - np.log(np.maximum(_true_colours(kind), _FLOOR))
-    # Means and squares would let covered patches decide.
-    return float(np.abs(logs - np.median(logs, axis=0)).mean())
-
-
 # ---------------------------------------------------------------------------------- sRGB photos
 
 
 @dataclass(frozen=True)
-class _Colours(Correction):
+class _Colours(ChartCorrection):
     """A tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers."""
 
     gamma: float = 1.0
@@ -347,16 +341,16 @@ class _Colours(Correction):
 
 def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
     """The curve and the polynomial that take the *used* patches to their true colours."""
-
-    def tried(logarithm: float) -> tuple[float, _Colours]:
-        return _with_gamma(colours, used, kind, float(np.exp(logarithm)))
-
+    fit = functools.partial(_with_gamma, colours, used, kind)
     logs = np.log(_GAMMAS)
-    return tried(_lowest(logs, np.array([tried(each)[0] for each in logs])))[1]
+    return fit(_lowest(logs, np.array([fit(each)[0] for each in logs])))[1]
 
 
-def _with_gamma(colours: Colours, used: Mask, kind: str, gamma: float) -> tuple[float, _Colours]:
-    """The doubt about this *gamma*, and the best correction with it."""
+def _with_gamma(
+    colours: Colours, used: Mask, kind: str, logarithm: float
+) -> tuple[float, _Colours]:
+    """The doubt about the gamma of this *logarithm*, and the best correction with it."""
+    gamma = float(np.exp(logarithm))
     true = _true_colours(kind)
     greys = np.array(CHARTS[kind].greys)
     greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
@@ -400,7 +394,7 @@ def _lowest(places: Doubles, values: Doubles) -> float:
 
 
 @dataclass(frozen=True)
-class _Response(Correction):
+class _Response(ChartCorrection):
     """The response of a camera under a light, as shares of components, and its *white* (3,)."""
 
     shares: tuple[float, ...]

@@ -1,7 +1,6 @@
 """Caution: how far to go, and which known spectra contradict each other (B bands, n spots)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from napari_mst.adaptation.process import EXACT, Spots, leave_one_out
 _STEPS = np.linspace(0, 1, 21)
 """Shares of the correction that are tried."""
 _TRUST = 2.0
-"""Spots that the defaults count for: so many would have to speak against the correction to halve
-it."""
+"""The defaults count for this many spots: as many that contradict the correction halve it."""
 
 _ALIKE = 0.95
 """Correlation from which on two spots should have about the same error: they look the same in the
@@ -21,7 +19,7 @@ photo."""
 APART = 4.0
 """Standard deviations between two errors beyond which they are not both those of one material."""
 LEAST_APART = 0.15
-"""Mean difference of log reflectance, 15 %, below which no contradiction is told."""
+"""Mean difference of log reflectance, 15 %, below which no contradiction is reported."""
 
 
 class ContradictingSpectra(UserWarning):
@@ -29,54 +27,43 @@ class ContradictingSpectra(UserWarning):
 
 
 def reach(kernel: Kernel, spots: Spots) -> float:
-    """The share of the correction, 0 to 1, at which the spots tell each other best.
+    """The share of the correction, 0 to 1, at which the spots predict each other best.
 
     One spot alone cannot say: its correction goes as far as the kernel says.
     """
     if len(spots) < 2:
         return 1.0
     few = spots[spots.sample(EXACT)]
-    told, _ = leave_one_out(kernel, few)
+    predicted, _ = leave_one_out(kernel, few)
     size = np.abs(few.errors).mean()
-    left = np.array([np.abs(few.errors - share * told).mean() for share in _STEPS])
+    left = np.array([np.abs(few.errors - share * predicted).mean() for share in _STEPS])
     # the defaults were fitted to many scenes, so that two spots by chance do not undo them
     prior = _TRUST * size * np.square(1 - _STEPS) / len(few)
     return float(_STEPS[np.argmin(left + prior)])
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Two known spectra, by their places in the list, and by which share they differ."""
+def contradictions(kernel: Kernel, spots: Spots, known: Sequence[KnownSpectrum]) -> list[str]:
+    """A sentence for each pair of *known* spectra that contradict each other at their *spots*.
 
-    first: int
-    second: int
-    difference: float
-
-    def told(self, known: Sequence[KnownSpectrum]) -> str:
-        """One sentence for a person."""
-        places = f"{known[self.first].place} and {known[self.second].place}"
-        return (
-            f"The known spectra at {places} differ by {self.difference:.0%}, but their spots look "
-            "the same: if they are one material, one of them is wrong."
-        )
-
-
-def contradictions(kernel: Kernel, spots: Spots) -> list[Contradiction]:
-    """Pairs of spots that look the same, but whose errors differ by more than noise."""
+    The spots look the same, but their errors differ by more than noise.
+    """
     chosen = spots.sample(EXACT)
     few = spots[chosen]
     covariance = kernel(few.features, few.features)
-    own = np.diag(covariance)
+    variance = np.diag(covariance)
     noise = kernel.noise + few.noise
-    expected = own[:, None] + own - 2 * covariance + noise[:, None] + noise
+    expected = variance[:, None] + variance - 2 * covariance + noise[:, None] + noise
     squares = _mean_squares(few.errors)
-    is_alike = covariance >= _ALIKE * np.sqrt(own[:, None] * own)
+    is_alike = covariance >= _ALIKE * np.sqrt(variance[:, None] * variance)
     is_apart = squares > np.maximum(APART**2 * expected, LEAST_APART**2)
-    found = np.argwhere(np.triu(is_alike & is_apart, 1))
-    return [
-        Contradiction(int(chosen[i]), int(chosen[j]), float(np.sqrt(squares[i, j])))
-        for i, j in found
-    ]
+    sentences = []
+    for i, j in np.argwhere(np.triu(is_alike & is_apart, 1)):
+        places = f"{known[chosen[i]].place} and {known[chosen[j]].place}"
+        sentences.append(
+            f"The known spectra at {places} differ by {np.sqrt(squares[i, j]):.0%}, but their "
+            "spots look the same: if they are one material, one of them is wrong."
+        )
+    return sentences
 
 
 def _mean_squares(errors: Doubles) -> Doubles:

@@ -1,34 +1,41 @@
 """From a cube and a coarse cube of the same view to a better cube.
 
 Every pixel of the coarse cube is the mean of a block of fine ones. It is taken as a known spectrum
-of that block; then what the means of the result are still off is spread between the centres of the
-blocks, so that it agrees with the coarse cube. Letters: B bands, H rows, W columns of the fine
-cube; h, w of the coarse one.
+of that block. The remaining error of the means is then spread between the centres of the blocks,
+until the result agrees with the coarse cube. A block may cover part of a pixel, which then counts
+by that part. Letters: B bands, C channels, H rows, W columns of the fine cube; h, w of the coarse
+one; k rows of a strip.
 """
 
-from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.adaptation import adapting
-from napari_mst.adaptation.blocks import Blocks, BlockSums, best_shift, blocks_of, spread_between
-from napari_mst.adaptation.colours import moved_to_photo, photo_of, view_of
 from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
-from napari_mst.adaptation.parts import row_strips, spread
+from napari_mst.adaptation.parts import moved_to_photo, photo_of, row_strips, spread, view_of
 from napari_mst.adaptation.process import corrected, errors_of
-from napari_mst.colour import render_srgb
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide
 _FEWEST_SHARED = 0.5  # share of the bands of the fine cube that the coarse one has to cover
-_ROUNDS = 2  # of what the means are still off: logarithms of means are no means of logarithms
+_ROUNDS = 2  # of correction: the logarithm of a mean is not the mean of logarithms
+_FARTHEST = 6
+"""Fine pixels that a coarse cube may be off, in each direction."""
+_HALVES = (-0.5, 0.0, 0.5)  # pixels, tried around the best whole shift
+_DARKEST = 0.01  # linear light, under the logarithm
+
+
+Edges = tuple[Doubles, Doubles]
+"""The edges of blocks: of rows (h + 1,) and of columns (w + 1,), in pixels of the fine image."""
 
 
 def adapt_to_cube(
@@ -74,37 +81,24 @@ def adapt_to_cube(
     adapting.check_cube(cube)
     source = photo_of(cube, as_photo(photo))
     watch = watching(watch)
-    companion = _companion(cube, coarse, watch.part(0, 0.1))
-    known = companion.is_known.ravel()
-    truth, estimate = (_as_spectra(each)[known] for each in (companion.truth, companion.estimate))
-    centres = companion.blocks.centres()[known]
-    spots = adapting.spots_at(cube, centres, truth, estimate, np.zeros(len(centres)))
-    adaptation, process = adapting.learnt_from(cube, spots, _in_words(companion))
+    truth, edges, source_text = _placed(cube, coarse, watch.part(0, 0.1))
+    estimate = block_means(cube.data, edges, watch)
+    is_known = np.isfinite(estimate).all(axis=0) & np.isfinite(truth).any(axis=0)
+    chosen = is_known.ravel()
+    at = centres(edges)[chosen]
+    spectra = _as_spectra(truth)[chosen], _as_spectra(estimate)[chosen]
+    spots = adapting.spots_at(cube, at, *spectra, np.zeros(len(at)))
+    adaptation, process = adapting.learnt_from(cube, spots, source_text)
     data = spread(cube, process, watch.part(0.1, 0.5))
+    truth = np.where(is_known, truth, np.nan)
     for number in range(_ROUNDS):
-        _agree(data, companion, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
+        _agree(data, truth, edges, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
     text = moved_to_photo(data, view_of(cube, source), watch.part(0.7, 1))
     return adapting.with_history(cube, data, adaptation, text)
 
 
-@dataclass(frozen=True, eq=False)
-class _Companion:
-    """The coarse cube at the bands of the fine one (B, h, w), its blocks, and their estimates."""
-
-    truth: Doubles
-    blocks: Blocks
-    estimate: Doubles
-    shift: tuple[float, float]
-
-    @property
-    def is_known(self) -> NDArray[np.bool_]:
-        """The mask (h, w) of the blocks where both have numbers."""
-        return np.asarray(
-            np.isfinite(self.estimate).all(axis=0) & np.isfinite(self.truth).any(axis=0)
-        )
-
-
-def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Companion:
+def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Doubles, Edges, str]:
+    """The *coarse* cube at the bands of *cube* (B, h, w), the edges of its pixels, and a title."""
     _check(cube, coarse)
     truth = _at_bands(coarse, cube.wavelengths)
     light = np.empty((3, *cube.shape[1:]), dtype=np.float32)
@@ -113,36 +107,20 @@ def _companion(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> _Compa
         light[:, rows] = render_srgb(np.asarray(cube.data[:, rows]), cube.wavelengths)
     filled = np.moveaxis(adapting.without_gaps(_as_spectra(truth)), -1, 0)
     shift = best_shift(light, render_srgb(filled.reshape(truth.shape), cube.wavelengths))
-    blocks = blocks_of(cube.shape[1:], truth.shape[1:], shift)
-    return _Companion(truth, blocks, _block_means(cube.data, blocks, watch), shift)
+    _, height, width = truth.shape
+    title = f"a coarse cube of {height} x {width} pixels"
+    if any(shift):
+        title += f", moved by {shift[0]:g} rows and {shift[1]:g} columns"
+    return truth, edges_of(cube.shape[1:], (height, width), shift), title
 
 
-def _block_means(data: Any, blocks: Blocks, watch: Watch) -> Doubles:
-    """The means (B, h, w) of *data* (B, H, W) over *blocks*."""
-    sums = BlockSums(blocks, len(data))
-    for rows in row_strips(blocks.shape, 0):
-        watch.check()
-        sums.add(rows, np.asarray(data[:, rows]))
-    return sums.means()
-
-
-def _in_words(companion: _Companion) -> str:
-    rows, columns = companion.blocks.count
-    down, right = companion.shift
-    size = f"a coarse cube of {rows} x {columns} pixels"
-    if not (down or right):
-        return size
-    return f"{size}, moved by {down:g} rows and {right:g} columns"
-
-
-def _agree(data: NDArray[np.float32], companion: _Companion, watch: Watch) -> None:
-    """Move *data* (B, H, W), in place, so that its blocks come closer to the coarse cube."""
-    errors = errors_of(companion.truth, _block_means(data, companion.blocks, watch))
-    left = np.nan_to_num(np.where(companion.is_known, errors, np.nan))
-    height, width = companion.blocks.shape
+def _agree(data: NDArray[np.float32], truth: Doubles, edges: Edges, watch: Watch) -> None:
+    """Move *data* (B, H, W), in place, so that its blocks come closer to *truth* (B, h, w)."""
+    left = np.nan_to_num(errors_of(truth, block_means(data, edges, watch)))
+    _, height, width = data.shape
     for rows in row_strips((height, width), 0):
         watch.reach(rows.start / height)
-        data[:, rows] = corrected(data[:, rows], spread_between(left, companion.blocks, rows))
+        data[:, rows] = corrected(data[:, rows], spread_between(left, edges, rows, width))
 
 
 def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
@@ -193,3 +171,105 @@ def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
 def _as_spectra(planes: Doubles) -> Doubles:
     """(B, h, w) as (h w, B)."""
     return planes.reshape(len(planes), -1).T
+
+
+def edges_of(shape: tuple[int, int], count: tuple[int, int], shift: tuple[float, float]) -> Edges:
+    """*count* (h, w) blocks all over an image (H, W), moved by *shift* and cut at its border."""
+    rows, columns = (
+        np.clip(np.linspace(0, length, number + 1) + by, 0, length)
+        for length, number, by in zip(shape, count, shift, strict=True)
+    )
+    return rows, columns
+
+
+def centres(edges: Edges) -> Doubles:
+    """Row and column of the centre of every block (h w, 2), in fine pixels."""
+    grid = np.meshgrid(*map(_middles, edges), indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
+    """The means (C, h, w) of *data* (C, H, W) over the pixels of each block that are numbers.
+
+    A pixel with a NaN does not count. Blocks without any that counts are NaN.
+    """
+    rows_of, columns_of = edges
+    sums = np.zeros((len(data) + 1, len(rows_of) - 1, len(columns_of) - 1))
+    for rows in row_strips(data.shape[1:], 0):
+        watch.check()
+        values = np.asarray(data[:, rows])
+        is_known = np.isfinite(values).all(axis=0)
+        counted = np.concatenate([np.where(is_known, values, 0), is_known[None]]).astype(np.float64)
+        # Sums between the edges of columns, with shares of pixels.
+        totals = np.pad(counted.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
+        across = np.diff(_at_edges(totals, columns_of))
+        weights = _overlaps(rows_of, rows)
+        touched = np.flatnonzero(weights.any(axis=1))
+        if touched.size:
+            part = slice(touched[0], touched[-1] + 1)
+            sums[:, part] += np.einsum("hk,ckw->chw", weights[part], across)
+    area = sums[-1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(area > 0, sums[:-1] / area, np.nan))
+
+
+def spread_between(values: Doubles, edges: Edges, rows: slice, width: int) -> Doubles:
+    """*values* (B, h, w) at all pixels of *rows* (B, k, W), linear between the blocks' centres."""
+    down = interpolation(np.arange(float(rows.start), rows.stop) + 0.5, _middles(edges[0]))
+    across = interpolation(np.arange(float(width)) + 0.5, _middles(edges[1]))
+    along_rows = np.tensordot(down, values, axes=(1, 1))
+    return np.asarray(np.moveaxis(along_rows @ across.T, 0, 1))
+
+
+def _middles(edges: Doubles) -> Doubles:
+    return np.add(edges[1:], edges[:-1]) / 2
+
+
+def _at_edges(totals: Doubles, edges: Doubles) -> Doubles:
+    """*totals* (..., W + 1) at fractional *edges* (w,) of their columns, linear in between."""
+    whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
+    before = totals[..., whole]
+    return np.asarray(before + (totals[..., whole + 1] - before) * (edges - whole))
+
+
+def _overlaps(edges: Doubles, rows: slice) -> Doubles:
+    """Share of each of some *rows* that lies in each block (h, k)."""
+    top = np.arange(rows.start, rows.stop)
+    upper = np.minimum(edges[1:, None], top + 1)
+    return np.asarray((upper - np.maximum(edges[:-1, None], top)).clip(0))
+
+
+def best_shift(
+    light: NDArray[np.floating], coarse_light: NDArray[np.floating]
+) -> tuple[float, float]:
+    """The shift (rows, columns) at which *light* (3, H, W) looks most like the coarse one.
+
+    Both are linear; a gain of the coarse one does not matter. All whole shifts are tried, then half
+    ones around.
+    """
+    # Sums over all pixels above and to the left; unknown pixels are dark.
+    sums = np.nan_to_num(light.astype(np.float64)).cumsum(axis=1).cumsum(axis=2)
+    totals = np.pad(sums, ((0, 0), (1, 0), (1, 0)))
+    logs = np.log(np.maximum(coarse_light, 0) + _DARKEST)
+
+    def difference(shift: tuple[float, float]) -> float:
+        return _difference(totals, logs, shift)
+
+    whole = [float(shift) for shift in range(-_FARTHEST, _FARTHEST + 1)]
+    first = min(product(whole, whole), key=difference)
+    around = [(first[0] + down, first[1] + right) for down, right in product(_HALVES, _HALVES)]
+    return min([first, *around], key=difference)
+
+
+def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
+    """Mean difference of the logarithms, without what all pixels share."""
+    _, height, width = totals.shape
+    rows_of, columns_of = edges_of((height - 1, width - 1), logs.shape[1:], shift)
+    rows = _at_edges(totals.swapaxes(1, 2), rows_of).swapaxes(1, 2)
+    sums = np.diff(np.diff(_at_edges(rows, columns_of), axis=1))
+    area = np.outer(np.diff(rows_of), np.diff(columns_of))
+    is_whole = area > 0.5 * area.max()
+    means = sums[:, is_whole] / area[is_whole]
+    differences = np.log(np.maximum(means, 0) + _DARKEST) - logs[:, is_whole]
+    centred = differences - np.nanmedian(differences, axis=1, keepdims=True)
+    return float(np.nanmean(np.abs(centred)))

@@ -14,7 +14,7 @@ MOST = 200
 """Spots that are fitted to: their matrix is inverted about a hundred times."""
 
 _ALONE = 0.25
-"""Share of what pixels of other colours have in common that a single spot is believed to show."""
+"""Share of the error common to all colours that a single spot is believed to show."""
 
 _FREE = (
     *("everywhere", "colour", "place", "noise"),
@@ -35,7 +35,7 @@ def fitted_kernel(spots: Spots) -> Kernel:
     other, so that its result depends on nothing but the spots.
     """
     if len(spots) < 2:
-        # one spot cannot separate what the whole scene shares from what is its own material's
+        # one spot cannot separate the error of the scene from that of its own material
         return replace(KERNEL, everywhere=_ALONE * KERNEL.everywhere, place=_ALONE * KERNEL.place)
     few = spots[spots.sample(MOST)]
     logs = np.zeros(len(_FREE))
@@ -55,21 +55,21 @@ def fitted_kernel(spots: Spots) -> Kernel:
 
 
 def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
-    """Factors (B,) on the variance: the default *scale*, moved towards what the spots say.
+    """Factors (B,) on the variance: the default *scale*, moved towards the spots' own.
 
     The mean of the inverse gamma distribution that is conjugate to a Gaussian.
     """
     few = spots[spots.sample(MOST)]
-    matrix = kernel(few.features, few.features) + np.diag(kernel.noise + few.noise)
-    explained = np.einsum("nb,nb->b", few.errors, np.linalg.solve(matrix, few.errors))
+    solved = np.linalg.solve(few.covariance(kernel), few.errors)
+    explained = np.einsum("nb,nb->b", few.errors, solved)
     return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
 
 
 def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> float:
     """One more factor on the variance, common to all bands: how far left-out spots exceed it.
 
-    Each spot is told by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share* of
-    the correction. The mean square of the errors that are left, over their variance with the
+    Each spot is predicted by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share*
+    of the correction. The mean square of the errors that are left, over their variance with the
     factors *scale* (B,), is 1 if the kernel is right. If it is not, this holds better than the
     likelihood: Bachoc, Comput. Stat. Data Anal. 66 (2013) 55, doi:10.1016/j.csda.2013.03.016. It
     is shrunk towards 1 as the factors of the bands are towards their defaults.
@@ -78,18 +78,16 @@ def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> flo
     count = len(few)
     if count < 2:
         return 1.0
-    told, variance = leave_one_out(kernel, few)
-    left = few.errors - share * told
+    predicted, variance = leave_one_out(kernel, few)
+    left = few.errors - share * predicted
     squares = np.square(left) / (variance[:, None] * scale)
     return float((_BAND_TRUST + count * squares.mean()) / (_BAND_TRUST + count))
 
 
 def _objective(spots: Spots, logs: Doubles) -> float:
     """Log of the posterior, apart from a constant."""
-    moved = _moved(logs)
-    matrix = moved(spots.features, spots.features) + np.diag(moved.noise + spots.noise)
     try:
-        factor = np.linalg.cholesky(matrix)
+        factor = np.linalg.cholesky(spots.covariance(_moved(logs)))
     except np.linalg.LinAlgError:
         return -np.inf
     whitened = np.linalg.solve(factor, spots.errors)
@@ -101,7 +99,7 @@ def _objective(spots: Spots, logs: Doubles) -> float:
 
 
 def _moved(logs: Doubles) -> Kernel:
-    """The default kernel times the factors of these logarithms."""
+    """The default kernel, multiplied by the exponentials of *logs*."""
     factors = zip(_FREE, logs, strict=True)
     return replace(
         KERNEL, **{name: getattr(KERNEL, name) * float(np.exp(by)) for name, by in factors}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import srgb_response
+from napari_mst.cube.colour import srgb_response
 
 Doubles = NDArray[np.float64]
 """An array of numbers in double precision."""
@@ -45,14 +45,15 @@ class Kernel:
     Attributes
     ----------
     everywhere
-        Variance of what all pixels share.
+        Variance of the error that all pixels share.
     colour
-        Variance of what pixels of one colour share, within `chroma_length` and `brightness_length`.
+        Variance of the error that pixels of one colour share, within `chroma_length` and
+        `brightness_length`.
     place
-        Variance of what pixels of about one colour share at one place, within `place_length`;
+        Variance of the error that similar colours share at one place, within `place_length`;
         colours count `place_colour` times less than in `colour`.
     noise
-        Variance of what no two spots share.
+        Variance of the error that no two spots share.
     """
 
     everywhere: float

@@ -1,4 +1,4 @@
-"""Known spectra: what a person measured at some spots of a scene.
+"""Known spectra, which a person measured at some spots of a scene.
 
 Letters: B bands, n known spectra.
 """
@@ -110,18 +110,19 @@ def check_known(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> None:
         If a spot lies outside, is not a number in the cube, or has two spectra.
     """
     seen: set[tuple[int, int, int]] = set()
-    for one in known:
-        if not isinstance(one, KnownSpectrum):
+    for spot in known:
+        if not isinstance(spot, KnownSpectrum):
             raise SpectrumError(
-                f"Expected known spectra, got {type(one).__name__}. Pass a list of KnownSpectrum."
+                f"Expected known spectra, got {type(spot).__name__}. Pass a list of KnownSpectrum."
             )
-        Region.of_window(one.row, one.column, cube.shape[1:], one.window)
-        spot = one.row, one.column, one.window
-        if spot in seen:
+        Region.of_window(spot.row, spot.column, cube.shape[1:], spot.window)
+        place = spot.row, spot.column, spot.window
+        if place in seen:
             raise SpectrumError(
-                f"Expected one spectrum a spot, got two at {one.place}. Keep the one that is right."
+                f"Expected one spectrum a spot, got two at {spot.place}. "
+                "Keep the one that is right."
             )
-        seen.add(spot)
+        seen.add(place)
 
 
 def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Doubles:
@@ -133,29 +134,29 @@ def known_values(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Doubles:
         If a spectrum has another number of bands, another unit, or shares too few wavelengths with
         the cube.
     """
-    return np.stack([_at_bands(one, cube) for one in known])
+    return np.stack([_at_bands(spot, cube) for spot in known])
 
 
-def _at_bands(one: KnownSpectrum, cube: SpectralCube) -> Doubles:
+def _at_bands(spot: KnownSpectrum, cube: SpectralCube) -> Doubles:
     bands = len(cube.wavelengths)
-    if not isinstance(one.spectrum, Spectrum):
-        if one.values.shape != (bands,):
+    if not isinstance(spot.spectrum, Spectrum):
+        if spot.values.shape != (bands,):
             raise SpectrumError(
-                f"Expected {bands} values, one a band, at {one.place}, got {one.values.size}. "
+                f"Expected {bands} values, one a band, at {spot.place}, got {spot.values.size}. "
                 "Pass a Spectrum with its wavelengths."
             )
-        return one.values
-    if one.spectrum.unit != NANOMETRES:
+        return spot.values
+    if spot.spectrum.unit != NANOMETRES:
         raise SpectrumError(
-            f"Expected wavelengths in nm at {one.place}, got {one.spectrum.unit!r}. Convert them."
+            f"Expected wavelengths in nm at {spot.place}, got {spot.spectrum.unit!r}. Convert them."
         )
-    values = at_wavelengths(one.spectrum, cube.wavelengths)
+    values = at_wavelengths(spot.spectrum, cube.wavelengths)
     shared = int(np.isfinite(values).sum())
     if shared < _FEWEST_SHARED * bands:
-        low, high = one.spectrum.wavelengths.min(), one.spectrum.wavelengths.max()
+        low, high = spot.spectrum.wavelengths.min(), spot.spectrum.wavelengths.max()
         raise SpectrumError(
-            f"Expected a spectrum that covers half of the cube's {bands} bands at {one.place}, got "
-            f"{shared} within {low:g}-{high:g} nm. Measure a wider range."
+            f"Expected a spectrum that covers half of the cube's {bands} bands at {spot.place}, "
+            f"got {shared} within {low:g}-{high:g} nm. Measure a wider range."
         )
     return values
 
@@ -166,8 +167,8 @@ def at_wavelengths(spectrum: Spectrum, wavelengths: Doubles) -> Doubles:
     Where it is finer than the bands it is averaged over the response of a band, a triangle that
     ends at the neighbouring ones; elsewhere it is interpolated.
     """
-    known = np.isfinite(spectrum.values)
-    at, values = spectrum.wavelengths[known], spectrum.values[known]
+    finite = np.isfinite(spectrum.values)
+    at, values = spectrum.wavelengths[finite], spectrum.values[finite]
     if not at.size:
         return np.full(wavelengths.shape, np.nan)
     step = _step(wavelengths)

@@ -55,7 +55,7 @@ class Adaptation:
     @property
     def hidden(self) -> float:
         """Mean variance of the errors that the known spectra do not show: see `KnownSpectrum`."""
-        return float(np.mean([one.hidden**2 for one in self.known])) if self.known else 0.0
+        return float(np.mean([spot.hidden**2 for spot in self.known])) if self.known else 0.0
 
 
 def to_record(adaptation: Adaptation) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def to_record(adaptation: Adaptation) -> dict[str, Any]:
         "band scale": _rounded(adaptation.band_scale),
         "features": [_rounded(row) for row in adaptation.spots.features],
         "noise": _rounded(adaptation.spots.noise),
-        "known": [_known_record(one) for one in adaptation.known],
+        "known": [_known_record(spot) for spot in adaptation.known],
     }
 
 
@@ -94,7 +94,7 @@ def from_record(past: Provenance) -> Adaptation | None:
             Kernel(**{name: float(value) for name, value in stored["kernel"].items()}),
             band_scale,
             float(stored["reach"]),
-            tuple(_known(one) for one in stored["known"]),
+            tuple(_known(spot) for spot in stored["known"]),
             str(stored["source"]),
             tuple(stored["settings"].get("doubts", ())),
         )
@@ -111,11 +111,11 @@ def known_spectra(past: Provenance) -> tuple[KnownSpectrum, ...]:
     return () if adaptation is None else adaptation.known
 
 
-def _known_record(one: KnownSpectrum) -> dict[str, Any]:
-    record = {name: getattr(one, name) for name in _PLAIN} | {"values": _rounded(one.values)}
-    if isinstance(one.spectrum, Spectrum):
-        record["wavelengths"] = one.spectrum.wavelengths.tolist()
-        record["name"] = one.spectrum.name
+def _known_record(spot: KnownSpectrum) -> dict[str, Any]:
+    record = {name: getattr(spot, name) for name in _PLAIN} | {"values": _rounded(spot.values)}
+    if isinstance(spot.spectrum, Spectrum):
+        record["wavelengths"] = spot.spectrum.wavelengths.tolist()
+        record["name"] = spot.spectrum.name
     return record
 
 

@@ -1,4 +1,4 @@
-"""The posterior of a Gaussian process: known spectra tell about all other pixels.
+"""The posterior of a Gaussian process: known spectra predict all other pixels.
 
 Every band is a process of the same kernel k and a variance s of its own. With the known errors D
 (n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance s (k(p, p)
@@ -6,7 +6,7 @@ Every band is a process of the same kernel k and a variance s of its own. With t
 N the noise of each. This is simple kriging (Matheron, Econ. Geol. 58 (1963) 1246,
 doi:10.2113/gsecongeo.58.8.1246); Rasmussen & Williams 2006, equations 2.25 and 2.26.
 
-Up to `EXACT` spots it is solved as it stands. More are told through that many inducing points,
+Up to `EXACT` spots it is solved as it stands. More go through that many inducing points,
 chosen among them so that each lowers the variance most: the projected process of Rasmussen &
 Williams 2006, chapter 8.3.4. Neither needs more than NumPy, and the cost of a pixel does not grow
 any more. Letters: B bands, n spots, m inducing points, k pixels.
@@ -23,7 +23,7 @@ OFFSET = 0.01
 """Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
 
 EXACT = 1024
-"""Spots up to which all of them are solved for: 0.1 s and 8 MB for their matrix."""
+"""The most spots that are solved exactly: 0.1 s and 8 MB for their matrix."""
 
 _FARTHEST = 2.0  # log reflectance: no correction goes beyond a factor of 7
 _JITTER = 1e-10  # of the diagonal of a matrix, for its inverse
@@ -54,8 +54,12 @@ class Spots:
         """The *chosen* ones, by their places in the list."""
         return Spots(self.features[chosen], self.errors[chosen], self.noise[chosen])
 
+    def covariance(self, kernel: Kernel) -> Doubles:
+        """Covariance (n, n) of the errors as they are known, with all noise."""
+        return kernel(self.features, self.features) + np.diag(kernel.noise + self.noise)
+
     def sample(self, most: int) -> NDArray[np.intp]:
-        """The places in the list of at most *most* spots, drawn from all of it; always the same.
+        """Indices of at most *most* spots, drawn evenly from the whole list; always the same.
 
         The first ones would be the top of the image, where the spots are the blocks of a coarse
         cube: a kernel that is fitted to them does not hold further down.
@@ -64,7 +68,7 @@ class Spots:
 
 
 def drawn(count: int, most: int) -> NDArray[np.intp]:
-    """At most *most* of *count* places in a list, in order, from all of it; always the same."""
+    """At most *most* of the indices below *count*, in order, drawn evenly; always the same."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
@@ -96,7 +100,7 @@ class Posterior:
     band_scale: Doubles
 
     def shift(self, features: Doubles) -> Doubles:
-        """Mean of the error (k, B) at pixels of these *features* (k, 6)."""
+        """Mean of the error (k, B) at pixels with *features* (k, 6)."""
         shift = self.kernel(features, self.points) @ self.weights
         return np.asarray(np.clip(shift, -_FARTHEST, _FARTHEST, out=shift))
 
@@ -121,29 +125,28 @@ def corrected(estimate: NDArray[np.floating], shift: Doubles) -> NDArray[np.floa
 
 def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
     """The posterior of *spots*; more than `EXACT` of them go through inducing points."""
-    noise = kernel.noise + spots.noise
     if len(spots) <= EXACT:
-        inverse = _inverse(kernel(spots.features, spots.features) + np.diag(noise))
+        inverse = _inverse(spots.covariance(kernel))
         return Posterior(kernel, spots.features, inverse @ spots.errors, inverse, band_scale)
     chosen = most_telling(kernel, spots.features, EXACT)
     points = spots.features[chosen]
     across = kernel(points, spots.features)
+    weighed = across / (kernel.noise + spots.noise)
     among = kernel(points, points)
-    inner = _inverse(among + (across / noise) @ across.T)
-    weights = inner @ ((across / noise) @ spots.errors)
+    inner = _inverse(among + weighed @ across.T)
+    weights = inner @ (weighed @ spots.errors)
     return Posterior(kernel, points, weights, _inverse(among) - inner, band_scale)
 
 
 def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
-    """The error (n, B) of every spot as all others tell it, and the variance (n,) of that.
+    """The error (n, B) of every spot as all others predict it, and the variance (n,) of that.
 
     Rasmussen & Williams 2006, equations 5.12: no spot has to be left out in fact.
     """
-    noise = kernel.noise + spots.noise
-    inverse = _inverse(kernel(spots.features, spots.features) + np.diag(noise))
+    inverse = _inverse(spots.covariance(kernel))
     variance = 1 / np.diag(inverse)
-    told = spots.errors - (inverse @ spots.errors) * variance[:, None]
-    return told, variance
+    predicted = spots.errors - (inverse @ spots.errors) * variance[:, None]
+    return predicted, variance
 
 
 def most_telling(kernel: Kernel, features: Doubles, count: int) -> NDArray[np.intp]:

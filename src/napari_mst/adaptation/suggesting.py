@@ -7,7 +7,6 @@ Res. 9 (2008) 235. Letters: n candidates, t targets.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import check_cube, spots_of
-from napari_mst.adaptation.colours import photo_of
 from napari_mst.adaptation.fitting import fitted_kernel
 from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
+from napari_mst.adaptation.parts import photo_of
 from napari_mst.adaptation.process import Spots, drawn, posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
@@ -74,19 +73,18 @@ def suggest_spots(
     """
     check_cube(cube)
     source = photo_of(cube, as_photo(photo))
-    given = list(known)
-    check_known(cube, given)
+    known_spectra = list(known)
+    check_known(cube, known_spectra)
     if not 1 <= count <= MOST:
         raise SpectrumError(f"Expected 1 to {MOST} suggestions, got {count}. Ask for fewer.")
     watch = watching(watch)
     measurable, lit = _measurable(cube, source)
     candidates = _spaced(measurable, _CANDIDATES)
     targets = _spaced(lit, _TARGETS)
-    spots = spots_of(cube, given) if given else None
+    spots = spots_of(cube, known_spectra) if known_spectra else None
     kernel = KERNEL if spots is None else fitted_kernel(spots)
     at, unevenness = _window_features(cube, candidates)
-    places = Places(at, _window_features(cube, targets, half=0)[0], unevenness)
-    design = Design(kernel, places, spots)
+    design = Design(kernel, at, _window_features(cube, targets, half=0)[0], unevenness, spots)
     chosen = list[int]()
     for _ in range(min(count, len(candidates))):
         watch.check()
@@ -94,37 +92,37 @@ def suggest_spots(
     return [(int(row), int(column)) for row, column in candidates[chosen]]
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
-    """The pixels that can be measured, and those that are to become known.
+class Design:
+    """Covariances between candidates and targets, given the spots measured so far.
 
-    Attributes
+    Parameters
     ----------
     candidates
         (n, 6) features of the spots that can be measured.
     targets
-        (t, 6) features of pixels of the whole image.
+        (t, 6) features of pixels of the whole image, which are to become known.
     unevenness
         (n,) variance of the features within each candidate.
     """
 
-    candidates: Doubles
-    targets: Doubles
-    unevenness: Doubles
-
-
-class Design:
-    """Covariances between candidates and targets, given the spots measured so far."""
-
-    def __init__(self, kernel: Kernel, places: Places, known: Spots | None = None) -> None:
-        self._kernel = kernel
-        self._among = kernel(places.candidates, places.candidates)
-        self._across = kernel(places.targets, places.candidates)
+    def __init__(
+        self,
+        kernel: Kernel,
+        candidates: Doubles,
+        targets: Doubles,
+        unevenness: Doubles,
+        known: Spots | None = None,
+    ) -> None:
+        self._among = kernel(candidates, candidates)
+        self._across = kernel(targets, candidates)
         # a spot on an edge is a mixture: what it shows holds for no pixel
-        self._noise = kernel.noise + _UNEVEN * places.unevenness * kernel.colour
+        self._noise = kernel.noise + _UNEVEN * unevenness * kernel.colour
         self._chosen = list[int]()
         if known is not None:
-            self._condition_on(known, places)
+            process = posterior(kernel, known, np.ones(known.errors.shape[1]))
+            to_known = kernel(candidates, process.points)
+            self._among -= to_known @ process.precision @ to_known.T
+            self._across -= kernel(targets, process.points) @ process.precision @ to_known.T
 
     def next_best(self) -> int:
         """The candidate that lowers the variances most; it then counts as measured."""
@@ -133,18 +131,11 @@ class Design:
         gain[self._chosen] = -1
         best = int(gain.argmax())
         self._chosen.append(best)
-        own = self._among[:, best].copy()
+        chosen = self._among[:, best].copy()
         theirs = self._across[:, best].copy()
-        self._among -= np.outer(own, own) / variance[best]
-        self._across -= np.outer(theirs, own) / variance[best]
+        self._among -= np.outer(chosen, chosen) / variance[best]
+        self._across -= np.outer(theirs, chosen) / variance[best]
         return best
-
-    def _condition_on(self, known: Spots, places: Places) -> None:
-        process = posterior(self._kernel, known, np.ones(known.errors.shape[1]))
-        to_known = self._kernel(places.candidates, process.points)
-        to_targets = self._kernel(places.targets, process.points)
-        self._among -= to_known @ process.precision @ to_known.T
-        self._across -= to_targets @ process.precision @ to_known.T
 
 
 def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

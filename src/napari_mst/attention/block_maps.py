@@ -21,14 +21,13 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
 from napari_mst.cube import Provenance
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
+from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import exact_products, execute
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
-from napari_mst.errors import AttentionError
+from napari_mst.errors import AttentionError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import shown
 from napari_mst.networks.attention.blocks import GlobalBlock
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
@@ -56,7 +55,7 @@ class BlockMaps:
     """
 
     def __init__(
-        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None
+        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None = None
     ) -> None:
         self.blocks = pixel_blocks(reconstructor.network)
         if not self.blocks:

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from napari_mst.attention.pixel_block import PixelBlock
+from napari_mst.attention.record import PixelBlock
 from napari_mst.networks.attention.blocks import GlobalBlock, HybridBlock, WindowBlock
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.network import Pass, Program

@@ -18,7 +18,7 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.errors import AttentionError
@@ -97,7 +97,7 @@ class AttentionExplorer:
         self._first = np.array([top, left])
 
     def watched_by(self, watch: Watch) -> Self:
-        """A copy that tells *watch* of its runs; it does not denoise the photo again.
+        """A copy that reports its runs to *watch*; it does not denoise the photo again.
 
         Examples
         --------
@@ -195,7 +195,7 @@ class AttentionExplorer:
     ) -> AttentionMap:
         """The map of the pixels that one band of one pixel of the cube depends on.
 
-        The module `sensitivity` tells its limits. Row and column count from the first of the
+        The module `sensitivity` states its limits. Row and column count from the first of the
         region. *record* is that of a run on the same pixels; without one it is made first.
 
         Raises

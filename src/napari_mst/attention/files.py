@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.pixel_block import PixelBlock
-from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError, OutOfMemory
+from napari_mst.errors import AttentionError, OutOfMemory, shown
 from napari_mst.formats.npz import read_arrays
-from napari_mst.messages import shown
 
 CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; "

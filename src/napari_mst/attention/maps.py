@@ -46,7 +46,7 @@ class Selection:
     query: int | None = None
 
     def check(self, heads: int, channels: int) -> None:
-        """Compare the selection with a block of so many *heads* of so many *channels* each."""
+        """Compare the selection with a block of *heads* heads of *channels* channels each."""
         limits = {"head": heads, "key": channels, "query": channels}
         for name, limit in limits.items():
             value = getattr(self, name)

@@ -24,8 +24,8 @@ REFERENCE = "MST++, Cai et al. 2022, doi:10.1109/CVPRW56347.2022.00090, eq. of S
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
-    """The words that tell a person what a map shows.
+class Caption:
+    """The words that explain a map to a person.
 
     Where `is_signed`, zero is the middle of its colours, and its limits are symmetrical.
     """
@@ -45,7 +45,7 @@ class Description:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overlay(Description):
+class Overlay(Caption):
     """A map of one block; `uses` says which of the chosen channels it depends on."""
 
     uses: Literal["i and j", "i", ""] = ""
@@ -131,7 +131,7 @@ _OVERLAYS = (
 OVERLAYS: dict[str, Overlay] = {overlay.name: overlay for overlay in _OVERLAYS}
 """All maps of a block by name."""
 
-SENSITIVITY = Description(
+SENSITIVITY = Caption(
     name="sensitivity",
     title="Sensitivity of a spectrum",
     formula="g(p) = |d cube[band, row, column] / d photo[:, p]|, over the channels of the photo",
@@ -146,7 +146,7 @@ SENSITIVITY = Description(
 )
 """The map of a picked pixel; it belongs to no block."""
 
-WEIGHTS = Description(
+WEIGHTS = Caption(
     name="weights",
     title="Weights of a pixel",
     formula="w(q) = A_pq = softmax_q(s(p, q)) for the pixel p, over its keys q",
@@ -157,7 +157,7 @@ WEIGHTS = Description(
 )
 """The map of what one pixel attends to, for each head."""
 
-ALIKE = Description(
+ALIKE = Caption(
     name="non-local-means",
     title="Weights in non-local means",
     formula="w(q) = exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over the sum of all such weights",
@@ -168,7 +168,7 @@ ALIKE = Description(
 )
 """The map of what one pixel attends to before the network, where a photo is denoised."""
 
-DESCRIPTIONS: Mapping[str, Description] = ChainMap(
+DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
     {one.name: one for one in (SENSITIVITY, WEIGHTS, ALIKE)},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

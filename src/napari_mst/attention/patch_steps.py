@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from napari_mst.attention.head_steps import (
     BETWEEN,
-    OF_PIXELS,
     HeadSteps,
+    MatrixStep,
     Places,
-    Step,
+    numbers,
+    of_pixels,
     sums_told,
 )
 from napari_mst.denoising.attention import embedding, projections
@@ -92,49 +92,41 @@ def places_of(row: int, column: int, side: int) -> Places:
     return np.stack([row + down, column + across], axis=1)
 
 
-def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[Step, ...]:
+def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[MatrixStep, ...]:
     """Every matrix of *head* for the *features* of the pixels *at* their places."""
     with torch.inference_mode():
         found = head.steps(features)
     reading = head.reading
-    shares = _numbers(found.attention)
+    shares = numbers(found.attention)
     of_shares = sums_told(shares, 0 if reading == "columns" else 1)
     scores = "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)"
 
-    def of_pixels(name: str, formula: str, matrix: Tensor) -> Step:
-        return Step(name, formula, _numbers(matrix), OF_PIXELS, columns=at)
-
-    def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> Step:
-        return Step(name, formula, _numbers(layer.weight), _OF_FILTER)
+    def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> MatrixStep:
+        return MatrixStep(name, formula, numbers(layer.weight), _OF_FILTER)
 
     return (
-        of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1", features),
+        of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1", features, at),
         of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
-        of_pixels("Q", "W_Q X", found.queries),
+        of_pixels("Q", "W_Q X", found.queries, at),
         of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),
-        of_pixels("K", "W_K X", found.keys),
+        of_pixels("K", "W_K X", found.keys, at),
         of_filter("W_V", "picks the colour t", head.value),
-        of_pixels("V", "W_V X", found.values),
-        Step("S", scores, _numbers(found.scores), BETWEEN, at, at),
-        Step("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
-        of_pixels("O", "V A", found.output),
+        of_pixels("V", "W_V X", found.values, at),
+        MatrixStep("S", scores, numbers(found.scores), BETWEEN, at, at),
+        MatrixStep("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
+        of_pixels("O", "V A", found.output, at),
     )
 
 
 def _head(h: float, reading: Reading) -> SingleHeadAttention:
     """The head of non-local means between single pixels of three colours."""
-    matrices = projections(COLOURS)
+    queries, keys, values = projections(COLOURS)
     depth = COLOURS + 2
     head = SingleHeadAttention(depth, depth, COLOURS, reading).double().requires_grad_(False)
     # The head divides scores by the root of its channels, and the filter by h^2 and the colours.
     scale = depth**0.5 / (COLOURS * h**2)
     # Tokens are rows there and columns here.
-    head.query.weight.copy_(torch.from_numpy(scale * matrices.queries.T))
-    head.key.weight.copy_(torch.from_numpy(matrices.keys.T.copy()))
-    head.value.weight.copy_(torch.from_numpy(matrices.values.T.copy()))
+    head.query.weight.copy_(torch.from_numpy(scale * queries.T))
+    head.key.weight.copy_(torch.from_numpy(keys.T.copy()))
+    head.value.weight.copy_(torch.from_numpy(values.T.copy()))
     return head
-
-
-def _numbers(matrix: Tensor) -> NDArray[np.float64]:
-    numbers: NDArray[np.float64] = matrix.detach().numpy()
-    return numbers

@@ -11,20 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.attention.block_maps import BlockMaps
-from napari_mst.attention.head_steps import Places
+from napari_mst.attention.head_steps import Places, WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.window_steps import WindowSteps, window_steps
-from napari_mst.cube import Provenance
 from napari_mst.engine.windows import Size, Window
-from napari_mst.errors import AttentionError
-from napari_mst.messages import shown
+from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import QueryWeights, check_query
 from napari_mst.networks.attention.windows import WindowTokens
-from napari_mst.photo.photo import PhotoLike, Rectangle
-from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
 
 MOST_TOKENS = 24**2
@@ -53,7 +48,7 @@ class _Near(NamedTuple):
         return self.query[0] - self.part.top, self.query[1] - self.part.left
 
 
-class PixelExplorer:
+class PixelExplorer(BlockMaps):
     """Tells what any pixel of *photo*, or of a *region* of it, attends to.
 
     The network is that of *reconstructor*; `shape` is (H, W) of what it sees. Rows and columns
@@ -73,26 +68,11 @@ class PixelExplorer:
     (2, 64)
     """
 
-    def __init__(
-        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None = None
-    ) -> None:
-        self._maps = BlockMaps(reconstructor, photo, region)
-        self.blocks = self._maps.blocks
-        self.shape = self._maps.shape
-
     def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
         """Hear a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
         heard = self.heard(watch)
         self.keep(watch)
         return heard
-
-    def heard(self, watch: Watch = UNWATCHED) -> AttentionRecord:
-        """The shapes of all blocks, with the history; see `BlockMaps.heard`."""
-        return self._maps.heard(watch)
-
-    def keep(self, watch: Watch = UNWATCHED) -> Provenance:
-        """Keep the maps without which a pixel would take long; see `BlockMaps.keep`."""
-        return self._maps.keep(watch)
 
     def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
         """The weights of all keys of the pixel at *row* and *column*, in *block*.
@@ -131,7 +111,10 @@ class PixelExplorer:
             pixel = self._told(block, near, attention.weights(near.features, near.own))
             if not pixel.heard.all():
                 features = self._from_all_borders(block, pixel, tokens.features[0], watch)
-                tokens = tokens.heard_as(features, *attention.split(features))
+                queries, keys, values = attention.split(features)
+                tokens = tokens._replace(
+                    features=(features, features), queries=queries, keys=keys, values=values
+                )
             at = _places_of_queries(tokens, near) * pixel.pitch, pixel.places
             is_normed = not isinstance(attending.norm, nn.Identity)
             steps = window_steps(attention, tokens, head, at, is_normed)
@@ -165,7 +148,7 @@ class PixelExplorer:
             places = pixel.places[pixel.regions == region] // pixel.pitch
             (top, left), (bottom, right) = places.min(0).tolist(), (places.max(0) + 1).tolist()
             part = Window(top, bottom, left, right)
-            own = self._maps.features(block, part, watch)
+            own = self.features(block, part, watch)
             result[is_there] = own[0].flatten(1).mT
         return result
 
@@ -180,16 +163,16 @@ class PixelExplorer:
     def _near(self, block: str, row: int, column: int, watch: Watch) -> _Near:
         """The part of the map of *block* on which the weights of a pixel depend."""
         self._check(block, row, column)
-        pitch = self._maps.pitch(block)
+        pitch = self.pitch(block)
         query = (row // pitch, column // pitch)
-        part = self._maps.around(block, query)
-        features = self._maps.features(block, part, watch)
-        return _Near(features, query, part, self._maps.size(block))
+        part = self.around(block, query)
+        features = self.features(block, part, watch)
+        return _Near(features, query, part, self.size(block))
 
     def _told(self, block: str, near: _Near, found: QueryWeights) -> PixelWeights:
         """The weights of a query that were *found*, in pixels of the photo."""
         attending = self.blocks[block]
-        pitch = self._maps.pitch(block)
+        pitch = self.pitch(block)
         row, column = near.query
         return PixelWeights(
             block=block,
@@ -199,7 +182,7 @@ class PixelExplorer:
             query=(row * pitch, column * pitch),
             pitch=pitch,
             geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
-            provenance=self._maps.provenance(),
+            provenance=self.provenance(),
         )
 
 

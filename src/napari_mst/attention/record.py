@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.attention.pixel_block import PixelBlock
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError
-from napari_mst.messages import shown
-from napari_mst.plotting import new_figure
+from napari_mst.cube.plotting import new_figure
+from napari_mst.errors import AttentionError, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,6 +105,33 @@ class BlockAttention:
             f"{np.log2(depth):.2f} bits, largest weight {self.attention[head].max():.3f}; "
             f"{depth} equal weights would be {1 / depth:.3f} each."
         )
+
+
+@dataclass(frozen=True)
+class PixelBlock:
+    """A block in which pixels attend to pixels; its weights are those of one pixel at a time.
+
+    Attributes
+    ----------
+    window, keys, shift
+        Sides, in pixels of its map, of a window of queries and of that of its keys, and by how much
+        windows are shifted; 0 where all pixels attend to each other.
+    """
+
+    channels: int
+    heads: int
+    window: int = 0
+    keys: int = 0
+    shift: int = 0
+
+    def __str__(self) -> str:
+        """For people: "windows of 8 x 8, shifted by 4"."""
+        if not self.window:
+            return "all pixels"
+        sides = f"windows of {self.window} x {self.window}"
+        if self.keys > self.window:
+            return f"{sides} that look at {self.keys} x {self.keys}"
+        return f"{sides}, shifted by {self.shift}" if self.shift else sides
 
 
 @dataclass(frozen=True, eq=False)

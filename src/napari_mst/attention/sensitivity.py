@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from napari_mst.attention.blocks import ChannelBlock, attending_pass
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index

@@ -2,14 +2,12 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
-from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.errors import NapariMstError, PhotoError, shown
 from napari_mst.formats import FORMATS, read_cube
-from napari_mst.messages import shown
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 
 PHOTO_SUFFIXES = (
@@ -25,17 +23,8 @@ Tell = Callable[[str], None]
 """Prints one line for the user."""
 
 
-class FoundPhoto(NamedTuple):
-    """A photo, and the folder that was named for it.
-
-    Attributes
-    ----------
-    folder
-        The folder that was searched; for a file that was named itself, the folder that it is in.
-    """
-
-    photo: Path
-    folder: Path
+FoundPhoto = tuple[Path, Path]
+"""A photo, and the folder that was searched for it; of a named file the folder that it is in."""
 
 
 def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPhoto]:
@@ -49,14 +38,14 @@ def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPh
     PhotoError
         If a folder has no photos or cannot be read, or nothing fits a pattern.
     """
-    found: dict[Path, FoundPhoto] = {}
+    photos: dict[Path, FoundPhoto] = {}
     for path in chain.from_iterable(map(_expanded, named)):
         # Path.is_dir raises where a name is too long.
         is_folder = os.path.isdir(path)  # noqa: PTH112
         folder = path if is_folder else path.parent
         for photo in _photos_in(path, output, tell) if is_folder else [path]:
-            found.setdefault(absolute(photo), FoundPhoto(photo, folder))
-    return list(found.values())
+            photos.setdefault(absolute(photo), (photo, folder))
+    return list(photos.values())
 
 
 def absolute(path: Path) -> Path:
@@ -78,7 +67,15 @@ def _expanded(pattern: Path) -> list[Path]:
 
 
 def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
-    files = list(_files_in(folder, output))
+    """The photos below *folder*, in order.
+
+    Hidden files, cubes that are folders, and what is in *output* are left out.
+    """
+    files: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=_refuse):
+        # os.walk searches the folders that stay in this very list.
+        folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
+        files += (Path(parent, name) for name in sorted(names) if not name.startswith("."))
     photos = list(filter(_is_photo, files))
     if not photos:
         raise PhotoError(
@@ -88,17 +85,6 @@ def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
     if others:
         tell(f"note: {shown(folder)}: {others} files that are no photos are left alone")
     return photos
-
-
-def _files_in(folder: Path, output: Path) -> Iterator[Path]:
-    """Every file below *folder*, in order.
-
-    Hidden files, cubes that are folders, and what is in *output* are left out.
-    """
-    for parent, folders, names in os.walk(folder, onerror=_refuse):
-        # os.walk searches the folders that stay in this very list.
-        folders[:] = sorted(name for name in folders if _is_searched(Path(parent, name), output))
-        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 
 def _is_searched(folder: Path, output: Path) -> bool:

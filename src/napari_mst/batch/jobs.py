@@ -10,9 +10,15 @@ from pathlib import Path
 
 from napari_mst.batch.finding import FoundPhoto, absolute
 from napari_mst.cube import Provenance
-from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, OutOfMemory, SaveError
+from napari_mst.errors import (
+    ChoiceNeeded,
+    ColourPhoto,
+    NapariMstError,
+    OutOfMemory,
+    SaveError,
+    shown,
+)
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
-from napari_mst.messages import shown
 from napari_mst.watch import Watch
 
 ASIDE = ".damaged"
@@ -54,7 +60,7 @@ def plan_jobs(
 
     Its cube lies below *output* as the photo lies below the folder that all photos share.
     """
-    folders = {absolute(each.folder) for each in found}
+    folders = {absolute(folder) for _, folder in found}
 
     def job(photo: Path) -> BatchJob:
         whole = absolute(photo)
@@ -64,7 +70,7 @@ def plan_jobs(
         target = output / below.with_name(f"{below.stem}{suffix}")
         return BatchJob(photo, target, below.as_posix(), band_targets(target) if with_bands else ())
 
-    return [job(each.photo) for each in found]
+    return [job(photo) for photo, _ in found]
 
 
 def band_targets(target: Path) -> tuple[Path, ...]:

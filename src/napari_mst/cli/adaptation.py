@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.cli.command import DONE
+from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Cube, Overwrite, to_file
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
-from napari_mst.messages import shown
 from napari_mst.option import Option
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.spectrum import Spectrum
@@ -69,32 +68,22 @@ class Adapt:
             with asked_to_stop():
                 check_target(self.output, overwrite=self.overwrite)
         cube = read_cube(self.cube)
-        known = self._known()
+        known = []
+        if self.known is not None:
+            spectra = read_spectra(self.known, as_reflectance=True)
+            known = [_known_spectrum(one, self.known, self.uncertainty) for one in spectra]
         with asked_to_stop() as watch:
             if self.suggest is not None:
-                self._print_spots(cube, known, self.suggest, watch)
+                from napari_mst.adaptation.suggesting import suggest_spots  # imports torch
+
+                spots = suggest_spots(cube, self.photo, known, self.suggest, watch=watch)
+                print("row\tcolumn")
+                for row, column in spots:
+                    print(f"{row}\t{column}")
             if self.output is not None:
                 better = self._adapted(cube, known, watch)
                 print(write_cube(self.output, better, overwrite=self.overwrite))
         return DONE
-
-    def _known(self) -> list[KnownSpectrum]:
-        """Return the measured spectra of the file; none if there is no file."""
-        if self.known is None:
-            return []
-        spectra = read_spectra(self.known, as_reflectance=True)
-        return [_known_spectrum(spectrum, self.known, self.uncertainty) for spectrum in spectra]
-
-    def _print_spots(
-        self, cube: SpectralCube, known: Sequence[KnownSpectrum], count: int, watch: Watch
-    ) -> None:
-        """Print a table with tabs between the columns, the most helpful spot first."""
-        from napari_mst.adaptation.suggesting import suggest_spots  # imports torch
-
-        spots = suggest_spots(cube, self.photo, known, count, watch=watch)
-        print("row\tcolumn")
-        for row, column in spots:
-            print(f"{row}\t{column}")
 
     def _adapted(
         self, cube: SpectralCube, known: Sequence[KnownSpectrum], watch: Watch

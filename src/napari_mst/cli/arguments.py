@@ -1,90 +1,119 @@
-"""Arguments of the command line from the fields of a record, and the record from the arguments.
+"""A command of the command line, its exit statuses, and its arguments from the fields of a record.
 
 A field with an `Option` is an argument; a field that is a record brings the arguments of that.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
 from textwrap import fill
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from napari_mst.option import Only, Option
 
+DONE = 0
+SOME_FAILED = 1
+"""Some photos of several failed; the others were written."""
+REFUSED = 2
+"""The command or its input was refused. argparse uses the same status."""
+UNWRITTEN = 74
+"""The output could not be written, as on a full disk: EX_IOERR of sysexits.h."""
+UNREAD = 141
+"""Nobody reads the output any more, as after `head`: 128 and the number of SIGPIPE."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row of `COMMANDS`.
+
+    Attributes
+    ----------
+    name
+        The word after `napari-mst`.
+    help
+        One line of `napari-mst --help`.
+    record
+        A dataclass whose fields with an `Option` are the arguments, and whose `run` does the work
+        and returns the exit status; or "module:Class", which is imported when the command is used.
+        Its `examples` are shown below the help, and so is its `more`.
+    """
+
+    name: str
+    help: str
+    record: type | str
+
+    def load(self) -> Any:
+        """Return the record."""
+        if isinstance(self.record, str):
+            module, name = self.record.split(":")
+            return getattr(import_module(f"napari_mst.cli.{module}"), name)
+        return self.record
+
 
 def add_arguments(parser: argparse.ArgumentParser, record: type) -> None:
     """Add an argument to *parser* for every option of *record*."""
     groups: dict[str, Any] = {"": parser}
-    _add_record(parser, groups, record, None, None)
+
+    def add(record: type, defaults: Any, only: Only | None) -> None:
+        for name, kind, option, only_inner in _fields(record, only):
+            default = getattr(defaults, name, None)
+            if option is None:
+                add(kind, default or kind, only_inner)
+                continue
+            title, text = option.group
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title, fill(text, 78))
+            _add(groups[title], name, kind, option, default)
+
+    # The defaults of a record are attributes of its class.
+    add(record, record, None)
 
 
 def record_of(record: type, given: dict[str, Any], only: Only | None = None) -> Any:
     """Make *record* of the parsed arguments; it checks itself."""
     values = {}
-    hints = get_type_hints(record, include_extras=True)
-    for field in fields(record):
-        kind, *marks = _parts(hints[field.name])
-        if only is not None and field.name not in only.names:
-            continue
-        if any(isinstance(mark, Option) for mark in marks):
-            value = given[field.name]
-            values[field.name] = tuple(value) if isinstance(value, list) else value
-        elif isinstance(kind, type) and is_dataclass(kind):
-            values[field.name] = record_of(kind, given, _only(marks))
+    for name, kind, option, only_inner in _fields(record, only):
+        if option is None:
+            values[name] = record_of(kind, given, only_inner)
+        else:
+            value = given[name]
+            values[name] = tuple(value) if isinstance(value, list) else value
     return record(**values)
 
 
-def _add_record(
-    parser: argparse.ArgumentParser,
-    groups: dict[str, Any],
-    record: type,
-    defaults: Any,
-    only: Only | None,
-) -> None:
+def _fields(
+    record: type, only: Only | None
+) -> Iterator[tuple[str, Any, Option | None, Only | None]]:
+    """The name and type of each field of *record*, with its option; records have none."""
     hints = get_type_hints(record, include_extras=True)
     for field in fields(record):
-        if only is not None and field.name not in only.names:
-            continue
-        kind, *marks = _parts(hints[field.name])
-        default = _default(field, defaults)
-        option = next((mark for mark in marks if isinstance(mark, Option)), None)
-        if option is not None:
-            title, text = option.group
-            if title not in groups:
-                groups[title] = parser.add_argument_group(title, fill(text, 78))
-            _add(groups[title], field.name, kind, option, default)
-        elif isinstance(kind, type) and is_dataclass(kind):
-            _add_record(parser, groups, kind, default, _only(marks))
-
-
-def _only(marks: Sequence[Any]) -> Only | None:
-    return next((mark for mark in marks if isinstance(mark, Only)), None)
-
-
-def _parts(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-
-
-def _default(field: "Field[Any]", defaults: Any) -> Any:
-    if defaults is not None:
-        return getattr(defaults, field.name)
-    return None if field.default is MISSING else field.default
+        if only is None or field.name in only.names:
+            hint = hints[field.name]
+            kind, *marks = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+            option = next((mark for mark in marks if isinstance(mark, Option)), None)
+            only_inner = next((mark for mark in marks if isinstance(mark, Only)), None)
+            if option is not None or is_dataclass(kind):
+                yield field.name, kind, option, only_inner
 
 
 def _add(group: Any, name: str, kind: Any, option: Option, default: Any) -> None:
-    kind = _without_none(kind)
+    if get_origin(kind) in (Union, UnionType):
+        parts = [part for part in get_args(kind) if part is not NoneType]
+        kind = parts[0] if len(parts) == 1 else kind
     settings: dict[str, Any] = {"help": _help(option, default), "default": default}
     if kind is bool:
         settings["action"] = "store_true" if default is False else argparse.BooleanOptionalAction
     else:
         choices = None if option.choices is None else tuple(option.choices)
-        settings |= {"metavar": option.metavar, "choices": choices}
         if get_origin(kind) is Literal:
-            settings |= {"choices": get_args(kind), "type": type(get_args(kind)[0])}
-        else:
-            one = get_args(kind)[0] if get_origin(kind) is tuple else kind
-            settings["type"] = _parser_of(option.parse) if option.parse else one
+            choices = get_args(kind)
+            kind = type(choices[0])
+        elif get_origin(kind) is tuple:
+            kind = get_args(kind)[0]
+        parse = _parser_of(option.parse) if option.parse else kind
+        settings |= {"metavar": option.metavar, "choices": choices, "type": parse}
     if option.nargs is not None:
         settings["nargs"] = option.nargs
     if option.is_repeated:
@@ -96,13 +125,6 @@ def _add(group: Any, name: str, kind: Any, option: Option, default: Any) -> None
     else:
         flags = option.flags or (f"--{name.replace('_', '-')}",)
         group.add_argument(*flags, dest=name, required=option.is_required, **settings)
-
-
-def _without_none(kind: Any) -> Any:
-    if get_origin(kind) in (Union, UnionType):
-        parts = [part for part in get_args(kind) if part is not NoneType]
-        return parts[0] if len(parts) == 1 else kind
-    return kind
 
 
 def _help(option: Option, default: Any) -> str:

@@ -1,32 +1,26 @@
 """The command `attention`: matrices of a photo, maps of them, and what its pixels attend to."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.attention.files import check_target, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
-from napari_mst.attention.record import AttentionRecord
-from napari_mst.cli.captures import Taken
-from napari_mst.cli.command import DONE
+from napari_mst.cli.arguments import DONE
+from napari_mst.cli.captures import CaptureAnswers
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Model, Overwrite, pixel_of, to_file
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
-from napari_mst.errors import AttentionError, SaveError
-from napari_mst.messages import shown
+from napari_mst.errors import AttentionError, SaveError, shown
 from napari_mst.option import Only, Option
-from napari_mst.photo.photo import Photo, Rectangle
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
-    from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
-    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 FIRST_BLOCK = "stages.0.encoder.0"
 """The block whose maps are made where none is named."""
@@ -93,7 +87,7 @@ class Attention:
     query: Annotated[
         int | None, Option("query channel, from 0 (default: all)", "J", group=_MAPS)
     ] = None
-    taken: Taken = field(default_factory=Taken)
+    taken: CaptureAnswers = field(default_factory=CaptureAnswers)
 
     examples = (
         "attention photo.jpg -o attention.npz",
@@ -108,12 +102,34 @@ class Attention:
         reconstructor = load_reconstructor(
             self.model, replace(self.options, capture=photos.capture)
         )
+        # They import torch, which a refused argument must not wait for.
+        from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+        from napari_mst.attention.explorer import AttentionExplorer
+        from napari_mst.attention.pixels import PixelExplorer
+
+        region = self.options.region
         with asked_to_stop() as watch:
             photo = photos.read(self.photo)
-            exploration = _Exploration(reconstructor, photo, self.options.region)
-            exploration.check(shown(Path(self.model).name), bool(self.pixel))
-            maps = self._maps(exploration, watch)
-            record = exploration.record(watch)
+            has_pixels = bool(pixel_blocks(reconstructor.network))
+            has_channels = bool(attention_blocks(reconstructor.network))
+            self._check_network(has_channels, has_pixels)
+            maps: list[AttentionMap] = []
+            if self.map or not has_pixels:
+                channels = AttentionExplorer(reconstructor, photo, region=region)
+                selection = Selection(self.block or FIRST_BLOCK, self.head, self.key, self.query)
+                for overlay in self.map:
+                    with progress_bar(f"{photo.name}: {overlay}", watch) as bar:
+                        maps.append(channels.watched_by(bar).map(overlay, selection))
+            if has_pixels:
+                pixels = PixelExplorer(reconstructor, photo, region)
+                for place in self.pixel:
+                    maps += self._weights(pixels, photo, place, watch)
+            with progress_bar(photo.name, watch) as bar:
+                if has_pixels:
+                    record = pixels.heard(bar)
+                    bar.reach(1)  # nothing runs for the shapes alone
+                else:
+                    record = channels.watched_by(bar).record()
             for assumption in record.provenance.assumptions:
                 note(f"{self.photo.name}: {assumption}")
             if target.suffix.lower() in TIFF_SUFFIXES:
@@ -121,15 +137,6 @@ class Attention:
             else:
                 print(write_attention(target, record, maps, overwrite=self.overwrite))
         return DONE
-
-    def _maps(self, exploration: "_Exploration", watch: Watch) -> list[AttentionMap]:
-        """Make all maps that are asked for."""
-        selection = Selection(self.block or FIRST_BLOCK, self.head, self.key, self.query)
-        maps = [exploration.map(overlay, selection, watch) for overlay in self.map]
-        blocks = [self.block] if self.block else []
-        for place in self.pixel:
-            maps += exploration.weights(place, blocks, watch)
-        return maps
 
     def _check_target(self, target: Path) -> None:
         """Refuse before computing what could not be saved."""
@@ -147,76 +154,37 @@ class Attention:
         with asked_to_stop():
             check_target(target, overwrite=self.overwrite)
 
-
-class _Exploration:
-    """A photo, and the network that looks at it; it is denoised once for all maps of a kind."""
-
-    def __init__(
-        self, reconstructor: "Reconstructor", photo: Photo, region: Rectangle | None
-    ) -> None:
-        self.photo = photo
-        self._reconstructor = reconstructor
-        self._region = region
-
-    @cached_property
-    def _channels(self) -> "AttentionExplorer":
-        from napari_mst.attention.explorer import AttentionExplorer  # imports torch
-
-        return AttentionExplorer(self._reconstructor, self.photo, region=self._region)
-
-    @cached_property
-    def _pixels(self) -> "PixelExplorer":
-        from napari_mst.attention.pixels import PixelExplorer  # imports torch
-
-        return PixelExplorer(self._reconstructor, self.photo, self._region)
-
-    def check(self, model: str, has_pixels: bool) -> None:
+    def _check_network(self, has_channels: bool, has_pixels: bool) -> None:
         """Refuse what the network does not have. Raises `AttentionError`."""
-        from napari_mst.attention.blocks import attention_blocks, pixel_blocks  # imports torch
-
-        network = self._reconstructor.network
-        if pixel_blocks(network) and not attention_blocks(network) and not has_pixels:
+        model = shown(Path(self.model).name)
+        if has_pixels and not has_channels and not self.pixel:
             raise AttentionError(
                 f"Expected --pixel ROW,COLUMN, for pixels attend to pixels in {model}, "
                 "got none. Name one: there are no matrices of channels, nor maps of them."
             )
-        if has_pixels and not pixel_blocks(network):
+        if self.pixel and not has_pixels:
             raise AttentionError(
                 "Expected a network with attention between pixels for --pixel, got "
                 f"{model}. Leave it out, or take another model."
             )
 
-    def record(self, watch: Watch) -> AttentionRecord:
-        """The matrices of every block that has some, and the shapes of the others."""
-        from napari_mst.attention.blocks import pixel_blocks  # imports torch
-
-        with progress_bar(self.photo.name, watch) as bar:
-            if not pixel_blocks(self._reconstructor.network):
-                return self._channels.watched_by(bar).record()
-            heard = self._pixels.heard(bar)
-            bar.reach(1)  # nothing runs for the shapes alone
-            return heard
-
-    def map(self, overlay: str, selection: Selection, watch: Watch) -> AttentionMap:
-        """One map of the selected head."""
-        with progress_bar(f"{self.photo.name}: {overlay}", watch) as bar:
-            return self._channels.watched_by(bar).map(overlay, selection)
-
-    def weights(self, pixel: Pixel, blocks: Sequence[str], watch: Watch) -> list[AttentionMap]:
-        """The weights of a *pixel* in every head of *blocks*; of all, where none is named."""
-        top, bottom, left, right = self._region or (0, self.photo.shape[0], 0, self.photo.shape[1])
+    def _weights(
+        self, pixels: "PixelExplorer", photo: Photo, pixel: Pixel, watch: Watch
+    ) -> list[AttentionMap]:
+        """The weights of a *pixel* in every head of the block; of all, where none is named."""
+        top, bottom, left, right = self.options.region or (0, photo.shape[0], 0, photo.shape[1])
         row, column = pixel
         if not (top <= row < bottom and left <= column < right):
             raise AttentionError(
                 f"Expected a pixel in rows {top} to {bottom - 1} and columns {left} to "
                 f"{right - 1}, got {row}, {column}. Count from 0."
             )
-        found: list[AttentionMap] = []
-        names = blocks or list(self._pixels.blocks)
-        with progress_bar(f"{self.photo.name}: pixel {row}, {column}", watch) as bar:
+        maps: list[AttentionMap] = []
+        names = [self.block] if self.block else list(pixels.blocks)
+        with progress_bar(f"{photo.name}: pixel {row}, {column}", watch) as bar:
             for done, name in enumerate(names):
                 part = bar.part(done / len(names), (done + 1) / len(names))
-                own = self._pixels.weights(name, row - top, column - left, part)
-                found += own.maps((top, left))
+                weights = pixels.weights(name, row - top, column - left, part)
+                maps += weights.maps((top, left))
                 part.reach(1)
-        return found
+        return maps

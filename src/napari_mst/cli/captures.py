@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.cli.console import note, tell
 from napari_mst.cli.options import pixel_of
-from napari_mst.errors import CameraError, PhotoError
-from napari_mst.messages import shown
+from napari_mst.errors import CameraError, PhotoError, shown
 from napari_mst.option import Option
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
-from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart import CHARTS, Chart
 from napari_mst.photo.chart_finding import find_chart
-from napari_mst.photo.chart_kinds import CHARTS
+from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
-from napari_mst.photo.flat_field import FlatField
-from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.reconstruction.options import rectangle
 
@@ -41,7 +39,7 @@ _CHART = ("a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear
 
 
 @dataclass(frozen=True)
-class Taken:
+class CaptureAnswers:
     """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart."""
 
     linear: Annotated[bool, Option("the photo holds linear light, not sRGB")] = False
@@ -159,69 +157,74 @@ class Taken:
     ] = None
 
 
-def flat_field_of(taken: Taken) -> FlatField | None:
+def flat_field_of(taken: CaptureAnswers) -> FlatField | None:
     """The frames of *taken*; None without a white one. Raises `PhotoError`."""
-    if taken.white_frame is None:
-        if taken.dark_frame is not None:
+    white, dark = taken.white_frame, taken.dark_frame
+    if white is None:
+        if dark is not None:
             raise PhotoError(
                 "Expected --white-frame with --dark-frame, got none. "
                 "Photograph a white surface, too."
             )
         return None
-    dark = taken.dark_frame
-    return FlatField(_linear(taken.white_frame), None if dark is None else _linear(dark))
+    frames = [Photo.read(path, encoding="linear") for path in (white, dark) if path is not None]
+    return FlatField(*frames)
 
 
-def calibration_of(taken: Taken, photos: Sequence[Path]) -> "Calibration | None":
+def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibration | None":
     """The calibration by the chart of *taken*, with its report; None without a chart.
 
     Raises
     ------
     CameraError
-        If something else tells camera, light or white, too.
+        If another option gives camera, light or white, too.
     PhotoError
         If the chart is none, or a photo cannot be read.
     """
     if taken.chart is None and not taken.find_chart:
         return None
-    known = (
-        *("camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame"),
-        "balance",
-        *(("chart",) if taken.find_chart else ()),
-    )
-    option = "--find-chart" if taken.find_chart else "--chart"
+    known = ["camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame", "balance"]
+    option = "--chart"
+    if taken.find_chart:
+        known.append("chart")
+        option = "--find-chart"
     others = [name for name in known if getattr(taken, name)]
     if others:
         raise CameraError(
             f"Expected {option} alone, got --{others[0].replace('_', '-')} as well. "
             "The chart tells camera, light and white."
         )
-    if taken.chart_photo is None and len(photos) != 1:
-        raise PhotoError(
-            f"Expected one photo with {option}, got {len(photos)}. "
-            "Say with --chart-photo which one shows the chart."
-        )
+    path = one_photo(taken.chart_photo, photos, option, "chart")
     # It imports torch, which a refused argument must not wait for.
     from napari_mst.adaptation.calibrating import calibrate
 
-    encoding: Encoding | None = "linear" if taken.linear else None
-    photo = Photo.read(taken.chart_photo or photos[0], encoding=encoding)
-    calibration = calibrate(photo, _chart_in(photo, taken))
+    photo = Photo.read(path, encoding="linear" if taken.linear else None)
+    if taken.chart is not None:
+        chart = Chart(taken.chart, taken.chart_kind)
+    else:
+        chart = find_chart(photo, taken.chart_kind)
+        corners = " ".join(f"{row:.0f},{column:.0f}" for row, column in chart.corners)
+        note(f"found a chart with the corners {corners}")
+    calibration = calibrate(photo, chart)
     tell(calibration.table())
     return calibration
 
 
-def _chart_in(photo: Photo, taken: Taken) -> Chart:
-    if taken.chart is not None:
-        return Chart(taken.chart, taken.chart_kind)
-    chart = find_chart(photo, taken.chart_kind)
-    corners = " ".join(f"{row:.0f},{column:.0f}" for row, column in chart.corners)
-    note(f"found a chart with the corners {corners}")
-    return chart
+def one_photo(named: Path | None, photos: Sequence[Path], option: str, thing: str) -> Path:
+    """The photo that shows the *thing* of an *option*: the *named* one, else the only one.
+
+    Raises `PhotoError` if there are several.
+    """
+    if named is None and len(photos) != 1:
+        raise PhotoError(
+            f"Expected one photo with {option}, got {len(photos)}. "
+            f"Say with --{thing}-photo which one shows the {thing}."
+        )
+    return named or photos[0]
 
 
 def capture_of(
-    taken: Taken, photos: Sequence[Path], flat_field: FlatField | None
+    taken: CaptureAnswers, photos: Sequence[Path], flat_field: FlatField | None
 ) -> Capture | None:
     """Camera, light and white; None if the user said nothing about them.
 
@@ -239,12 +242,18 @@ def capture_of(
         raise CameraError(
             "Expected --white or a grey patch or frame, got both. Leave one of them out."
         )
-    camera = taken.camera or _camera_of(photos)
+    camera, light = taken.camera or _camera_of(photos), taken.illuminant
+    reflectance = taken.patch_reflectance
+    if flat_field is not None and (patch is None or not light):
+        capture = capture_from_frame(flat_field.white, reflectance, camera, light)
+        light = capture.illuminant
     if patch is not None:
-        grey = GreyPatch(patch, taken.patch_reflectance)
-        capture = _of_patch(taken, grey, camera, photos, flat_field)
-    elif flat_field is not None:
-        capture = _of_frame(taken, camera, flat_field)
+        path = one_photo(taken.patch_photo, photos, "--white-patch", "patch")
+        photo = Photo.read(path, encoding="linear")
+        if flat_field is not None:
+            photo = flat_field.corrected(photo)
+        start = OF_SENSOR if taken.unbalanced else BALANCED
+        capture = capture_from_patch(photo, GreyPatch(patch, reflectance), camera, light, start)
     note(
         f"the grey surface tells white {capture.white:.5g}, balance {capture.balance}, "
         f"illuminant {capture.illuminant}"
@@ -252,43 +261,10 @@ def capture_of(
     return capture
 
 
-def _of_patch(
-    taken: Taken,
-    patch: GreyPatch,
-    camera: str,
-    photos: Sequence[Path],
-    flat_field: FlatField | None,
-) -> Capture:
-    path = taken.patch_photo
-    if path is None:
-        if len(photos) != 1:
-            raise PhotoError(
-                f"Expected one photo with --white-patch, got {len(photos)}. "
-                "Say with --patch-photo which one shows the patch."
-            )
-        path = photos[0]
-    photo = _linear(path)
-    if flat_field is not None:
-        photo = flat_field.corrected(photo)
-    start = OF_SENSOR if taken.unbalanced else BALANCED
-    light = taken.illuminant
-    if flat_field is not None and not light:
-        light = _of_frame(taken, camera, flat_field).illuminant
-    return capture_from_patch(photo, patch, camera, light, start)
-
-
-def _of_frame(taken: Taken, camera: str, flat_field: FlatField) -> Capture:
-    return capture_from_frame(flat_field.white, taken.patch_reflectance, camera, taken.illuminant)
-
-
-def _linear(path: Path) -> Photo:
-    return Photo.read(path, encoding="linear")
-
-
-def _named_capture(taken: Taken, photos: Sequence[Path]) -> Capture | None:
+def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | None:
     """The capture that the user named, with the camera of the file; None if nothing was named."""
     camera = taken.camera
-    # Only the values of the sensor tell the light: where there are others, it has to be named.
+    # Only the values of the sensor show the light: where there are others, it has to be named.
     light = taken.illuminant or (ESTIMATED if taken.unbalanced else "")
     if light and not camera:
         camera = _camera_of(photos)

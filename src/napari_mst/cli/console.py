@@ -4,14 +4,13 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tqdm import tqdm
 
+from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.errors import CurveWarning
 from napari_mst.watch import Watch
 
@@ -60,9 +59,11 @@ def progress_bar(title: str, watch: Watch) -> Iterator[Watch]:
         yield Watch(advance, watch.is_cancelled)
 
 
-def print_path(path: Path) -> None:
-    """Print a file that was written; at once, since a batch takes long and Ctrl-C may end it."""
-    print(path, flush=True)
+@contextmanager
+def working(title: str) -> Iterator[Watch]:
+    """A progress bar as a watch that Ctrl-C cancels, as `asked_to_stop` says."""
+    with asked_to_stop() as watch, progress_bar(title, watch) as bar:
+        yield bar
 
 
 def print_json(facts: Any) -> None:
@@ -76,31 +77,3 @@ def _of_json(facts: Any) -> Any:
     if isinstance(facts, list | tuple):
         return [_of_json(fact) for fact in facts]
     return None if isinstance(facts, float) and not math.isfinite(facts) else facts
-
-
-@dataclass(frozen=True)
-class Teller:
-    """The voice of a run: what it does with notes, written files and progress.
-
-    Attributes
-    ----------
-    note
-        Tells something that is worth knowing.
-    wrote
-        Tells a file that was written.
-    bar
-        Opens a progress bar with a title, as `progress_bar`.
-    """
-
-    note: Callable[[str], None] = note
-    wrote: Callable[[Path], None] = print_path
-    bar: Callable[[str, Watch], AbstractContextManager[Watch]] = progress_bar
-
-
-def collecting(lines: list[str]) -> Teller:
-    """The voice of a run in another process: written files become *lines*, the rest is dropped."""
-    return Teller(
-        note=lambda _: None,
-        wrote=lambda path: lines.append(str(path)),
-        bar=lambda _, watch: nullcontext(watch),
-    )

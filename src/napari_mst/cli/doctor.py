@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Annotated, NamedTuple
 
-from napari_mst.cli.command import DONE, REFUSED
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import print_json
 from napari_mst.cli.options import AsJson
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import shown
 from napari_mst.option import Option
 
 PACKAGES = (
@@ -54,7 +53,7 @@ SECONDS = 60
 """The time that Qt may take to open a window's surface."""
 
 
-class Finding(NamedTuple):
+class ReportLine(NamedTuple):
     """One line of the report.
 
     Attributes
@@ -72,89 +71,89 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def findings() -> Iterator[Finding]:
+def findings() -> Iterator[ReportLine]:
     """All lines of the report, each as soon as it is known."""
-    yield Finding("python", f"{platform.python_version()} in {sys.prefix}")
-    yield Finding("system", f"{platform.platform()}, {os.cpu_count()} processors")
-    yield from _versions()
+    yield ReportLine("python", f"{platform.python_version()} in {sys.prefix}")
+    yield ReportLine("system", f"{platform.platform()}, {os.cpu_count()} processors")
+    versions = {name: _version(name) for name in PACKAGES}
+    yield from (ReportLine(name, number) for name, number in versions.items() if number)
+    missing = [name for name, number in versions.items() if not number]
+    if missing:
+        yield ReportLine("not installed", ", ".join(missing))
     for subject in (_device, _kernels, _models, _memory, _window):
         yield from _told(subject)
 
 
-def _told(subject: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _told(subject: Callable[[], Iterator[ReportLine]]) -> Iterator[ReportLine]:
     """The findings of *subject*; its failure is one of them."""
     try:
         yield from subject()
     except (NapariMstError, ImportError, OSError, RuntimeError) as error:
         name = subject.__name__.strip("_")
-        yield Finding(name, f"{type(error).__name__}: {error}", "Install napari-mst again.")
+        yield ReportLine(name, f"{type(error).__name__}: {error}", "Install napari-mst again.")
 
 
-def _versions() -> Iterator[Finding]:
-    missing = []
-    for name in PACKAGES:
-        try:
-            yield Finding(name, metadata.version(name))
-        except metadata.PackageNotFoundError:
-            missing.append(name)
-    if missing:
-        yield Finding("not installed", ", ".join(missing))
+def _version(name: str) -> str:
+    """The version of a package; "" if it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
-def _device() -> Iterator[Finding]:
+def _device() -> Iterator[ReportLine]:
     from napari_mst.engine.device import choose_device
 
     choice = choose_device()
-    yield Finding("device", f"{choice.name}, {choice.reason}")
-    yield Finding("precisions", ", ".join(choice.precisions))
+    yield ReportLine("device", f"{choice.name}, {choice.reason}")
+    yield ReportLine("precisions", ", ".join(choice.precisions))
 
 
-def _kernels() -> Iterator[Finding]:
+def _kernels() -> Iterator[ReportLine]:
     from napari_mst.engine.forms import native
 
     if not native.is_installed():
-        yield Finding("kernels", "none; a CPU is faster with: pip install numba")
+        yield ReportLine("kernels", "none; a CPU is faster with: pip install numba")
     elif native.is_ready():
-        yield Finding("kernels", "compiled, and right on this processor")
+        yield ReportLine("kernels", "compiled, and right on this processor")
     else:
-        yield Finding("kernels", "cannot be used here", "Report this; everything works, slower.")
-    yield Finding("processor", native.description())
+        yield ReportLine("kernels", "cannot be used here", "Report this; everything works, slower.")
+    yield ReportLine("processor", native.description())
 
 
-def _models() -> Iterator[Finding]:
+def _models() -> Iterator[ReportLine]:
     from napari_mst.models import MODELS, load_model
 
     bundled = [name for name, card in MODELS.items() if card.file]
     for name in bundled:
         load_model(name)
-    yield Finding("models", f"{', '.join(bundled)}: as they came with this version")
+    yield ReportLine("models", f"{', '.join(bundled)}: as they came with this version")
 
 
-def _memory() -> Iterator[Finding]:
+def _memory() -> Iterator[ReportLine]:
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
-    yield Finding("free memory", f"{free_host_memory() / 2**30:.1f} GiB")
+    yield ReportLine("free memory", f"{free_host_memory() / 2**30:.1f} GiB")
     reconstructor = Reconstructor(load_model("mstpp-srgb"))
     for millions, rows, columns in MEGAPIXELS:
         try:
             text = str(reconstructor.plan(rows, columns))
         except NapariMstError as error:
             text = str(error)
-        yield Finding(f"{millions} megapixels", text)
+        yield ReportLine(f"{millions} megapixels", text)
 
 
-def _window() -> Iterator[Finding]:
-    found = [name for name in BINDINGS if _is_installed(name)]
-    if not found or not _is_installed("napari"):
-        yield Finding("window", "napari or Qt is not installed: Python and command line only")
+def _window() -> Iterator[ReportLine]:
+    versions = [f"{name} {_version(name)}" for name in BINDINGS if _version(name)]
+    if not versions or not _version("napari"):
+        yield ReportLine("window", "napari or Qt is not installed: Python and command line only")
         return
-    versions = [f"{name} {metadata.version(name)}" for name in found]
-    yield Finding("Qt", ", ".join(versions), _advice_on(versions))
+    yield ReportLine("Qt", ", ".join(versions), _advice_on(versions))
     is_served = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
     if sys.platform == "linux" and not any(is_served):
         text = "no display here (DISPLAY is not set): Python and command line only"
-        yield Finding("window", text)
+        yield ReportLine("window", text)
         return
     yield _opengl()
 
@@ -168,15 +167,7 @@ def _advice_on(versions: Sequence[str]) -> str:
     return "Uninstall all but one." if len(versions) > 1 else ""
 
 
-def _is_installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _opengl() -> Finding:
+def _opengl() -> ReportLine:
     """The version of OpenGL that a window gets; asked in another process, since Qt may abort."""
     advice = "Look at the display and its driver: napari draws with OpenGL."
     try:
@@ -184,19 +175,19 @@ def _opengl() -> Finding:
             [sys.executable, "-m", _OPENGL], capture_output=True, text=True, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
-        return Finding("window", f"Qt did not answer within {SECONDS} s", advice)
+        return ReportLine("window", f"Qt did not answer within {SECONDS} s", advice)
     where, _, version = asked.stdout.strip().partition(" ")
     if asked.returncode:
         complaints = asked.stderr.strip().splitlines() or ["it said nothing"]
         # Qt begins with the cause and ends with a list of its plugins; Python ends with the cause.
         cause = next((line for line in complaints if line.startswith("qt.")), complaints[-1])
-        return Finding("window", f"Qt ended: {shown(cause, 160)}", advice)
+        return ReportLine("window", f"Qt ended: {shown(cause, 160)}", advice)
     if not version:
-        return Finding("window", f"Qt on {shown(where)} without OpenGL", advice)
-    return Finding("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")
+        return ReportLine("window", f"Qt on {shown(where)} without OpenGL", advice)
+    return ReportLine("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")
 
 
-def _compile_all() -> Iterator[Finding]:
+def _compile_all() -> Iterator[ReportLine]:
     """Compile and keep all kernels, those of the denoising too."""
     import numpy as np
 

@@ -1,20 +1,19 @@
 """The command `evaluate`: how well models do on real scenes, as a table."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tqdm import tqdm
 
-from napari_mst.cli.command import DONE
+from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note
 from napari_mst.cli.options import FullScale
 from napari_mst.crash_safe import check_targets
-from napari_mst.errors import CameraError, ModelError, SpectrumError
-from napari_mst.messages import shown
+from napari_mst.errors import CameraError, ModelError, SpectrumError, shown
 from napari_mst.models import MODELS
 from napari_mst.option import Only, Option
 from napari_mst.photo.cameras import Capture, spelled
@@ -22,9 +21,8 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
     from napari_mst.evaluation.inputs import PhotoKind
-    from napari_mst.evaluation.methods import Method
     from napari_mst.evaluation.scenes import Scene
-    from napari_mst.evaluation.tables import Score
+    from napari_mst.evaluation.tables import Method, Score
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 HELD_OUT = "held-out"
@@ -41,23 +39,26 @@ def _counts(text: str) -> tuple[int, ...]:
         ) from None
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """Methods to judge on the same photos of every scene.
 
     Attributes
     ----------
     title
         Camera and light of the photos; "" for sRGB.
-    make_methods
-        Loads the methods, which takes time and memory.
     inputs
         The kinds of photos.
+    make_methods
+        Loads the methods, which takes time and memory.
+    score
+        Judges methods on inputs and scenes; `repeats` times each.
     """
 
     title: str
-    make_methods: "Callable[[], dict[str, Method]]"
     inputs: "Sequence[PhotoKind]"
+    make_methods: Callable[[], Mapping[str, Any]]
+    score: "Callable[..., Iterator[Score]]"
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,90 +152,55 @@ columns with --known:
 
     def run(self) -> int:
         """Judge the models, and print the table."""
-        return self._run_models() if self.known is None else self._run_known(self.known)
+        from napari_mst.evaluation import known_spectra, tables
+        from napari_mst.evaluation.scenes import read_scenes, scene_files
 
-    def _run_models(self) -> int:
-        from napari_mst.evaluation import tables
-
-        # A wrong name is refused here, before the first trial, which takes long.
+        table = tables if self.known is None else known_spectra
+        # A wrong name, or an empty folder, is refused before the first trial, which takes long.
         trials = list(self._trials())
-        scene_count = self._checked_scene_count()
-        scores = []
-        for trial in trials:
-            scores += self._scores(trial, scene_count)
-        self._print(scores, tables.means(scores), tables.LABELS)
-        return DONE
-
-    def _run_known(self, counts: tuple[int, ...]) -> int:
-        from napari_mst.evaluation import known_spectra
-        from napari_mst.evaluation.inputs import INPUTS
-        from napari_mst.evaluation.scenes import read_scenes
-
-        plan = known_spectra.SpotPlan(counts, self.suggested)
-        inputs = _chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
-        scene_count = self._checked_scene_count()
-        models = self._reconstructors()
-        scenes = _noted(read_scenes(self.folder, self.full_scale))
-        found = known_spectra.score(models, inputs, scenes, plan)
-        total = scene_count * len(inputs) * len(models) * len(plan.counts)
-        scores = list(tqdm(found, desc="known spectra", total=total, unit="cube"))
-        self._print(scores, known_spectra.means(scores), known_spectra.LABELS)
-        return DONE
-
-    def _checked_scene_count(self) -> int:
-        """Counts the scenes, after the folder and the file of the table were found to be usable."""
-        from napari_mst.evaluation.scenes import scene_files
-
-        files = scene_files(self.folder)
+        scene_count = len(scene_files(self.folder))
         if self.csv:
             check_targets([self.csv], overwrite=True)
-        return len(files)
-
-    def _print(
-        self,
-        scores: "Sequence[Score]",
-        averages: "Sequence[Score]",
-        labels: Sequence[str],
-    ) -> None:
-        """Write the table to its file, and print it."""
-        from napari_mst.evaluation import tables
-
+        scores: list[Score] = []
+        for title, inputs, make_methods, score, repeats in trials:
+            methods = make_methods()
+            found = score(methods, inputs, _noted(read_scenes(self.folder, self.full_scale)))
+            total = scene_count * len(inputs) * len(methods) * repeats
+            bar = tqdm(found, desc=title, total=total, unit="photo")
+            scores += [replace(one, scene=f"{one.scene} {title}".rstrip()) for one in bar]
+        averages = table.means(scores)
         if self.csv:
-            tables.write_csv(self.csv, [*scores, *averages], labels)
+            tables.write_csv(self.csv, [*scores, *averages], table.LABELS)
         rows = tables.by_input(scores, averages) if self.per_scene else averages
         print(tables.table(rows))
         coverage = tables.coverage_table(rows)
         if coverage:
             print(f"\n{coverage}")
-
-    def _scores(self, trial: _Trial, scene_count: int) -> "list[Score]":
-        """Judge every method of *trial* on every input and scene, with a progress bar."""
-        from napari_mst.evaluation.scenes import read_scenes
-        from napari_mst.evaluation.tables import score
-
-        methods = trial.make_methods()
-        scenes = _noted(read_scenes(self.folder, self.full_scale))
-        total = scene_count * len(trial.inputs) * len(methods)
-        found = score(methods, trial.inputs, scenes)
-        bar = tqdm(found, desc=trial.title, total=total, unit="photo")
-        return [replace(one, scene=f"{one.scene} {trial.title}".rstrip()) for one in bar]
+        return DONE
 
     def _trials(self) -> Iterator[_Trial]:
         """One trial for sRGB photos, or one for every camera under every illuminant."""
+        from napari_mst.evaluation import known_spectra, tables
         from napari_mst.evaluation.inputs import INPUTS, camera_inputs
 
-        wanted = self.input or ()
-        if not self.camera:
-            yield _Trial("", self._srgb_methods, _chosen_inputs(wanted, INPUTS))
+        if self.known is not None:
+            plan = known_spectra.SpotPlan(self.known, self.suggested)
+            inputs = _chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
+            score = partial(known_spectra.score, plan=plan)
+            yield _Trial("", inputs, self._reconstructors, score, len(self.known))
             return
-        lights = self.illuminant or ["D65"]
-        for camera, light in product(_cameras(self.camera), lights):
+        if not self.camera:
+            inputs = _chosen_inputs(self.input, INPUTS)
+            yield _Trial("", inputs, self._srgb_methods, tables.score)
+            return
+        for camera, light in product(_cameras(self.camera), self.illuminant or ["D65"]):
             capture = Capture(camera, light)
-            inputs = _chosen_inputs(wanted, camera_inputs(capture))
-            yield _Trial(f"{camera} {light}", partial(self._camera_methods, capture), inputs)
+            inputs = _chosen_inputs(self.input, camera_inputs(capture))
+            methods = partial(self._camera_methods, capture)
+            yield _Trial(f"{camera} {light}", inputs, methods, tables.score)
 
     def _srgb_methods(self) -> "dict[str, Method]":
-        from napari_mst.evaluation.methods import BASELINES, ModelMethod
+        from napari_mst.evaluation.tables import BASELINES, ModelMethod
 
         methods: dict[str, Method] = {}
         if not self.no_baselines:
@@ -248,7 +214,7 @@ columns with --known:
 
     def _reconstructors(self) -> "dict[str, Reconstructor]":
         """The models that make the cubes which known spectra correct."""
-        from napari_mst.evaluation.methods import RENDERED
+        from napari_mst.evaluation.tables import RENDERED
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
@@ -256,7 +222,7 @@ columns with --known:
         return {name: Reconstructor(load_model(name), **options) for name in self._srgb_models()}
 
     def _camera_methods(self, capture: Capture) -> "dict[str, Method]":
-        from napari_mst.evaluation.methods import ModelMethod, linear_method
+        from napari_mst.evaluation.tables import ModelMethod, linear_method
 
         methods: dict[str, Method] = {}
         if not self.no_baselines:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
-from napari_mst.cli.command import DONE
+from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note, print_json
-from napari_mst.cli.options import AsJson, Cube, Reading
+from napari_mst.cli.options import AsJson, Cube, CubeAnswers
 from napari_mst.cube import SpectralCube
+from napari_mst.errors import shown
 from napari_mst.formats import read_cube
-from napari_mst.messages import shown
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants
@@ -29,17 +28,14 @@ class Models:
         if self.json:
             print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
         else:
-            print("\n\n".join(_card_text(card) for card in cards))
+            print("\n\n".join("\n".join(_card_lines(card)) for card in cards))
         return DONE
 
 
-def _card_text(card: ModelCard) -> str:
+def _card_lines(card: ModelCard) -> list[str]:
     """A title, and one indented line for each field that says something."""
-    lines = [f"{card.name}: {card.title}"]
-    for name, text in _card_fields(card).items():
-        if text:
-            lines.append(f"  {name:<10}  {text}")
-    return "\n".join(lines)
+    fields = [f"  {name:<10}  {text}" for name, text in _card_fields(card).items() if text]
+    return [f"{card.name}: {card.title}", *fields]
 
 
 def _card_fields(card: ModelCard) -> dict[str, str]:
@@ -76,15 +72,9 @@ class Cameras:
 
     def run(self) -> int:
         """Print the names."""
-        _print_list("cameras (--camera):", load_cameras())
-        _print_list("illuminants (--illuminant):", load_illuminants())
+        print("cameras (--camera):", *load_cameras(), sep="\n  ")
+        print("illuminants (--illuminant):", *load_illuminants(), sep="\n  ")
         return DONE
-
-
-def _print_list(title: str, names: Any) -> None:
-    print(title)
-    for name in names:
-        print(f"  {name}")
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,7 @@ class Info:
     """A cube file that is described."""
 
     cube: Cube
-    reading: Reading = field(default_factory=Reading)
+    reading: CubeAnswers = field(default_factory=CubeAnswers)
     json: AsJson = False
 
     examples = ("info cube.hdr", "info cube.mat --variable reflectance --json")
@@ -116,10 +106,13 @@ class Info:
 
 def _facts(cube: SpectralCube) -> dict[str, str]:
     bands, rows, columns = cube.shape
+    wavelengths = f"unknown ({cube.unit})"
+    if cube.has_wavelengths:
+        wavelengths = _range(cube.wavelengths.tolist(), cube.unit)
     facts = {
         "shape": f"{bands} bands x {rows} rows x {columns} columns",
         "type": str(cube.data.dtype),
-        "wavelengths": _wavelengths(cube),
+        "wavelengths": wavelengths,
         "quantity": cube.quantity or "unknown",
     }
     provenance = asdict(cube.provenance)
@@ -131,12 +124,6 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
         if value:
             facts[name.replace("_", " ")] = value
     return facts
-
-
-def _wavelengths(cube: SpectralCube) -> str:
-    if not cube.has_wavelengths:
-        return f"unknown ({cube.unit})"
-    return _range(cube.wavelengths.tolist(), cube.unit)
 
 
 def _range(wavelengths: Sequence[float], unit: str) -> str:

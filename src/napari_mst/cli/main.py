@@ -1,7 +1,7 @@
 """The command line: `napari-mst COMMAND ...`. A command is one row of `COMMANDS`.
 
 Results go to standard output; notes, progress and errors go to standard error. The exit statuses
-are those of `napari_mst.cli.command`, and 130 for Ctrl-C.
+are those of `napari_mst.cli.arguments`, and 130 for Ctrl-C.
 """
 
 import argparse
@@ -11,33 +11,61 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Literal
 
 from napari_mst import __version__
-from napari_mst.cli.arguments import add_arguments, record_of
-from napari_mst.cli.command import REFUSED, UNREAD, UNWRITTEN, Command
+from napari_mst.cli.arguments import (
+    DONE,
+    REFUSED,
+    UNREAD,
+    UNWRITTEN,
+    Command,
+    add_arguments,
+    record_of,
+)
 from napari_mst.cli.console import curves_noted, tell
 from napari_mst.cli.control_c import INTERRUPTED
-from napari_mst.errors import Cancelled, NapariMstError
-from napari_mst.messages import shown
+from napari_mst.errors import Cancelled, NapariMstError, shown
+from napari_mst.option import Option
 from napari_mst.terminal import harmless_output
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The command `completion`: the Tab key completes commands and options in a shell."""
+
+    shell: Annotated[
+        Literal["bash", "zsh", "tcsh"], Option("the shell of the script", is_positional=True)
+    ]
+
+    examples = ("completion bash > ~/.local/share/bash-completion/completions/napari-mst",)
+
+    def run(self) -> int:
+        """Print a script that the shell reads."""
+        import shtab
+
+        print(shtab.complete(parser_of(COMMANDS), self.shell))
+        return DONE
+
 
 COMMANDS: list[Command] = [
     Command("reconstruct", "turn photos into spectral cubes", "reconstruct:Reconstruct"),
     Command("models", "list the models: what they are for, how accurate", "inspection:Models"),
     Command("cameras", "list the cameras and illuminants of mstpp-camera", "inspection:Cameras"),
     Command("info", "show what a cube file holds and its history", "inspection:Info"),
-    Command("convert", "save a cube file in another format", "conversion:Convert"),
-    Command("spectra", "read the spectra of pixels, as a table", "spectra:Spectra"),
-    Command("render", "render a cube as an eye sees it under a light", "rendering:Render"),
-    Command("map", "make a map of a cube, as of classes or ratios", "maps:Map"),
-    Command("compare", "measure how far a cube is from a reference", "comparison:Compare"),
+    Command("convert", "save a cube file in another format", "cubes:Convert"),
+    Command("spectra", "read the spectra of pixels, as a table", "cubes:Spectra"),
+    Command("render", "render a cube as an eye sees it under a light", "cubes:Render"),
+    Command("map", "make a map of a cube, as of classes or ratios", "cubes:Map"),
+    Command("compare", "measure how far a cube is from a reference", "cubes:Compare"),
     Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:Adapt"),
     Command("attention", "save the attention: matrices, maps, pixels", "attention:Attention"),
     Command("evaluate", "measure how well models do on real scenes", "evaluation:Evaluate"),
     Command("train", "train a new model, or tune one to your cubes", "training:Train"),
     Command("doctor", "check the installation, for a bug report", "doctor:Doctor"),
-    Command("completion", "print what completes commands in a shell", "completion:Completion"),
+    Command("completion", "print what completes commands in a shell", Completion),
 ]
 """Every command, in the order of `napari-mst --help`."""
 
@@ -53,11 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(arguments)
         finally:
-            # Python would flush when it ends, where nobody can catch that it fails.
+            # Python would flush when it ends, where a failure cannot be caught.
             sys.stdout.flush()
     except OSError as error:
         _silence_broken_streams()
-        if _is_closed_pipe(error):
+        # Nobody reads the output any more, as after `| head`. Windows says EINVAL instead:
+        # https://bugs.python.org/issue35754
+        is_closed_pipe = isinstance(error, BrokenPipeError)
+        if os.name == "nt" and error.errno == errno.EINVAL and error.filename is None:
+            is_closed_pipe = True
+        if is_closed_pipe:
             return UNREAD
         reason = error.strerror or error
         with suppress(OSError):  # standard error itself may be what cannot be written
@@ -69,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run one command; its errors are told in a sentence."""
+    """Run one command; report its errors in a sentence."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     words = [word for word in given if not word.startswith("-")]
     parser = parser_of([command for command in COMMANDS if command.name in words[:1]])
@@ -131,12 +164,3 @@ def _silence_broken_streams() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _is_closed_pipe(error: OSError) -> bool:
-    """True if nobody reads the output any more, as after `| head`."""
-    # Windows says EINVAL instead: https://bugs.python.org/issue35754
-    is_closed_on_windows = (
-        os.name == "nt" and error.errno == errno.EINVAL and error.filename is None
-    )
-    return isinstance(error, BrokenPipeError) or is_closed_on_windows

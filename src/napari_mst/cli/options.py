@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from napari_mst.curves import text_of
+from napari_mst.cube.curves import text_of
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.wavelengths import column
 from napari_mst.option import Option
@@ -69,7 +69,7 @@ def _tabled(path: Path) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CubeAnswers:
     """The answers to what a cube file may leave open."""
 
     variable: Annotated[

@@ -1,35 +1,45 @@
 """The command `reconstruct`: photos to cubes, one or a whole batch."""
 
+import io
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.batch import cluster, processes
+from napari_mst.batch import processes
 from napari_mst.batch.finding import FOLDERS, find_photos
 from napari_mst.batch.jobs import (
+    ASIDE,
     BatchJob,
     band_targets,
     check_names,
     check_outputs,
+    claimed,
+    damaged,
+    finished,
     folders_for,
+    is_there,
     may_stay,
     plan_jobs,
+    set_aside,
 )
-from napari_mst.cli.captures import Taken
-from napari_mst.cli.console import tell
+from napari_mst.cli.arguments import DONE, SOME_FAILED
+from napari_mst.cli.captures import CaptureAnswers
+from napari_mst.cli.console import note, progress_bar, tell
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.making import Outcomes, Run, finished_before, make_elsewhere, make_here
 from napari_mst.cli.options import DEFAULT_MODEL, Model, to_file
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
-from napari_mst.errors import ModelError, SaveError
-from napari_mst.formats import FORMATS
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import Cancelled, ModelError, NapariMstError, SaveError, shown
+from napari_mst.formats import FORMATS, read_cube, write_cube
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import shown
 from napari_mst.option import Option
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -41,6 +51,151 @@ CUBES = "cubes"
 """The folder of many cubes, if the user names none."""
 
 _MANY = ("many photos", "cubes in a folder may be made by several processes")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of `reconstruct`: a reconstructor, and how its cubes are made and saved.
+
+    Attributes
+    ----------
+    is_batch
+        The cubes go into a folder: finished ones stay, and other runs share the work.
+    """
+
+    reconstructor: "Reconstructor"
+    photos: PhotoOptions
+    overwrite: bool
+    is_batch: bool
+
+    def finished(self, job: BatchJob) -> set[Path]:
+        """The outputs of *job* that are there, undamaged, and from this very run."""
+        return finished(job, partial(self._wanted, job.photo)) if self.is_batch else set()
+
+    def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
+        """The damaged outputs of *job* that are kept beside those that it makes again, and why."""
+        return damaged(job, done) if self.is_batch and not self.overwrite else {}
+
+    def make(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
+        """Make the outputs of *job* that are not *done*, and print all of them.
+
+        Returns False if another run is making them, and this one does not wait.
+        """
+        with asked_to_stop() as watch:
+            if not self.is_batch:
+                self._make(job, done, watch)
+                return True
+            with claimed(job, watch, waits=waits) as is_ours:
+                if is_ours:
+                    # Another run may have finished some outputs since they were looked at.
+                    is_done = done.issuperset(job.outputs)
+                    done = done if is_done else self.finished(job)
+                    for path in self.damaged(job, done):
+                        set_aside(path)
+                    self._make(job, done, watch)
+                elif not waits:
+                    note(f"{job.name}: another run is making it; it is looked at again at the end")
+                return is_ours
+
+    def make_apart(self, job: BatchJob) -> list[str]:
+        """Make *job* in another process, and return the files that were written."""
+        lines = io.StringIO()
+        with redirect_stdout(lines), redirect_stderr(io.StringIO()):
+            # Another worker may have been killed after it had finished this very job.
+            self.make(job, self.finished(job), waits=True)
+        return lines.getvalue().splitlines()
+
+    def _wanted(self, photo: Path, sha256: str) -> Provenance:
+        """The history that a cube of this run has, for the file *photo* with this checksum."""
+        known_by = self.photos.sha256_of(photo, sha256)
+        return self.reconstructor.origin(known_by, self.photos.encoding_of(photo))
+
+    def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
+        check_outputs(job, self.overwrite, done)
+        for path, cube in self._cubes(job, done, watch):
+            # The watch makes Ctrl-C end a save.
+            if cube is not None:
+                path = write_cube(path, cube, overwrite=self.overwrite, watch=watch)
+            # At once, since a batch takes long and Ctrl-C may end it.
+            print(path, flush=True)
+
+    def _cubes(
+        self, job: BatchJob, done: set[Path], watch: Watch
+    ) -> Iterator[tuple[Path, SpectralCube | None]]:
+        """The outputs of *job*, each with the cube to save there, or None if it is *done*."""
+        cube = None if job.target in done else self._reconstruct(job, watch)
+        yield job.target, cube
+        if done.issuperset(job.bands):
+            yield from ((path, None) for path in job.bands)
+            return
+        from napari_mst.adaptation.bands import error_bands
+
+        whole = read_cube(job.target) if cube is None else cube
+        note(f"{job.name}: error bands {whole.provenance.calibration}")
+        for path, band in zip(job.bands, error_bands(whole), strict=True):
+            yield path, None if path in done else band
+
+    def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
+        photo = self.photos.read(job.photo)
+        seen = self.reconstructor.see(photo)
+        note(f"{job.name}: {seen.plan(watch)}")
+        with progress_bar(job.name, watch) as bar:
+            cube = seen.reconstruct(bar)
+        if not self.is_batch:
+            cube = self.photos.adapted(cube, photo, watch)
+        for assumption in cube.provenance.assumptions:
+            note(f"{job.name}: {assumption}")
+        return cube
+
+
+def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Path]]:
+    """The outputs of each job that this very run has made; refuses others that are in the way."""
+    if run.is_batch:
+        there = [job for job in jobs if is_there(job.target)]
+        if there:
+            note(f"checking {len(there)} cubes that are there already")
+    done = {job: run.finished(job) for job in jobs}
+    for job in jobs:
+        faults = run.damaged(job, done[job])
+        for fault in faults.values():
+            note(f"{job.name}: its cube is damaged, and made again beside it ({ASIDE}). {fault}")
+        check_outputs(job, run.overwrite, done[job].union(faults))
+    stay = sum(job.target in done[job] for job in jobs)
+    if stay:
+        note(f"{stay} of {len(jobs)} cubes are of this run, and stay")
+    return done
+
+
+def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
+    """Make what is not done, and at last what another run was making; returns the exit status."""
+    failed = 0
+    todo = deque((job, False) for job in jobs)
+    while todo:
+        job, waits = todo.popleft()
+        try:
+            # If another run that is making it is killed, this one makes it at the end.
+            if not run.make(job, done[job], waits):
+                todo.append((job, True))
+        except Cancelled:
+            raise
+        except NapariMstError as error:
+            if len(jobs) == 1:
+                raise
+            failed += 1
+            _tell_failure(job, str(error))
+    return _status(len(jobs), failed)
+
+
+def _status(count: int, failed: int) -> int:
+    """Tell how many of *count* cubes have *failed*, if any, and return the exit status."""
+    if not failed:
+        return DONE
+    tell(f"{count - failed} of {count} cubes written, {failed} failed")
+    return SOME_FAILED
+
+
+def _tell_failure(job: BatchJob, error: str) -> None:
+    tell(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +235,7 @@ class Reconstruct:
         ),
     ] = False
     options: RunOptions = DEFAULTS
-    taken: Taken = field(default_factory=Taken)
+    taken: CaptureAnswers = field(default_factory=CaptureAnswers)
     workers: Annotated[
         int,
         Option(
@@ -118,34 +273,59 @@ Several such runs at once share the work."""
     def run(self) -> int:
         """Make the cubes, and print the path of each."""
         jobs, is_batch = self._plan()
+        if (self.workers or self.scheduler) and not is_batch:
+            raise SaveError(
+                "Expected a folder for the cubes of several processes, got one file. "
+                "Leave --workers and --scheduler out."
+            )
         with folders_for(jobs if is_batch else ()):
+            # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
             with asked_to_stop():
-                # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
-                _check(jobs, self.overwrite, is_batch)
-            photos = PhotoOptions.of(self.taken, [job.photo for job in jobs])
-            options = replace(self.options, capture=photos.capture, memory=self._memory)
-            run = Run(self._reconstructor(options), photos, self.overwrite, is_batch)
+                check_names(jobs)
+                for job in jobs:
+                    check_outputs(job, self.overwrite, may_stay(job) if is_batch else ())
+            run = self._run([job.photo for job in jobs], is_batch)
             done = finished_before(run, jobs)
-            outcomes = self._elsewhere
-            if outcomes is None:
-                return make_here(run, jobs, done)
-            return make_elsewhere(run, jobs, done, outcomes)
+            if self.workers or self.scheduler:
+                return self._make_elsewhere(run, jobs, done)
+            return make_here(run, jobs, done)
 
-    @property
-    def _elsewhere(self) -> Outcomes | None:
-        """The workers that make the cubes; None if this process does."""
+    def _run(self, files: Sequence[Path], is_batch: bool) -> Run:
+        """Load the model, and read what shows how the photos were taken."""
+        photos = PhotoOptions.of(self.taken, files)
+        options = replace(self.options, capture=photos.capture)
+        if options.memory is None and self.workers:
+            options = replace(options, memory=free_host_memory() // self.workers)
+        reconstructor = load_reconstructor(self.model, options)
+        if self.error_bands and not reconstructor.model.card.has_error_band:
+            raise ModelError(
+                f"Expected a model with a calibrated error band, got {self.model}. "
+                "Use a bundled one."
+            )
+        return Run(reconstructor, photos, self.overwrite, is_batch)
+
+    def _make_elsewhere(
+        self, run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]
+    ) -> int:
+        """Make what is not done in workers, and print each cube as it is written."""
+        todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
+        for job in jobs:
+            if job not in todo:
+                print(*job.outputs, sep="\n", flush=True)
         if self.workers:
-            return partial(processes.outcomes, workers=self.workers, tell=tell)
-        if self.scheduler:
-            return partial(cluster.outcomes, scheduler=self.scheduler)
-        return None
-
-    @property
-    def _memory(self) -> int | None:
-        """The most memory that one process may take, in bytes; None for most of what is free."""
-        if self.options.memory is None and self.workers:
-            return free_host_memory() // self.workers
-        return self.options.memory
+            outcomes = processes.outcomes(run.make_apart, todo, self.workers, tell)
+        else:
+            outcomes = processes.outcomes_of_cluster(run.make_apart, todo, self.scheduler)
+        failed = 0
+        with progress_bar(f"{len(todo)} photos", Watch()) as bar:
+            for number, (job, lines, error) in enumerate(outcomes, 1):
+                for line in lines:
+                    print(line, flush=True)
+                if error:
+                    failed += 1
+                    _tell_failure(job, error)
+                bar.reach(number / len(todo))
+        return _status(len(jobs), failed)
 
     def _plan(self) -> tuple[list[BatchJob], bool]:
         """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
@@ -154,7 +334,7 @@ Several such runs at once share the work."""
         # os.path, since Path.is_dir raises where a name is too long
         names_a_folder = any(os.path.isdir(path) for path in self.photos)  # noqa: PTH112
         are_many = names_a_folder or len(photos) > 1
-        output = self.output or Path(CUBES if are_many else f"{photos[0].photo.stem}{suffix}")
+        output = self.output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
         is_folder = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112
         if is_folder or are_many:
             if not is_folder and output.suffix.lower() in SUFFIXES.values():
@@ -169,20 +349,4 @@ Several such runs at once share the work."""
                 "Let its suffix say the format."
             )
         bands = band_targets(output) if self.error_bands else ()
-        return [BatchJob(one.photo, output, one.photo.name, bands) for one in photos], False
-
-    def _reconstructor(self, options: RunOptions) -> "Reconstructor":
-        reconstructor = load_reconstructor(self.model, options)
-        if self.error_bands and not reconstructor.model.card.has_error_band:
-            raise ModelError(
-                f"Expected a model with a calibrated error band, got {self.model}. "
-                "Use a bundled one."
-            )
-        return reconstructor
-
-
-def _check(jobs: Sequence[BatchJob], overwrite: bool, is_batch: bool) -> None:
-    """Refuse before computing what would fail after it, or cost a cube or a photo."""
-    check_names(jobs)
-    for job in jobs:
-        check_outputs(job, overwrite, may_stay(job) if is_batch else ())
+        return [BatchJob(photo, output, photo.name, bands) for photo, _ in photos], False

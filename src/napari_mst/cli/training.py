@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from napari_mst.cli.command import DONE
+from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note
 from napari_mst.crash_safe import check_targets
 from napari_mst.errors import ModelError

@@ -3,33 +3,30 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from napari_mst.cube.figure import cube_figure
-from napari_mst.cube.labelled import LabelledCube, as_data_array, parts_of
+from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
+from napari_mst.cube.illuminants import DAYLIGHT, Light
+from napari_mst.cube.labelled import as_data_array, parts_of
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spectral_axis
-from napari_mst.cube.notebook import cube_page
 from napari_mst.cube.parts import (
+    PlainCube,
     Span,
     checked_span,
     cropped_metadata,
     metadata_of_bands,
-    metadata_of_cut,
 )
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
-from napari_mst.cube.provenance import Provenance
+from napari_mst.cube.showing import cube_figure, cube_page
 from napari_mst.cube.signal import as_signal, parts_of_signal
 from napari_mst.cube.tensor import array_of_tensor, plain_array
-from napari_mst.curves import BAND_INDEX, NANOMETRES
-from napari_mst.errors import CubeError
-from napari_mst.illuminants import DAYLIGHT, Light
-from napari_mst.messages import shown
+from napari_mst.errors import CubeError, shown
 from napari_mst.watch import Watched, watching
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralCube:
+class SpectralCube(PlainCube):
     """A cube of spectra: (B, H, W) numbers, their wavelengths, and where they came from.
 
     NumPy takes it as an array: `np.asarray(cube)` is `cube.data`, read into memory if it was not,
@@ -52,7 +49,7 @@ class SpectralCube:
     data
         (B, H, W), any numeric type; float32 from a reconstruction, a memory map from a large file.
         A tensor of torch, or of another library with DLPack, becomes an array that shares its
-        memory. What a masked array hides becomes NaN.
+        memory. Masked values become NaN.
     wavelengths
         (B,) float64, centres of the bands in *unit*.
     unit
@@ -62,7 +59,7 @@ class SpectralCube:
         The meaning of the numbers: "reflectance", "radiance", or "" if unknown.
     metadata
         Further fields of the file that it came from, by their names there (`fwhm`, `band names`,
-        `map info`, ...); `georeference` tells where the pixels of a GeoTIFF lie on earth (text of
+        `map info`, ...); `georeference` says where the pixels of a GeoTIFF lie on earth (text of
         `georeference.Georeference`).
     quality
         (H, W) float32: how far the colour of the network's spectrum was from the photo's, in 8-bit
@@ -101,12 +98,6 @@ class SpectralCube:
     ((3, 4, 5), (2, 5))
     """
 
-    data: NDArray[Any]
-    wavelengths: NDArray[np.float64]
-    unit: str = NANOMETRES
-    quantity: str = "reflectance"
-    provenance: Provenance = field(default_factory=Provenance)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     quality: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
@@ -139,7 +130,7 @@ class SpectralCube:
 
     def _repr_html_(self) -> str:
         """The cube as notebooks show it: its picture, its mean spectrum, and its history."""
-        return cube_page(repr(self), self._labelled())
+        return cube_page(repr(self), self)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
@@ -246,7 +237,7 @@ class SpectralCube:
         >>> cube.plot([(0, 0), (3, 4)]).axes[1].get_xlabel()
         'wavelength (nm)'
         """
-        return cube_figure(self._labelled(), {pixel: self.spectrum(*pixel) for pixel in pixels})
+        return cube_figure(self, {pixel: self.spectrum(*pixel) for pixel in pixels})
 
     def crop(self, rows: Span, columns: Span) -> "SpectralCube":
         """The cube of some rows and columns, a view of this one's data.
@@ -338,7 +329,7 @@ class SpectralCube:
         full_scale: float | None = None,
         watch: Watched = None,
     ) -> NDArray[np.uint8]:
-        """The picture that an eye sees of this reflectance under a light: (H, W, 3), 8-bit sRGB.
+        """The colours that an eye sees under a light: (H, W, 3), 8-bit sRGB.
 
         CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are no numbers are
         black. The data are read a few rows at a time.
@@ -435,7 +426,7 @@ class SpectralCube:
         >>> cube.to_xarray().sel(wavelength=550).shape
         (40, 50)
         """
-        return as_data_array(self._labelled())
+        return as_data_array(self)
 
     @classmethod
     def from_xarray(cls, array: "DataArray") -> "SpectralCube":
@@ -447,8 +438,8 @@ class SpectralCube:
         Raises
         ------
         CubeError
-            If *array* is none, has other than three axes, it is not clear which is spectral, or its
-            wavelengths have no unit.
+            If *array* is not an array, has other than three axes, it is not clear which is
+            spectral, or its wavelengths have no unit.
 
         Examples
         --------
@@ -456,7 +447,7 @@ class SpectralCube:
         >>> nm.SpectralCube.from_xarray(cube.to_xarray().transpose("y", "x", "wavelength")).shape
         (3, 40, 50)
         """
-        return cls._of(parts_of(array))
+        return cls(**vars(parts_of(array)))
 
     def to_hyperspy(self) -> "Signal1D":
         """The cube as a signal of HyperSpy: y and x to navigate, wavelengths as the signal axis.
@@ -475,7 +466,7 @@ class SpectralCube:
         >>> signal = cube.to_hyperspy()  # doctest: +SKIP
         >>> signal.isig[500.0:600.0].mean().plot()  # doctest: +SKIP
         """
-        return as_signal(self._labelled())
+        return as_signal(self)
 
     @classmethod
     def from_hyperspy(cls, signal: "BaseSignal") -> "SpectralCube":
@@ -487,13 +478,13 @@ class SpectralCube:
         Raises
         ------
         CubeError
-            If *signal* is none, has other axes, or its signal axis has no unit.
+            If *signal* is not a signal, has other axes, or its signal axis has no unit.
 
         Examples
         --------
         >>> cube = nm.SpectralCube.from_hyperspy(signal)  # doctest: +SKIP
         """
-        return cls._of(parts_of_signal(signal))
+        return cls(**vars(parts_of_signal(signal)))
 
     def to_layer_data(self, name: str = "") -> LayerTuple:
         """The cube as a layer of napari: data, arguments and "image", as a reader gives them.
@@ -517,36 +508,6 @@ class SpectralCube:
         name = name or PurePath(self.provenance.source).stem or "cube"
         arguments = layer_arguments(self.data, axis, name)
         return self.data, {**arguments, "metadata": {METADATA_KEY: self}}, "image"
-
-    @classmethod
-    def _of(cls, parts: LabelledCube) -> "SpectralCube":
-        """The cube of *parts*, without what they tell of pixels and bands that were cut off."""
-        past = Provenance.from_json(parts.provenance) if parts.provenance else Provenance()
-        metadata = parts.metadata
-        if parts.whole is not None:
-            bands, rows, columns = parts.data.shape
-            past = past.with_cut(f"{bands} bands, {rows} x {columns} pixels")
-            metadata = metadata_of_cut(
-                metadata, parts.whole.shape, parts.data.shape, parts.whole.corner
-            )
-        return cls(
-            parts.data,
-            parts.wavelengths,
-            unit=parts.unit,
-            quantity=parts.quantity,
-            provenance=past,
-            metadata=metadata,
-        )
-
-    def _labelled(self) -> LabelledCube:
-        return LabelledCube(
-            self.data,
-            self.wavelengths,
-            self.unit,
-            self.quantity,
-            self.provenance.to_json(),
-            self.metadata,
-        )
 
     def _axis_text(self) -> str:
         if self.unit == BAND_INDEX:

@@ -1,22 +1,25 @@
 """Cubes as xarray has them: an array whose axes have names, coordinates and units.
 
-Names and units follow the CF conventions, version 1.11 (https://cfconventions.org), so that netCDF
-files of these arrays tell their wavelengths to other programs.
+Names and units follow the CF conventions, version 1.11 (https://cfconventions.org), so that other
+programs find the wavelengths in netCDF files of these arrays.
 
 Letters: B bands, H rows, W columns.
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.curves import BAND_INDEX, NANOMETRES, power_of
-from napari_mst.errors import CubeError
-from napari_mst.georeference import FIELD, Georeference
-from napari_mst.messages import shown
+from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
+from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.parts import PlainCube, metadata_of_cut
+from napari_mst.cube.provenance import Provenance
+from napari_mst.errors import CubeError, shown
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 STANDARD_NAME = "radiation_wavelength"
 """CF's name for a wavelength."""
 
-BAND_STANDARD_NAME = "sensor_band_central_radiation_wavelength"
-"""CF's name for the centre of a band of a sensor."""
+_CF_NAMES = frozenset({STANDARD_NAME, "sensor_band_central_radiation_wavelength"})
+"""CF's names for a wavelength, and for the centre of a band of a sensor."""
 
 _SPECTRAL_NAMES = frozenset(
     {"wavelength", "wavelengths", "wave", "wvl", "wl", "lambda", "band", "bands"}
@@ -41,52 +44,7 @@ _COLUMN_NAMES = frozenset(
 """Names of the axis of columns in arrays of others, in lower case."""
 
 
-class Whole(NamedTuple):
-    """The cube that a history and metadata describe, where the numbers are a part of it.
-
-    Attributes
-    ----------
-    shape
-        (B, H, W) of the whole cube.
-    corner
-        The row and the column of the whole cube at which the part begins; None if unknown.
-    """
-
-    shape: tuple[int, int, int]
-    corner: tuple[int, int] | None = None
-
-
-class LabelledCube(NamedTuple):
-    """The parts of a cube that an array of xarray, or a signal of HyperSpy, tells.
-
-    Attributes
-    ----------
-    data
-        (B, H, W).
-    wavelengths
-        (B,) in *unit*.
-    unit
-        "nm"; "band" where the array has no wavelengths; or the array's own word.
-    quantity
-        The meaning of the numbers; "" if unknown.
-    provenance
-        The history as JSON; "" if unknown.
-    metadata
-        Further fields.
-    whole
-        The cube that *provenance* and *metadata* are of; None if that is this very cube.
-    """
-
-    data: NDArray[Any]
-    wavelengths: NDArray[np.float64]
-    unit: str
-    quantity: str
-    provenance: str
-    metadata: Mapping[str, Any]
-    whole: Whole | None = None
-
-
-def as_data_array(cube: LabelledCube) -> "DataArray":
+def as_data_array(cube: PlainCube) -> "DataArray":
     """The array of *cube* with the axes wavelength (or band), y and x.
 
     Raises
@@ -111,7 +69,7 @@ def as_data_array(cube: LabelledCube) -> "DataArray":
     )
 
 
-def _spectral_coordinate(cube: LabelledCube) -> tuple[str, Any]:
+def _spectral_coordinate(cube: PlainCube) -> tuple[str, Any]:
     """The name of the spectral axis, and its coordinate as xarray takes it."""
     if cube.unit == BAND_INDEX:
         return "band", ("band", cube.wavelengths)
@@ -121,10 +79,10 @@ def _spectral_coordinate(cube: LabelledCube) -> tuple[str, Any]:
     return "wavelength", ("wavelength", cube.wavelengths, attributes)
 
 
-def _places(cube: LabelledCube) -> dict[str, Any]:
+def _places(cube: PlainCube) -> dict[str, Any]:
     """The coordinates of the centres of columns and rows, where these lie along the axes on earth.
 
-    A turned image has no such coordinates: its place is then told by the metadata alone.
+    A turned image has no such coordinates: only the metadata then hold its place.
     """
     place = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if place is None or place.transform is None:
@@ -138,7 +96,7 @@ def _places(cube: LabelledCube) -> dict[str, Any]:
     return {"x": ("x", x), "y": ("y", y)}
 
 
-def _attributes(cube: LabelledCube) -> dict[str, str]:
+def _attributes(cube: PlainCube) -> dict[str, str]:
     """The attributes of the array: texts only, since netCDF keeps no other structure."""
     attributes = own_texts(cube)
     if cube.quantity:
@@ -148,17 +106,13 @@ def _attributes(cube: LabelledCube) -> dict[str, str]:
     return attributes
 
 
-def own_texts(cube: LabelledCube) -> dict[str, str]:
+def own_texts(cube: PlainCube) -> dict[str, str]:
     """The history, the shape and the metadata of *cube*, as far as JSON can keep them."""
-    texts = {}
-    if cube.provenance:
-        texts["provenance"] = cube.provenance
+    # A program that cuts the array leaves these texts as they are: the shape shows the cut.
+    texts = {"provenance": cube.provenance.to_json(), "shape": json.dumps(cube.data.shape)}
     metadata = {key: value for key, value in cube.metadata.items() if _is_plain(value)}
     if metadata:
         texts["metadata"] = json.dumps(metadata)
-    if texts:
-        # Who cuts the array leaves these texts as they are: the shape tells that it was cut.
-        texts["shape"] = json.dumps(cube.data.shape)
     return texts
 
 
@@ -171,8 +125,8 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def parts_of(array: "DataArray") -> LabelledCube:
-    """The parts of a cube that *array*, of three axes in any order, tells.
+def parts_of(array: "DataArray") -> PlainCube:
+    """The cube that *array*, of three axes in any order, holds.
 
     The spectral axis is the one whose coordinate has a CF name of wavelengths, or a length unit and
     the name of wavelengths or bands; rows and columns are found by their names, or else keep their
@@ -193,31 +147,43 @@ def parts_of(array: "DataArray") -> LabelledCube:
             f"Expected an array of three axes, got {shown(array.dims)}. Select a cube of it."
         )
     spectral = _spectral_axis(array)
-    rows, columns = _image_axes([str(name) for name in array.dims if name != spectral])
-    wavelengths, unit = _wavelengths(array, spectral)
-    metadata = metadata_of(array.attrs)
-    data = array.transpose(spectral, rows, columns).data
-    whole = whole_of(array.attrs, data.shape)
-    if whole is not None:
-        whole = whole._replace(corner=_corner(array, (rows, columns), metadata))
-    return LabelledCube(
-        data=data,
-        wavelengths=wavelengths,
-        unit=unit,
-        quantity=_quantity(array),
-        provenance=str(array.attrs.get("provenance", "")),
-        metadata=metadata,
-        whole=whole,
+    rows, columns = (str(name) for name in array.dims if name != spectral)
+    if rows.lower() in _COLUMN_NAMES or columns.lower() in _ROW_NAMES:
+        rows, columns = columns, rows
+    return with_texts(
+        PlainCube(
+            array.transpose(spectral, rows, columns).data,
+            *_wavelengths(array, spectral),
+            quantity=_quantity(array),
+        ),
+        array.attrs,
+        lambda metadata: _corner(array, (rows, columns), metadata),
     )
 
 
-def whole_of(texts: Mapping[Any, Any], shape: tuple[int, ...]) -> Whole | None:
-    """The cube that `own_texts` were made of, if its shape is another than *shape*."""
+def with_texts(
+    cube: PlainCube,
+    texts: Mapping[Any, Any],
+    corner_in: Callable[[Mapping[str, Any]], tuple[int, int] | None],
+) -> PlainCube:
+    """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
+
+    They may be of a larger cube, of which this is a part: then what they say of pixels and bands
+    that were cut off is left out. *corner_in* gives the row and column, of the cube with some
+    metadata, at which this one begins; None if unknown.
+    """
+    history = str(texts.get("provenance", ""))
+    past = Provenance.from_json(history) if history else Provenance()
+    metadata = _metadata_of(texts)
+    shape = cube.data.shape
     try:
         bands, rows, columns = map(int, json.loads(texts["shape"]))
     except (KeyError, TypeError, ValueError):
-        return None
-    return None if shape == (bands, rows, columns) else Whole((bands, rows, columns))
+        bands, rows, columns = shape
+    if (bands, rows, columns) != shape:
+        past = past.with_cut(f"{shape[0]} bands, {shape[1]} x {shape[2]} pixels")
+        metadata = metadata_of_cut(metadata, (bands, rows, columns), shape, corner_in(metadata))
+    return replace(cube, provenance=past, metadata=metadata)
 
 
 def _corner(
@@ -225,7 +191,8 @@ def _corner(
 ) -> tuple[int, int] | None:
     """The row and column, of the cube with this *metadata*, at which *array* begins.
 
-    The coordinates of the pixels on earth tell. None without them, and where pixels were left out.
+    It follows from the coordinates of the pixels on earth. None without them, and where pixels were
+    left out.
     """
     place = Georeference.from_json(str(metadata.get(FIELD)))
     if place is None or place.transform is None or not set(axes) <= set(array.coords):
@@ -244,68 +211,55 @@ def _corner(
 def _spectral_axis(array: "DataArray") -> str:
     """The name of the axis of wavelengths or bands."""
     names = [str(name) for name in array.dims]
-    told = [name for name in names if _is_named_wavelength(array, name)]
-    known = [name for name in names if name.lower() in _SPECTRAL_NAMES]
-    found = told or known
-    if len(found) != 1:
+    by_cf = [name for name in names if name in array.coords and _has_cf_name(array.coords[name])]
+    by_name = [name for name in names if name.lower() in _SPECTRAL_NAMES]
+    candidates = by_cf or by_name
+    if len(candidates) != 1:
         raise CubeError(
             f"Expected one axis called wavelength or band, got {shown(tuple(names))}. "
             "Rename the spectral axis."
         )
-    return found[0]
+    return candidates[0]
 
 
-def _is_named_wavelength(array: "DataArray", axis: str) -> bool:
-    """True if the coordinate of *axis* has a CF name of wavelengths."""
-    if axis not in array.coords:
-        return False
-    name = array.coords[axis].attrs.get("standard_name")
-    return name in (STANDARD_NAME, BAND_STANDARD_NAME)
-
-
-def _image_axes(names: list[str]) -> tuple[str, str]:
-    """The names of the axes of rows and columns, out of two."""
-    first, second = names
-    is_turned = first.lower() in _COLUMN_NAMES or second.lower() in _ROW_NAMES
-    return (second, first) if is_turned else (first, second)
+def _has_cf_name(coordinate: "DataArray") -> bool:
+    return coordinate.attrs.get("standard_name") in _CF_NAMES
 
 
 def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], str]:
-    """The wavelengths and their unit: band numbers where the array has none."""
-    numbers = np.arange(array.sizes[axis], dtype=np.float64)
-    coordinate = _wavelength_coordinate(array, axis)
-    if coordinate is None:
-        return numbers, BAND_INDEX
-    values = np.asarray(coordinate.values, dtype=np.float64)
-    unit = str(coordinate.attrs.get("units", "")).strip()
-    power = power_of(unit)
-    if power is not None:
-        return values * 10.0**power, NANOMETRES
-    if not unit:
-        raise CubeError(
-            f"Expected the unit of the coordinate {shown(str(coordinate.name))}, got none. "
-            'Set its attribute "units", as in "nm".'
-        )
-    return values, unit
-
-
-def _wavelength_coordinate(array: "DataArray", axis: str) -> "DataArray | None":
-    """The coordinate along *axis* that holds wavelengths; None if there is none.
+    """The wavelengths and their unit: band numbers where the array has none.
 
     rioxarray and others number the bands along the axis, and keep their wavelengths beside it.
     """
-    along: list[DataArray] = [
-        array.coords[name] for name in array.coords if array.coords[name].dims == (axis,)
-    ]
-    for coordinate in along:
-        name = coordinate.attrs.get("standard_name")
-        is_wavelength = str(coordinate.name).lower() in _SPECTRAL_NAMES - {"band", "bands"}
-        if name in (STANDARD_NAME, BAND_STANDARD_NAME) or is_wavelength:
-            return coordinate
-    for coordinate in along:
-        if power_of(str(coordinate.attrs.get("units", ""))) is not None:
-            return coordinate
-    return None
+    along = [coordinate for coordinate in array.coords.values() if coordinate.dims == (axis,)]
+    words = _SPECTRAL_NAMES - {"band", "bands"}
+    named = (each for each in along if _has_cf_name(each) or str(each.name).lower() in words)
+    lengths = (each for each in along if power_of(str(each.attrs.get("units", ""))) is not None)
+    coordinate = next(chain(named, lengths), None)
+    if coordinate is None:
+        return np.arange(array.sizes[axis], dtype=np.float64), BAND_INDEX
+    return in_nanometres(
+        coordinate.values,
+        str(coordinate.attrs.get("units", "")).strip(),
+        f"the unit of the coordinate {shown(str(coordinate.name))}, got none. "
+        'Set its attribute "units", as in "nm".',
+    )
+
+
+def in_nanometres(
+    values: NDArray[Any], unit: str, expected: str
+) -> tuple[NDArray[np.float64], str]:
+    """Wavelengths of any *unit* of length in nm, others as they are, and their unit.
+
+    Raises `CubeError`, which says what was *expected*, without a unit.
+    """
+    wavelengths = np.asarray(values, dtype=np.float64)
+    power = power_of(unit)
+    if power is not None:
+        return wavelengths * 10.0**power, NANOMETRES
+    if not unit:
+        raise CubeError(f"Expected {expected}")
+    return wavelengths, unit
 
 
 def _quantity(array: "DataArray") -> str:
@@ -315,7 +269,7 @@ def _quantity(array: "DataArray") -> str:
     return str(array.name) if array.name in ("reflectance", "radiance") else ""
 
 
-def metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Our metadata as they were, or the *attributes* of an array of others."""
     stored = attributes.get("metadata")
     if stored is None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.curves import NANOMETRES
+from napari_mst.cube.curves import NANOMETRES
 
 METADATA_KEY = "napari_mst"
 """The key under which a layer's metadata hold what this plugin knows of the layer."""

@@ -1,17 +1,20 @@
-"""Cut parts out of a cube: the checks, and what becomes of its metadata and its region.
+"""The parts that make up a cube, and cuts of it: the checks, and what becomes of its metadata.
 
-`cube` calls this for `SpectralCube.crop` and `SpectralCube.sel`.
+Letters: B bands, H rows, W columns.
 """
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from napari_mst.errors import CubeError
-from napari_mst.georeference import FIELD, Georeference
-from napari_mst.messages import shown
+from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.provenance import Provenance
+from napari_mst.errors import CubeError, shown
 
 Span = slice | tuple[int, int]
 """Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""
@@ -28,12 +31,27 @@ _PLACES = frozenset({FIELD, _MAP_INFO})
 _OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
 """Fields of metadata that have one value for each band."""
 
-_DEFAULT_BANDS = "default bands"
-"""ENVI's field for the numbers of the bands to show as red, green and blue."""
+DEFAULT_BANDS = "default bands"
+"""ENVI's field for the numbers, from 1, of the bands to show as red, green and blue."""
+
+ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
+"""Fields of metadata that describe single bands."""
 
 
-def checked_span(wanted: Span, length: int, name: str) -> slice:
-    """*wanted* as a slice with a start and a stop, within *length* and not empty.
+@dataclass(frozen=True, eq=False)
+class PlainCube:
+    """The fields of a `SpectralCube`, which describes them, without its methods."""
+
+    data: NDArray[Any]
+    wavelengths: NDArray[np.float64]
+    unit: str = NANOMETRES
+    quantity: str = "reflectance"
+    provenance: Provenance = field(default_factory=Provenance)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def checked_span(span: Span, length: int, name: str) -> slice:
+    """*span* as a slice with a start and a stop, within *length* and not empty.
 
     Raises
     ------
@@ -42,38 +60,20 @@ def checked_span(wanted: Span, length: int, name: str) -> slice:
         says in the message what it counts.
     """
     try:
-        start, stop = (wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        start, stop = (span.start, span.stop) if isinstance(span, slice) else span
         first = 0 if start is None else operator.index(start)
         end = length if stop is None else operator.index(stop)
     except (TypeError, ValueError):
         raise CubeError(
-            f"Expected {name} as (start, stop) or a slice of whole numbers, got {shown(wanted)}."
+            f"Expected {name} as (start, stop) or a slice of whole numbers, got {shown(span)}."
         ) from None
-    takes_each = not isinstance(wanted, slice) or wanted.step in (None, 1)
+    takes_each = not isinstance(span, slice) or span.step in (None, 1)
     if not takes_each or not 0 <= first < end <= length:
         raise CubeError(
-            f"Expected {name} from 0 to {length}, without a step, got {shown(wanted)}. "
+            f"Expected {name} from 0 to {length}, without a step, got {shown(span)}. "
             "Choose a part that lies on the image."
         )
     return slice(first, end)
-
-
-def region_bounds(region: str) -> tuple[int, int, int, int] | None:
-    """Top, bottom, left and right of a *region* as text, "100:300,0:512"; None if it is none."""
-    try:
-        top, bottom, left, right = map(int, region.replace(":", ",").split(","))
-    except ValueError:
-        return None
-    return top, bottom, left, right
-
-
-def region_within(region: str, rows: slice, columns: slice) -> str:
-    """The text of a region of the photo that is these *rows* and *columns* of *region*."""
-    bounds = region_bounds(region)
-    if bounds is None:  # from a file: nobody knows what it means
-        return region
-    top, _, left, _ = bounds
-    return f"{top + rows.start}:{top + rows.stop},{left + columns.start}:{left + columns.stop}"
 
 
 def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[str, Any]:
@@ -104,8 +104,7 @@ def metadata_of_cut(
         kept = cropped_metadata(kept, *(corner or (0, 0)))
         kept = {key: value for key, value in kept.items() if has_place or key not in _PLACES}
     if then[0] != now[0]:
-        of_bands = {*_OF_BANDS, _DEFAULT_BANDS}
-        kept = {key: value for key, value in kept.items() if key not in of_bands}
+        kept = {key: value for key, value in kept.items() if key not in ABOUT_BANDS}
     return kept
 
 
@@ -124,12 +123,12 @@ def metadata_of_bands(
     metadata: Mapping[str, Any], bands: Sequence[int], count: int
 ) -> dict[str, Any]:
     """*metadata* for some *bands* of *count*; the default bands, numbers of all, are left out."""
-    kept = {key: value for key, value in metadata.items() if key != _DEFAULT_BANDS}
+    kept = {key: value for key, value in metadata.items() if key != DEFAULT_BANDS}
     for key in [key for key in _OF_BANDS if key in kept]:
         value = kept.pop(key)
         is_text = isinstance(value, str)
         values = value.strip("{} ").split(",") if is_text else value
-        # A field with another number of values tells nothing about a band.
+        # A field with another number of values does not describe single bands.
         if np.ndim(values) == 1 and len(values) == count:
             chosen = tuple(values[band] for band in bands)
             kept[key] = "{" + ",".join(chosen) + "}" if is_text else chosen

@@ -7,26 +7,22 @@ made of these. Pictures are 8-bit sRGB (IEC 61966-2-1:1999).
 Letters: B bands, H rows, W columns; n bands that a picture uses; k rows of a strip.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb
-from napari_mst.cube.labelled import LabelledCube
-from napari_mst.curves import NANOMETRES
-from napari_mst.errors import CubeError
-from napari_mst.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
-from napari_mst.messages import shown
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
+from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
+from napari_mst.errors import CubeError, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 VISIBLE = (450.0, 650.0)
 """Nanometres that a cube must cover to have a colour; the eye sees little outside them."""
-
-DEFAULT_BANDS = "default bands"
-"""ENVI's field for the numbers, from 1, of the bands to show as red, green and blue."""
 
 INFRARED = (860.0, 650.0, 550.0)
 """nm; the false colour of photographs on infrared film: plants are red."""
@@ -48,35 +44,6 @@ STRIP = 2**22
 
 _BAD = "bbl"
 _IGNORED = "data ignore value"
-
-
-class Cube(Protocol):
-    """The part of a `SpectralCube` that a picture is made of."""
-
-    @property
-    def data(self) -> NDArray[Any]:
-        """(B, H, W)."""
-        ...
-
-    @property
-    def wavelengths(self) -> NDArray[np.float64]:
-        """(B,), in `unit`."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """Unit of the wavelengths: "nm" or another."""
-        ...
-
-    @property
-    def quantity(self) -> str:
-        """Meaning of the numbers: "reflectance" or another."""
-        ...
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Fields of its file."""
-        ...
 
 
 class Tone(NamedTuple):
@@ -119,21 +86,17 @@ class Recipe:
     tone: Tone = AS_IT_IS
 
 
-class Part(NamedTuple):
-    """Rows and columns of the image, perhaps only each *n*-th."""
+Part = tuple[slice, slice]
+"""Rows and columns of the image, perhaps only each *n*-th."""
 
-    rows: slice = slice(None)
-    columns: slice = slice(None)
-
-
-WHOLE = Part()
+WHOLE = (slice(None), slice(None))
 
 
 # ------------------------------------------------------------------------------------- recipes
 
 
 def rendering(
-    cube: Cube, light: Light, *, is_adapted: bool = True, full_scale: float | None = None
+    cube: PlainCube, light: Light, *, is_adapted: bool = True, full_scale: float | None = None
 ) -> Recipe:
     """The recipe of a reflectance *cube* under *light*; see `SpectralCube.render`."""
     if full_scale is None and cube.quantity != "reflectance":
@@ -151,7 +114,7 @@ def rendering(
     return replace(recipe, weights=recipe.weights / np.float32(scale))
 
 
-def composite_of(cube: Cube, wavelengths: Sequence[float] | None = None) -> Recipe:
+def composite_of(cube: PlainCube, wavelengths: Sequence[float] | None = None) -> Recipe:
     """The recipe of the best picture of *cube*, or of three bands; see `SpectralCube.composite`."""
     if wavelengths is not None:
         return _stretched(cube, _of_wavelengths(cube, wavelengths))
@@ -161,7 +124,7 @@ def composite_of(cube: Cube, wavelengths: Sequence[float] | None = None) -> Reci
     return _stretched(cube, _of_bands(cube, best_bands(cube)))
 
 
-def has_colour(cube: Cube) -> bool:
+def has_colour(cube: PlainCube) -> bool:
     """True if the good bands of *cube* cover what an eye sees: 450-650 nm."""
     if cube.unit != NANOMETRES:
         return False
@@ -169,7 +132,7 @@ def has_colour(cube: Cube) -> bool:
     return len(good) > 2 and bool(good.min() <= VISIBLE[0] and good.max() >= VISIBLE[1])
 
 
-def good_bands(cube: Cube) -> NDArray[np.int_]:
+def good_bands(cube: PlainCube) -> NDArray[np.int_]:
     """Indices of the bands that the file does not call bad; all of them if it calls all bad."""
     count = len(cube.wavelengths)
     marks = cube.metadata.get(_BAD, ())
@@ -178,29 +141,29 @@ def good_bands(cube: Cube) -> NDArray[np.int_]:
     return np.flatnonzero(is_good) if any(is_good) else np.arange(count)
 
 
-def best_bands(cube: Cube) -> tuple[int, int, int]:
+def best_bands(cube: PlainCube) -> tuple[int, int, int]:
     """The bands to show as red, green and blue: the header's, or those of a false colour."""
-    told = _told_bands(cube)
-    if told is not None:
-        return told
+    named = _named_bands(cube)
+    if named is not None:
+        return named
     good = good_bands(cube)
     at = cube.wavelengths[good]
     low = float(at.min())
     high = float(at.max())
-    wanted = INFRARED
+    colours = INFRARED
     # Film sees green, red and the near infrared; other ranges are divided evenly.
     if cube.unit != NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
         red, green, blue = (low + share * (high - low) for share in SHARES)
-        wanted = (red, green, blue)
-    red, green, blue = (int(good[np.abs(at - one).argmin()]) for one in wanted)
+        colours = (red, green, blue)
+    red, green, blue = (int(good[np.abs(at - colour).argmin()]) for colour in colours)
     return red, green, blue
 
 
-def _told_bands(cube: Cube) -> tuple[int, int, int] | None:
+def _named_bands(cube: PlainCube) -> tuple[int, int, int] | None:
     """The bands that the header names, if it names one or three that are there."""
-    told = cube.metadata.get(DEFAULT_BANDS, ())
+    named = cube.metadata.get(DEFAULT_BANDS, ())
     # Formats other than ENVI keep the field as text or as a list.
-    words = told.strip("{}[]() ").split(",") if isinstance(told, str) else told
+    words = named.strip("{}[]() ").split(",") if isinstance(named, str) else named
     try:
         bands = [int(word) - 1 for word in words]
     except (TypeError, ValueError):
@@ -213,20 +176,20 @@ def _told_bands(cube: Cube) -> tuple[int, int, int] | None:
     return red, green, blue
 
 
-def _of_wavelengths(cube: Cube, wavelengths: Sequence[float]) -> Recipe:
+def _of_wavelengths(cube: PlainCube, wavelengths: Sequence[float]) -> Recipe:
     at = np.asarray(wavelengths, dtype=np.float64)
     low = cube.wavelengths.min()
     high = cube.wavelengths.max()
     if at.shape != (3,) or not ((at >= low) & (at <= high)).all():
-        given = ", ".join(f"{one:g}" for one in at.ravel()[:4])
+        given = ", ".join(f"{wavelength:g}" for wavelength in at.ravel()[:4])
         raise CubeError(
             f"Expected three wavelengths within {low:g}-{high:g} {shown(cube.unit, 20)}, red "
             f"first, got {given}. Choose some that the cube has."
         )
-    return _of_bands(cube, [int(np.abs(cube.wavelengths - one).argmin()) for one in at])
+    return _of_bands(cube, [int(np.abs(cube.wavelengths - colour).argmin()) for colour in at])
 
 
-def _of_bands(cube: Cube, bands: Sequence[int]) -> Recipe:
+def _of_bands(cube: PlainCube, bands: Sequence[int]) -> Recipe:
     places = ", ".join(f"{cube.wavelengths[band]:.4g}" for band in bands)
     used, where = np.unique(bands, return_inverse=True)
     weights = np.zeros((len(used), 3), dtype=np.float32)
@@ -237,7 +200,7 @@ def _of_bands(cube: Cube, bands: Sequence[int]) -> Recipe:
 # -------------------------------------------------------------------------------------- colour
 
 
-def _seen(cube: Cube, light: Light, is_adapted: bool) -> Recipe:
+def _seen(cube: PlainCube, light: Light, is_adapted: bool) -> Recipe:
     """Linear sRGB of reflectance 0-1 under *light*."""
     if not has_colour(cube):
         low = cube.wavelengths.min()
@@ -256,13 +219,13 @@ def _seen(cube: Cube, light: Light, is_adapted: bool) -> Recipe:
 # --------------------------------------------------------------------------------------- tones
 
 
-def _stretched(cube: Cube, recipe: Recipe, *, is_reflectance: bool = False) -> Recipe:
+def _stretched(cube: PlainCube, recipe: Recipe, *, is_reflectance: bool = False) -> Recipe:
     """*recipe* with the tone that shows the pixels of *cube* best."""
     colours = _sample(cube, recipe)
     if not colours.size:
         return recipe
     # Colours of reflectances are true as they are, unless that is too dark or too bright to see.
-    if is_reflectance and _is_seen(_median(colours, AS_IT_IS)):
+    if is_reflectance and BRIGHTNESS[0] <= _median(colours, AS_IT_IS) <= BRIGHTNESS[1]:
         return recipe
     low, high = np.percentile(colours, PERCENTILES, axis=1).astype(np.float32)
     if is_reflectance:
@@ -290,14 +253,10 @@ def _with_range(tone: Tone, middle: NDArray[np.float32]) -> Tone:
 def _with_middle(tone: Tone, median: float) -> Tone:
     """*tone* with a power that brings the *median* brightness (0-1) within `BRIGHTNESS`."""
     low, high = BRIGHTNESS
-    wanted = min(max(median, low), high)
-    if wanted == median or not 0 < median < 1:
+    middle = min(max(median, low), high)
+    if middle == median or not 0 < median < 1:
         return tone
-    return tone._replace(power=float(np.log(wanted) / np.log(median)))
-
-
-def _is_seen(median: float) -> bool:
-    return BRIGHTNESS[0] <= median <= BRIGHTNESS[1]
+    return tone._replace(power=float(np.log(middle) / np.log(median)))
 
 
 def _median(colours: NDArray[np.float32], tone: Tone) -> float:
@@ -305,16 +264,16 @@ def _median(colours: NDArray[np.float32], tone: Tone) -> float:
     return float(np.median(_encoded(colours.T, tone).mean(axis=1)))
 
 
-def _sample(cube: Cube, recipe: Recipe) -> NDArray[np.float32]:
+def _sample(cube: PlainCube, recipe: Recipe) -> NDArray[np.float32]:
     """Linear colours of valid pixels all over the image, (3, n).
 
     Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
-    out: the frame of a map, or of a cube that was turned, tells nothing of the scene.
+    out: the frame of a map, or of a cube that was turned, shows nothing of the scene.
     """
     rows, columns = cube.data.shape[1:]
     stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
     every = slice(None, None, stride)
-    mixed = _mixed(cube, recipe, Part(every, every)).reshape(3, -1)
+    mixed = _mixed(cube, recipe, (every, every)).reshape(3, -1)
     is_valid = np.isfinite(mixed).all(axis=0) & mixed.any(axis=0)
     return mixed[:, is_valid]
 
@@ -323,21 +282,20 @@ def _sample(cube: Cube, recipe: Recipe) -> NDArray[np.float32]:
 
 
 def paint(
-    cube: Cube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED
+    cube: PlainCube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED
 ) -> NDArray[np.uint8]:
     """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
 
     Raises `Cancelled` soon after the watch was cancelled.
     """
-    height, width = cube.data.shape[1:]
-    lines = range(*part.rows.indices(height))
-    columns = range(*part.columns.indices(width))
+    sides = zip(part, cube.data.shape[1:], strict=True)
+    lines, columns = (range(*at.indices(side)) for at, side in sides)
     picture = np.empty((len(lines), len(columns), 3), dtype=np.uint8)
     step = max(1, STRIP // max(1, len(recipe.bands) * len(columns)))
     watch.reach(0.0)
     for start in range(0, len(lines), step):
         rows = lines[start : start + step]
-        strip = Part(slice(rows.start, rows[-1] + 1, rows.step), part.columns)
+        strip = slice(rows.start, rows[-1] + 1, rows.step), part[1]
         linear = np.moveaxis(_mixed(cube, recipe, strip), 0, -1)
         codes = np.rint(255 * _encoded(linear, recipe.tone))
         picture[start : start + len(rows)] = np.nan_to_num(codes)
@@ -345,9 +303,14 @@ def paint(
     return picture
 
 
-def _mixed(cube: Cube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
+def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
     """Linear red, green and blue of *part*, (3, k, W); NaN where a number is missing."""
-    planes = np.stack(list(_planes(cube, recipe.bands, part)))
+    first, last = recipe.bands[[0, -1]].tolist()
+    # Neighbouring bands lie beside each other in many files: one read is faster than many.
+    if last - first + 1 == len(recipe.bands):
+        planes = np.asarray(cube.data[first : last + 1, *part])
+    else:
+        planes = np.stack([np.asarray(cube.data[band, *part]) for band in recipe.bands])
     values = planes.astype(np.float32, copy=False)
     ignored = cube.metadata.get(_IGNORED)
     if isinstance(ignored, int | float) and np.isfinite(ignored):
@@ -359,18 +322,6 @@ def _mixed(cube: Cube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
     with np.errstate(invalid="ignore", over="ignore"):
         mixed = recipe.weights.T @ values.reshape(bands, -1)
     return mixed.reshape(3, rows, columns)
-
-
-def _planes(cube: Cube, bands: NDArray[np.int_], part: Part) -> Iterator[NDArray[Any]]:
-    """The numbers of *part* in each of *bands*."""
-    first = int(bands[0])
-    span = int(bands[-1]) - first + 1
-    # Neighbouring bands lie beside each other in many files: one read is faster than many.
-    if span == len(bands):
-        yield from np.asarray(cube.data[first : first + span, part.rows, part.columns])
-        return
-    for band in bands:
-        yield np.asarray(cube.data[band, part.rows, part.columns])
 
 
 def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
@@ -392,7 +343,7 @@ def strided(data: NDArray[np.generic], side: int) -> NDArray[np.float32]:
     return np.asarray(data[:, ::step, ::step], dtype=np.float32)
 
 
-def thumbnail(sample: NDArray[np.float32], cube: LabelledCube) -> NDArray[np.uint8]:
+def thumbnail(sample: NDArray[np.float32], cube: PlainCube) -> NDArray[np.uint8]:
     """The picture of the pixels *sample* (B, h, w) of *cube*, (h, w, 3), as `composite` has it."""
-    small = cube._replace(data=sample)
+    small = PlainCube(sample, cube.wavelengths, cube.unit, cube.quantity, metadata=cube.metadata)
     return paint(small, composite_of(small))

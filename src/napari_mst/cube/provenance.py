@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from napari_mst.cube.parts import region_within
 from napari_mst.errors import CubeError
 
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
-"""The state of an error band where nothing tells how the photo shows colours."""
+"""The state of an error band where it is unknown how the photo shows colours."""
 
 BY_CHART = "by its ColorChecker"
-"""The illuminant of a linear photo whose chart told camera and light together, as one response."""
+"""The illuminant of a linear photo whose chart gave camera and light together, as one response."""
 
 # A history that is known before the run has these not yet, or they depend on the machine.
 _MAY_DIFFER = frozenset(
@@ -39,12 +38,12 @@ class Provenance:
         How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
         of the largest value.
     camera, illuminant, white, white_balance
-        How a linear photo came about (see `cameras.Capture`), for models that are told.
+        How a linear photo came about (see `cameras.Capture`), for models that take it.
     sensor
         The response of camera and light, red, green and blue of each of 31 bands, if one of them
-        was a file; empty where their names tell it. See `cameras.RecordedCapture`.
+        was a file; empty where their names are enough. See `cameras.RecordedCapture`.
     is_light_estimated
-        Whether the illuminant was told from the photo: then it is a mixture of likely lights.
+        Whether the illuminant was estimated from the photo: then it is a mixture of likely lights.
     denoise, denoising
         What was asked for, "auto", "off" or h in units of the noise; and what was done to the photo
         before the network saw it, "" for nothing.
@@ -52,8 +51,8 @@ class Provenance:
         The numbers by which an error band is made from the cube alone, see
         `reconstruction.error_bands`; empty for a cube without one.
     calibrated_by
-        What tells that the photo shows colours exactly, in the words of the user; "" if nothing
-        does.
+        The reason why the photo shows colours exactly, in the words of the user; "" if there is
+        none.
     region
         The part of the photo that the cube shows, "row0:row1,column0:column1"; "" for all.
     cut
@@ -174,16 +173,16 @@ class Provenance:
             raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
         if "error_factor" in stored:  # before there was one factor for each band
             stored.setdefault("error_band", {"factor": [stored["error_factor"]]})
-        known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
-        known["assumptions"] = tuple(known.get("assumptions", ()))  # JSON has no tuples
-        return cls(**known)
+        entries = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
+        entries["assumptions"] = tuple(entries.get("assumptions", ()))  # JSON has no tuples
+        return cls(**entries)
 
     def with_cut(self, text: str) -> "Provenance":
         """The history of a part of the cube, which *text* names."""
         return replace(self, cut=f"{self.cut}; {text}" if self.cut else text)
 
     def cropped(self, rows: slice, columns: slice) -> "Provenance":
-        """The history of these *rows* and *columns* of the cube."""
+        """The history of the cube cut to *rows* and *columns*."""
         text = f"{rows.start}:{rows.stop},{columns.start}:{columns.stop}"
         cropped = self.with_cut(
             f"rows {rows.start}:{rows.stop}, columns {columns.start}:{columns.stop}"
@@ -192,5 +191,23 @@ class Provenance:
         if self.is_preview:
             return cropped
         if self.region:
-            text = region_within(self.region, rows, columns)
+            text = _within(self.region, rows, columns)
         return replace(cropped, region=text)
+
+
+def region_bounds(region: str) -> tuple[int, int, int, int] | None:
+    """Top, bottom, left and right of a *region* as text, "100:300,0:512"; None if it is not one."""
+    try:
+        top, bottom, left, right = map(int, region.replace(":", ",").split(","))
+    except ValueError:
+        return None
+    return top, bottom, left, right
+
+
+def _within(region: str, rows: slice, columns: slice) -> str:
+    """The text of a region of the photo that is these *rows* and *columns* of *region*."""
+    bounds = region_bounds(region)
+    if bounds is None:  # from a file of another program
+        return region
+    top, _, left, _ = bounds
+    return f"{top + rows.start}:{top + rows.stop},{left + columns.start}:{left + columns.stop}"

@@ -3,21 +3,15 @@
 HyperSpy 2, https://hyperspy.org/hyperspy-doc/current. Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.cube.labelled import (
-    LabelledCube,
-    metadata_of,
-    own_texts,
-    whole_of,
-)
-from napari_mst.curves import BAND_INDEX, NANOMETRES, power_of
-from napari_mst.errors import CubeError
-from napari_mst.messages import shown
+from napari_mst.cube.curves import BAND_INDEX
+from napari_mst.cube.labelled import in_nanometres, own_texts, with_texts
+from napari_mst.cube.parts import PlainCube
+from napari_mst.errors import CubeError, shown
 
 if TYPE_CHECKING:
     from hyperspy.signal import BaseSignal
@@ -30,7 +24,7 @@ _PIXELS = "px"
 """The unit of axes that count pixels."""
 
 
-def as_signal(cube: LabelledCube) -> "Signal1D":
+def as_signal(cube: PlainCube) -> "Signal1D":
     """The signal of *cube*: (H, W, B), a view of its data.
 
     Raises
@@ -56,7 +50,7 @@ def as_signal(cube: LabelledCube) -> "Signal1D":
     )
 
 
-def _signal_axis(cube: LabelledCube) -> dict[str, Any]:
+def _signal_axis(cube: PlainCube) -> dict[str, Any]:
     """The axis of the bands, as HyperSpy describes one: uniform where it can be."""
     at = cube.wavelengths
     size = len(at)
@@ -76,13 +70,13 @@ def _signal_axis(cube: LabelledCube) -> dict[str, Any]:
     return {**named, "axis": at}
 
 
-def parts_of_signal(signal: "BaseSignal") -> LabelledCube:
-    """The parts of a cube that *signal* tells, of one signal axis and two to navigate.
+def parts_of_signal(signal: "BaseSignal") -> PlainCube:
+    """The cube that *signal* holds, of one signal axis and two to navigate.
 
     Raises
     ------
     CubeError
-        If *signal* is none or has other axes, or its signal axis has no unit.
+        If *signal* is not a signal or has other axes, or its signal axis has no unit.
     """
     axes = getattr(signal, "axes_manager", None)
     if axes is None:
@@ -96,53 +90,29 @@ def parts_of_signal(signal: "BaseSignal") -> LabelledCube:
             f"{axes.signal_dimension} and {axes.navigation_dimension}. "
             "Use signal.transpose(signal_axes=[...])."
         )
-    return _parts(signal)
-
-
-def _parts(signal: "BaseSignal") -> LabelledCube:
-    (spectral,) = signal.axes_manager.signal_axes
+    (spectral,) = axes.signal_axes
     # Those of HyperSpy count from the last axis of the array.
-    columns, rows = signal.axes_manager.navigation_axes
+    columns, rows = axes.navigation_axes
     order = [axis.index_in_array for axis in (spectral, rows, columns)]
-    data = signal.data.transpose(order)
-    texts = _texts(signal)
-    wavelengths, unit = _wavelengths(spectral)
-    whole = whole_of(texts, data.shape)
-    if whole is not None:
-        whole = whole._replace(corner=_corner(rows, columns))
-    return LabelledCube(
-        data=data,
-        wavelengths=wavelengths,
-        unit=unit,
-        quantity=str(signal.metadata.get_item("Signal.quantity", "")),
-        provenance=str(texts.get("provenance", "")),
-        metadata=metadata_of(texts),
-        whole=whole,
-    )
-
-
-def _texts(signal: "BaseSignal") -> Mapping[str, Any]:
-    """Our texts in *signal*; empty if it was not made by us."""
+    quantity = str(signal.metadata.get_item("Signal.quantity", ""))
+    # Our texts; empty if it was not made by us.
     node = signal.original_metadata.get_item(_OWN)
-    return {} if node is None else dict(node.as_dictionary())
+    texts = {} if node is None else node.as_dictionary()
+    cube = PlainCube(signal.data.transpose(order), *_wavelengths(spectral), quantity)
+    return with_texts(cube, texts, lambda _: _corner(rows, columns))
 
 
 def _wavelengths(axis: Any) -> tuple[NDArray[np.float64], str]:
     """The wavelengths of the signal *axis*, and their unit."""
-    values = np.asarray(axis.axis, dtype=np.float64)
     # HyperSpy marks what is not set by an object that is no text.
-    unit = axis.units.strip() if isinstance(axis.units, str) else ""
-    name = axis.name if isinstance(axis.name, str) else ""
-    power = power_of(unit)
-    if power is not None:
-        return values * 10.0**power, NANOMETRES
-    if unit:
-        return values, unit
-    if name.lower() in ("band", "bands"):
-        return np.arange(len(values), dtype=np.float64), BAND_INDEX
-    raise CubeError(
-        f"Expected the unit of the signal axis {shown(name or 'without a name')}, got none. "
-        'Set it, as in signal.axes_manager[-1].units = "nm".'
+    unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))
+    if not unit.strip() and name.lower() in ("band", "bands"):
+        return np.arange(len(axis.axis), dtype=np.float64), BAND_INDEX
+    return in_nanometres(
+        axis.axis,
+        unit.strip(),
+        f"the unit of the signal axis {shown(name or 'without a name')}, got none. "
+        'Set it, as in signal.axes_manager[-1].units = "nm".',
     )
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.errors import CubeError
-from napari_mst.messages import shown
+from napari_mst.errors import CubeError, shown
 
 
 def array_of_tensor(tensor: Any) -> NDArray[Any]:

@@ -4,9 +4,7 @@
 `attention`        the same as self-attention: queries, keys, softmax
 `streaming`        any image, a few rows at a time, on all cores
 `blocks`           the sums over a block of pixels in NumPy; `kernel` compiles them with numba
-`exponential`      one exponential function for both
-`sensor_noise`     noise that grows with the light, and the scale on which it is the same everywhere
-`noise_estimate`   how much of it a photo has
+`noise`            noise that grows with the light, measured in a photo
 `photos`           photos, and cubes that a photo guides
 
 It stands below `reconstruction`, which asks it before the network sees a photo, and it needs no

@@ -14,27 +14,17 @@ both patches. The softmax of a row makes weights of it that add up to 1.
 Letters: C channels, H rows, W columns, T numbers of a token, n tokens.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.streaming import Filter
 
 
-class Projections(NamedTuple):
-    """The three matrices of an attention that is non-local means, for tokens of T numbers.
+def projections(length: int) -> tuple[Doubles, Doubles, Doubles]:
+    """The matrices of the attention that is non-local means, for tokens of T = *length* numbers.
 
-    *queries* and *keys* are (T + 2, T + 2), *values* is (T + 2, T).
+    Those of queries and keys are (T + 2, T + 2), that of values is (T + 2, T).
     """
-
-    queries: Doubles
-    keys: Doubles
-    values: Doubles
-
-
-def projections(length: int) -> Projections:
-    """The matrices for tokens of *length* numbers."""
     queries = np.diag([1.0, *[np.sqrt(2)] * length, 1.0])
     keys = queries.copy()
     keys[0, 0] = keys[-1, -1] = 0.0
@@ -42,20 +32,19 @@ def projections(length: int) -> Projections:
     keys[0, -1] = keys[-1, 0] = -1.0
     values = np.zeros((length + 2, length))
     values[1:-1] = np.eye(length)
-    return Projections(queries, keys, values)
+    return queries, keys, values
 
 
-def tokens(image: Doubles, using: Filter) -> Doubles:
-    """The patch around every pixel of *image* (C, H, W) as a row: (H W, C patch^2).
+def tokens(padded: Doubles, using: Filter) -> Doubles:
+    """The patch around every pixel of an image (C, H, W) as a row: (H W, C patch^2).
 
-    Its numbers are weighed so that a squared difference is the mean over patch and channels.
+    *padded* is the image with the border of its patches around it. The numbers of a token are
+    weighed so that a squared difference is the mean over patch and channels.
     """
-    channels, height, width = image.shape
-    border = using.border
-    padded = np.pad(image, ((0, 0), (border, border), (border, border)), mode="reflect")
     patches = np.lib.stride_tricks.sliding_window_view(padded, (using.patch, using.patch), (1, 2))
-    weights = np.outer(using.taps, using.taps) / channels
+    weights = np.outer(using.taps, using.taps) / len(padded)
     weighed: Doubles = patches * np.sqrt(weights)
+    _, height, width, *_ = patches.shape
     return weighed.transpose(1, 2, 0, 3, 4).reshape(height * width, -1)
 
 
@@ -70,8 +59,8 @@ def attention(queries: Doubles, keys: Doubles, using: Filter) -> Doubles:
 
     Each row adds up to 1. The squared difference that noise explains, 2 sigma^2, counts as none.
     """
-    matrices = projections(queries.shape[1])
-    product = (embedding(queries) @ matrices.queries) @ (embedding(keys) @ matrices.keys).T
+    of_queries, of_keys, _ = projections(queries.shape[1])
+    product = (embedding(queries) @ of_queries) @ (embedding(keys) @ of_keys).T
     exponent = np.minimum(product + 2 * using.sigma**2, 0) / using.h**2
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

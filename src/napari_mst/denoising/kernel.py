@@ -3,36 +3,29 @@
 It goes row by row, so that what is added up for a shift stays in the fastest cache.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from napari_mst.denoising.blocks import Block, Tile
-from napari_mst.denoising.exponential import LEAST, exponential
+from napari_mst.denoising.blocks import LEAST, Block, Tile, exponential
 from napari_mst.engine.kernels.caching import compiled
 
 _exponential = njit(inline="always")(exponential)
 
 
-class _Shift(NamedTuple):
-    """The way to another pixel."""
-
-    down: int
-    right: int
-
-
 @njit
-def _filter_row(block: Block, row: int, near: Tile, shift: _Shift, sums: Any) -> None:
+def _filter_row(block: Block, row: int, near: Tile, shift: Any, sums: Any) -> None:
     """Put the squared differences of one *row* of the padded image, filtered, into *sums* (w,)."""
+    down, right = shift
     border = len(block.taps) - 1
     width = near.right - near.left
     squares = np.zeros(width + border)
     for channel in range(block.padded.shape[0]):
         here = block.padded[channel, row, near.left : near.right + border]
-        start = near.left + shift.right
-        there = block.padded[channel, row + shift.down, start : start + width + border]
+        start = near.left + right
+        there = block.padded[channel, row + down, start : start + width + border]
         for x in range(width + border):
             off = here[x] - there[x]
             squares[x] += off * off
@@ -88,12 +81,12 @@ def attend(block: Block, tile: Tile, means: NDArray[np.float64]) -> None:
             near = Tile(top, bottom, left, end)
             columns = slice(left - tile.left, end - tile.left)
             for row in range(top, bottom + border):
-                _filter_row(block, row, near, _Shift(down, right), rows[row - top])
+                _filter_row(block, row, near, (down, right), rows[row - top])
             for row in range(top, bottom):
                 _weigh_row(block, rows[row - top :], weights, end - left)
-                own = total[row - tile.top, columns]
+                sums = total[row - tile.top, columns]
                 for x in range(end - left):
-                    own[x] += weights[x]
+                    sums[x] += weights[x]
                 for k in range(count):
                     others = block.values[k, row + down, left + right : end + right]
                     _add_row(weights, others, means[k, row - tile.top, columns])

@@ -1,4 +1,4 @@
-"""Non-local means of any image, and what a pixel of it attends to.
+"""Non-local means of any image, and the pixels that one of its pixels attends to.
 
 Letters: C channels, K values, H rows, W columns.
 """
@@ -95,21 +95,21 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     """
     pixels = _planes(image, "image")
     values = pixels if value is None else _guided(value, pixels)
-    using = checked(h, patch, distance, sigma, pixels.shape)
+    using = _filter(h, patch, distance, sigma, pixels.shape)
     # Float64 copies of image and values, and the result.
     copies = 8 * (pixels.size + 2 * values.size)
     working = working_bytes(pixels.shape[2], len(pixels), len(values) + 1, using)
     _check_free(working + copies, f"{_size(pixels)} pixels")
-    known = np.isfinite(pixels).all(axis=0) & np.isfinite(values).all(axis=0)
+    is_known = np.isfinite(pixels).all(axis=0) & np.isfinite(values).all(axis=0)
 
     def image_rows(start: int, stop: int) -> NDArray[np.generic]:
-        return np.where(known[start:stop], pixels[:, start:stop], 0.0)
+        return np.where(is_known[start:stop], pixels[:, start:stop], 0.0)
 
-    return averaged(image_rows, values.astype(np.float64), known, using, watching(watch))
+    return averaged(image_rows, values.astype(np.float64), is_known, using, watching(watch))
 
 
 @dataclass(frozen=True, eq=False)
-class PixelWeights:
+class WindowWeights:
     """The weights that one pixel gives to the pixels of its window.
 
     Attributes
@@ -146,7 +146,7 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     patch: int = 5,
     distance: int | None = 9,
     sigma: float = 0.0,
-) -> PixelWeights:
+) -> WindowWeights:
     """The pixels that the pixel at *row*, *column* attends to, and how much.
 
     They are the weights of `non_local_means` with the same options, which describes them; pixels
@@ -175,7 +175,7 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     """
     pixels = _planes(image, "image")
     _, height, width = pixels.shape
-    using = checked(h, patch, distance, sigma, pixels.shape)
+    using = _filter(h, patch, distance, sigma, pixels.shape)
     side = 2 * using.halo + 1
     count = min(side, height) * min(side, width)
     numbers = len(pixels) * using.patch**2
@@ -185,33 +185,25 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
             f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
             "Choose one that lies on the image."
         )
-    known = np.isfinite(pixels).all(axis=0)
-    if not known[row, column]:
+    is_known = np.isfinite(pixels).all(axis=0)
+    if not is_known[row, column]:
         raise DenoisingError(
             f"Expected a finite pixel, got NaN or infinity at {row}, {column}. Choose another one."
         )
-    return _pixel_weights(np.where(known, pixels, 0.0), known, (row, column), using)
+    return _pixel_weights(np.where(is_known, pixels, 0.0), is_known, (row, column), using)
 
 
-def checked(
+def _filter(
     h: float, patch: int, distance: int | None, sigma: float, shape: tuple[int, ...]
 ) -> Filter:
-    """The filter of these numbers for an image of *shape* (C, H, W); raises `DenoisingError`."""
+    """Return the filter for an image of *shape* (C, H, W), or raise `DenoisingError`."""
     longest = max(shape[1:])
-    if not 0 < h < np.inf:
-        raise DenoisingError(f"Expected h above 0, got {h:g}. Give 0.4 to 1 times the noise.")
-    if not 0 <= sigma < np.inf:
-        raise DenoisingError(f"Expected sigma of 0 or more, got {sigma:g}. Give 0 for no noise.")
-    if patch < 1 or patch % 2 == 0:
-        raise DenoisingError(f"Expected an odd patch of 1 or more, got {patch}. Give 3 or 5.")
-    if distance is None:
-        return Filter(h, patch, longest - 1, sigma)
-    if distance < 0 or distance >= longest:
+    if distance is not None and not 0 <= distance < longest:
         raise DenoisingError(
             f"Expected a distance of 0 to {longest - 1} for an image of {shape[1]} x {shape[2]} "
             f"pixels, got {distance}. Give None for the whole image."
         )
-    return Filter(h, patch, distance, sigma)
+    return Filter(h, patch, longest - 1 if distance is None else distance, sigma)
 
 
 def _planes(image: ArrayLike, name: str) -> NDArray[np.generic]:
@@ -250,24 +242,20 @@ def _check_free(needed: int, what: str) -> None:
 
 
 def _pixel_weights(
-    pixels: Doubles, known: NDArray[np.bool_], place: tuple[int, int], using: Filter
-) -> PixelWeights:
+    pixels: Doubles, is_known: NDArray[np.bool_], place: tuple[int, int], using: Filter
+) -> WindowWeights:
     """The weights of the pixel at *place*: one row of the attention, over its window only."""
-    _, height, width = pixels.shape
     row, column = place
     top = max(row - using.distance, 0)
     left = max(column - using.distance, 0)
     window = np.s_[top : row + using.distance + 1, left : column + using.distance + 1]
+    height, width = is_known[window].shape
     # With the border of its patches around it; where the image ends, it is reflected as always.
-    first = max(top - using.border, 0), max(left - using.border, 0)
-    last = min(row + using.halo + 1, height), min(column + using.halo + 1, width)
-    part = pixels[:, first[0] : last[0], first[1] : last[1]]
-    every = tokens(part, using).reshape(*part.shape[1:], -1)
-    inner = every[top - first[0] :, left - first[1] :][
-        : len(known[window]), : known[window].shape[1]
-    ]
-    query = every[row - first[0], column - first[1]][None]
-    keys = inner.reshape(-1, every.shape[-1])
-    weights = attention(query, keys, using).reshape(inner.shape[:2])
-    weights = np.where(known[window], weights, 0.0)
-    return PixelWeights(weights / weights.sum(), top, left)
+    border = using.border
+    padded = np.pad(pixels, ((0, 0), (border, border), (border, border)), mode="reflect")
+    wide = padded[:, top : top + height + 2 * border, left : left + width + 2 * border]
+    keys = tokens(wide, using)
+    query = keys[None, (row - top) * width + column - left]
+    weights = attention(query, keys, using).reshape(height, width)
+    weights = np.where(is_known[window], weights, 0.0)
+    return WindowWeights(weights / weights.sum(), top, left)

@@ -12,18 +12,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.denoising.blocks import Doubles
-from napari_mst.denoising.noise_estimate import estimated_noise
+from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.non_local_means import (
-    PixelWeights,
-    checked,
+    WindowWeights,
     non_local_weights,
 )
-from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.denoising.streaming import (
     Filter,
-    Source,
     averaged,
     non_local_rows,
     working_bytes,
@@ -41,7 +38,7 @@ DISTANCE = 9
 
 @dataclass(frozen=True)
 class Denoising:
-    """The way that a photo is denoised: its *noise*, and *h* in units of it."""
+    """The denoising of a photo: its *noise*, and *h* in units of that noise."""
 
     noise: SensorNoise
     h: float
@@ -69,11 +66,11 @@ def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> D
     Raises
     ------
     DenoisingError
-        If *h* is not above 0, or too few pixels are unclipped to tell the noise.
+        If *h* is not above 0, or too few unclipped pixels show the noise.
     Cancelled
         As soon as *watch* says so.
     """
-    checked(h, PATCH, None, 1.0, photo.pixels.shape)
+    Filter(h)  # refuses an impossible h before the noise is estimated
     noise = estimated_noise(photo, watch)
     if noise is None:
         raise DenoisingError(
@@ -100,8 +97,8 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
         return np.concatenate([linear, photo.valid[None, start:stop]])
 
     pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
-    source = Source(partial(how.stabilised, photo), values, *photo.shape)
-    for rows, means in non_local_rows(source, how.filter, watch):
+    image = partial(how.stabilised, photo)
+    for rows, means in non_local_rows(image, values, photo.shape, how.filter, watch):
         pixels[:, rows] = _stored(photo, means, rows)
     return replace(photo, pixels=pixels)
 
@@ -127,13 +124,13 @@ def guided(
             f"Expected a photo of {values.shape[1]} x {values.shape[2]} pixels as the guide, "
             f"got {rows} x {columns}. Take the photo that lies on the same pixels."
         )
-    known = np.isfinite(values).all(axis=0)
+    is_known = np.isfinite(values).all(axis=0)
     if photo.valid is not None:
-        known &= photo.valid
-    return averaged(partial(how.stabilised, photo), values, known, how.filter, watch)
+        is_known &= photo.valid
+    return averaged(partial(how.stabilised, photo), values, is_known, how.filter, watch)
 
 
-def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelWeights:
+def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:
     """The weights with which `denoised_photo` takes the pixels around *row* and *column*.
 
     Only the pixels around it are read, so the size of the photo does not matter.
@@ -158,23 +155,23 @@ def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> PixelW
         image = np.where(near.valid, image, np.nan)
     distance = min(DISTANCE, max(near.shape) - 1)
     at = row - top, column - left
-    found = non_local_weights(image, *at, how.h, patch=PATCH, distance=distance, sigma=1.0)
-    return PixelWeights(found.weights, found.top + top, found.left + left)
+    weights = non_local_weights(image, *at, how.h, patch=PATCH, distance=distance, sigma=1.0)
+    return WindowWeights(weights.weights, weights.top + top, weights.left + left)
 
 
 def in_codes(
-    photo: Photo, found: PixelWeights, row: int, column: int
+    photo: Photo, near: WindowWeights, row: int, column: int
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Red, green and blue of a pixel before and after, (3,) each, as 8-bit sRGB codes.
 
-    *found* are its weights. The codes are not rounded.
+    *near* are its weights. The codes are not rounded.
     """
-    rows, columns = found.weights.shape
-    window = (found.top, found.top + rows, found.left, found.left + columns)
+    rows, columns = near.weights.shape
+    window = (near.top, near.top + rows, near.left, near.left + columns)
     linear = photo.cropped(window).rows(0, rows, linear=True).astype(np.float64)
-    own = linear[:, row - found.top, column - found.left]
-    mean = (linear * found.weights).sum(axis=(1, 2))
-    return 255 * linear_to_srgb(own), 255 * linear_to_srgb(mean)
+    centre = linear[:, row - near.top, column - near.left]
+    mean = (linear * near.weights).sum(axis=(1, 2))
+    return 255 * linear_to_srgb(centre), 255 * linear_to_srgb(mean)
 
 
 def denoising_bytes(photo: Photo, how: Denoising) -> int:
@@ -187,8 +184,8 @@ def _stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
     """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
     linear = means[:3]
     if photo.valid is not None:
-        known = photo.valid[rows]
-        linear = np.where(known, linear / np.where(known, means[3], 1.0), 0.0)
+        is_valid = photo.valid[rows]
+        linear = np.where(is_valid, linear / np.where(is_valid, means[3], 1.0), 0.0)
     encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
     in_units: NDArray[np.floating] = encoded * photo.full_scale
     if photo.pixels.dtype.kind == "u":

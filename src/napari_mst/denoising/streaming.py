@@ -3,20 +3,21 @@
 Letters: C channels, K values, H rows, W columns.
 """
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.denoising import blocks
 from napari_mst.denoising.blocks import Block, Doubles, Tile
+from napari_mst.errors import DenoisingError
 from napari_mst.watch import Watch
 
 ReadRows = Callable[[int, int], NDArray[Any]]
@@ -52,14 +53,29 @@ class Filter:
     distance
         The pixels to each side that a pixel looks at.
     sigma
-        The standard deviation of the noise, 2 sigma^2 of which is taken from each squared
-        difference.
+        The standard deviation of the noise; 2 sigma^2 is subtracted from each squared difference.
+
+    Raises
+    ------
+    DenoisingError
+        If a number is impossible.
     """
 
     h: float
     patch: int = 5
     distance: int = 9
     sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.h < np.inf:
+            fault = f"h above 0, got {self.h:g}. Give 0.4 to 1 times the noise."
+        elif not 0 <= self.sigma < np.inf:
+            fault = f"sigma of 0 or more, got {self.sigma:g}. Give 0 for no noise."
+        elif self.patch < 1 or self.patch % 2 == 0:
+            fault = f"an odd patch of 1 or more, got {self.patch}. Give 3 or 5."
+        else:
+            return
+        raise DenoisingError(f"Expected {fault}")
 
     @property
     def taps(self) -> Doubles:
@@ -82,27 +98,13 @@ class Filter:
         return self.distance + self.border
 
 
-class Source(NamedTuple):
-    """An image to filter, read row by row.
+def non_local_rows(
+    image: ReadRows, values: ReadRows, shape: tuple[int, int], using: Filter, watch: Watch
+) -> Iterator[tuple[slice, Doubles]]:
+    """The means (K, rows, W) of *values* by the patches of *image*, band of rows by band of rows.
 
-    Attributes
-    ----------
-    image
-        Reads rows of the image, whose patches are compared.
-    values
-        Reads rows of what is averaged.
-    """
-
-    image: ReadRows
-    values: ReadRows
-    height: int
-    width: int
-
-
-def non_local_rows(source: Source, using: Filter, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
-    """The means (K, rows, W) of *source*, band of rows by band of rows.
-
-    They have the same bits however the image is cut, and with numba or without.
+    Both are read row by row, and have the *shape* (H, W). The means have the same bits however the
+    image is cut, and with numba or without.
 
     Raises
     ------
@@ -110,14 +112,17 @@ def non_local_rows(source: Source, using: Filter, watch: Watch) -> Iterator[tupl
         Soon after *watch* says so.
     """
     attend = _ready(watch)
-    rows = _band_rows(source.width)
+    height, width = shape
+    step = _band_rows(width)
     with ThreadPoolExecutor(os.cpu_count(), "napari-mst-denoising") as pool:
         try:
-            for top in range(0, source.height, rows):
-                bottom = min(top + rows, source.height)
-                part = watch.part(top / source.height, bottom / source.height)
-                work = _Work(attend, pool, part)
-                yield slice(top, bottom), _band(source, using, (top, bottom), work)
+            for top in range(0, height, step):
+                bottom = min(top + step, height)
+                first = max(top - using.distance, 0)
+                read = range(first, min(bottom + using.distance, height))
+                block = _block(image, values, shape, using, read)
+                work = partial(attend, block), pool, watch.part(top / height, bottom / height)
+                yield slice(top, bottom), _band(block, range(top - first, bottom - first), *work)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -125,25 +130,25 @@ def non_local_rows(source: Source, using: Filter, watch: Watch) -> Iterator[tupl
 def averaged(
     image: ReadRows,
     values: NDArray[Any],
-    known: NDArray[np.bool_],
+    is_known: NDArray[np.bool_],
     using: Filter,
     watch: Watch,
 ) -> NDArray[Any]:
     """The means (K, H, W) of *values* by the patches of *image*, of the type of the values.
 
-    They are NaN where they are not *known*.
+    They are NaN where *is_known* is False.
     """
 
     def weighed(start: int, stop: int) -> Doubles:
-        part = known[start:stop]
+        part = is_known[start:stop]
         planes = np.where(part, values[:, start:stop], 0.0)
         # The mean of the last plane is the share of the weights that known pixels have.
         return np.concatenate([planes, part[None]]).astype(np.float64)
 
     means = np.empty_like(values)
-    source = Source(image, weighed, *known.shape)
-    for rows, found in non_local_rows(source, using, watch):
-        means[:, rows] = found[:-1] / np.where(known[rows], found[-1], np.nan)
+    height, width = is_known.shape
+    for rows, sums in non_local_rows(image, weighed, (height, width), using, watch):
+        means[:, rows] = sums[:-1] / np.where(is_known[rows], sums[-1], np.nan)
     return means
 
 
@@ -155,52 +160,49 @@ def working_bytes(width: int, channels: int, values: int, using: Filter) -> int:
     return 8 * rows * (width + 2 * using.border) * numbers
 
 
-class _Work(NamedTuple):
-    """The way that tiles are computed."""
-
-    attend: Attend
-    pool: ThreadPoolExecutor
-    watch: Watch
-
-
 def _band_rows(width: int) -> int:
     """Rows of a band: whole tiles, and enough of them for several threads."""
     return max(_BAND_PIXELS // (width * _TILE_ROWS), 1) * _TILE_ROWS
 
 
-def _band(source: Source, using: Filter, rows: tuple[int, int], work: _Work) -> Doubles:
-    """The means of *rows* (first, one past the last)."""
-    top, bottom = rows
-    first = max(top - using.distance, 0)
-    last = min(bottom + using.distance, source.height)
-    block = _block(source, using, first, last)
-    means = np.empty((len(block.values), bottom - top, source.width))
-    tiles = list(_tiles(top - first, bottom - first, source.width, using.distance))
+def _band(
+    block: Block,
+    rows: range,
+    attend: Callable[[Tile, Doubles], None],
+    pool: ThreadPoolExecutor,
+    watch: Watch,
+) -> Doubles:
+    """The means of some *rows* of *block*."""
+    count, _, width = block.values.shape
+    means = np.empty((count, len(rows), width))
+    tiles = list(_tiles(rows.start, rows.stop, width, block.distance))
 
     def compute(tile: Tile) -> None:
-        work.watch.check()
-        found = np.empty((len(means), tile.bottom - tile.top, tile.right - tile.left))
-        work.attend(block, tile, found)
-        own = slice(tile.top + first - top, tile.bottom + first - top)
-        means[:, own, tile.left : tile.right] = found
+        watch.check()
+        sums = np.empty((count, tile.bottom - tile.top, tile.right - tile.left))
+        attend(tile, sums)
+        inside = slice(tile.top - rows.start, tile.bottom - rows.start)
+        means[:, inside, tile.left : tile.right] = sums
 
-    for done, _ in enumerate(work.pool.map(compute, tiles), start=1):
-        work.watch.reach(done / len(tiles))
+    for done, _ in enumerate(pool.map(compute, tiles), start=1):
+        watch.reach(done / len(tiles))
     return means
 
 
-def _block(source: Source, using: Filter, first: int, last: int) -> Block:
-    """Rows *first* to *last* of *source* with the border that their patches need."""
+def _block(
+    image: ReadRows, values: ReadRows, shape: tuple[int, int], using: Filter, rows: range
+) -> Block:
+    """Some *rows* with the border that their patches need."""
     border = using.border
-    row_of = np.pad(np.arange(source.height), border, mode="reflect")[first : last + 2 * border]
-    column_of = np.pad(np.arange(source.width), border, mode="reflect")
+    row_of, column_of = (np.pad(np.arange(side), border, mode="reflect") for side in shape)
+    row_of = row_of[rows.start : rows.stop + 2 * border]
     start = int(row_of.min())
-    image = source.image(start, int(row_of.max()) + 1)
-    padded = image.take(row_of - start, axis=1).take(column_of, axis=2)
+    pixels = image(start, int(row_of.max()) + 1)
+    padded = pixels.take(row_of - start, axis=1).take(column_of, axis=2)
     channels = len(padded)
     return Block(
         padded=np.ascontiguousarray(padded, dtype=np.float64),
-        values=np.ascontiguousarray(source.values(first, last), dtype=np.float64),
+        values=np.ascontiguousarray(values(rows.start, rows.stop), dtype=np.float64),
         taps=using.taps,
         distance=using.distance,
         scale=-1 / (channels * using.h**2),
@@ -240,7 +242,7 @@ def _fastest() -> Attend:
         return _compiled() if find_spec("numba") else blocks.attend
 
 
-@functools.cache
+@cache
 def _compiled() -> Attend:
     """The kernel, compiled, which takes some seconds once on a machine."""
     from napari_mst.denoising.kernel import attend

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows
+from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep
-from napari_mst.engine.steps import Executable, needs, precisions, steps_of
+from napari_mst.engine.steps import executable, needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import PHOTO, Program
 
@@ -88,7 +88,7 @@ def execute_crop(
             maps[name] = needed[name], torch.from_numpy(np.ascontiguousarray(part)).to(device)
         for step in steps:
             name = step.last.writes
-            values = Executable.of(step, dtypes, known.folded).apply(maps, needed[name], sizes)
+            values = executable(step, dtypes, known.folded)(maps, needed[name], sizes)
             maps[name] = needed[name], values
         return values[0].cpu().numpy()
 

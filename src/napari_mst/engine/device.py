@@ -13,40 +13,22 @@ PRECISIONS = ("float32", "bfloat16", "float16", "float64")
 ARM = ("aarch64", "arm64")
 
 
-@dataclass(frozen=True)
-class Abilities:
-    """All that is asked of a processor: how it computes in numbers of 16 bits.
-
-    Attributes
-    ----------
-    has_bfloat16
-        Whether it has instructions for bfloat16.
-    computes_in
-        The precisions of 16 bits in which torch computes, rather than in float32 behind them.
-    """
-
-    has_bfloat16: bool = False
-    computes_in: frozenset[str] = frozenset()
-
-    def has(self, precision: str) -> bool:
-        """Tell whether it computes in *precision* at full speed: torch can also imitate, slowly."""
-        is_full = precision == "float32" or precision in self.computes_in
-        return is_full and (precision != "bfloat16" or self.has_bfloat16)
+def computes_in(dtype: torch.dtype) -> bool:
+    """Tell whether torch computes in *dtype* on this processor, not in float32 behind it."""
+    if dtype.itemsize != 2:
+        return dtype == torch.float32
+    name = "bf16" if dtype == torch.bfloat16 else "fp16"
+    has_onednn = torch.backends.mkldnn.is_available()
+    return has_onednn and bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())
 
 
-def abilities() -> Abilities:
-    """The abilities of this processor."""
-    has_bfloat16 = (
+def has_bfloat16() -> bool:
+    """Tell whether this processor has instructions for bfloat16: torch can also imitate, slowly."""
+    return (
         torch.cpu._is_avx512_bf16_supported()
         or torch.cpu._is_amx_tile_supported()
         or platform.machine() in ARM
     )
-    found = set()
-    if torch.backends.mkldnn.is_available():
-        for precision, name in (("bfloat16", "bf16"), ("float16", "fp16")):
-            if getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")():
-                found.add(precision)
-    return Abilities(has_bfloat16, frozenset(found))
 
 
 @dataclass(frozen=True)
@@ -90,7 +72,8 @@ def _has(device: torch.device, precision: str) -> bool:
     if precision == "float64":
         return kind != "mps"  # Metal has no float64
     if kind == "cpu":
-        return abilities().has(precision)
+        is_full = computes_in(getattr(torch, precision))
+        return is_full and (precision != "bfloat16" or has_bfloat16())
     if precision == "bfloat16" and kind == "cuda":
         with torch.cuda.device(device):  # torch answers for the current GPU
             # Without the argument torch says yes for a GPU that only imitates bfloat16.

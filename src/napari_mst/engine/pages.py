@@ -18,7 +18,7 @@ BUDGET = 2 << 30
 """Bytes that are kept at most: the maps of 6 megapixels of the default model."""
 
 IDLE = 20.0
-"""Seconds after which memory that nobody has taken is given back."""
+"""Seconds after which unused memory is released."""
 
 _SHARE = 0.25  # of the free memory, which others may want meanwhile
 _LARGEST_WASTE = 1.25  # times what is wanted: larger blocks wait for a larger run
@@ -77,7 +77,7 @@ class Kept:
         return huge_pages(size)
 
     def give(self, blocks: list[Tensor]) -> None:
-        """Keep *blocks*, which nobody uses any more, as far as the budget and memory allow."""
+        """Keep *blocks*, which are free again, as far as the budget and memory allow."""
         limit = min(self._budget, int(_SHARE * free_host_memory()))
         with self._lock:
             self._blocks += blocks
@@ -92,7 +92,7 @@ class Kept:
             self._blocks.clear()
 
     def _restart(self) -> None:
-        """Wait anew until they are given back."""
+        """Wait again until they are given back."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = threading.Timer(self._idle, self.clear)

@@ -17,9 +17,9 @@ from typing import Literal
 import torch
 
 from napari_mst.engine.forms import native
-from napari_mst.engine.forms.table import plain_values
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
+from napari_mst.engine.steps import plain_values
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import free_host_memory
 from napari_mst.networks.network import Program
@@ -58,7 +58,7 @@ _STEPS = 16
 # What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
 _THREAD_BYTES = 13_000_000
 _KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
-_TURNED_BYTES = 15_000_000  # and of those for the transposed photo of eight passes
+_TURNED_BYTES = 50_000_000  # and of those for the transposed photo of eight passes
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 _SMALL = 70_000  # pixels below which what a thread has in work shrinks with the photo
 
@@ -195,27 +195,17 @@ class PlannedRun:
         return self.result if self.has_total else 0
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Bytes that a run may take of the computer's memory and of a GPU's; None: most of the free."""
+def make_plan(
+    job: PlannedRun,
+    memory: int | None = None,
+    device_memory: int | None = None,
+    *,
+    or_least: bool = False,
+) -> Plan:
+    """The fastest plan for *job* within bytes of the computer's memory and of a GPU's.
 
-    memory: int | None = None
-    device_memory: int | None = None
-
-    def settled(self, device: torch.device) -> tuple[int, int]:
-        """Both as numbers: bytes of the computer's memory, and of that of *device*."""
-        memory, device_memory = self.memory, self.device_memory
-        if memory is None:
-            memory = int(free_memory(torch.device("cpu")) * MARGIN)
-        if device_memory is None:
-            device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
-        return memory, device_memory
-
-
-def make_plan(job: PlannedRun, budget: Budget = Budget(), *, or_least: bool = False) -> Plan:
-    """The fastest plan for *job* within *budget*.
-
-    With *or_least*, the plan that needs least where none is within the budget, not an error.
+    None is most of what is free. With *or_least*, it is the plan that needs least where none is
+    within the budget, not an error.
 
     Raises
     ------
@@ -223,7 +213,10 @@ def make_plan(job: PlannedRun, budget: Budget = Budget(), *, or_least: bool = Fa
         If it fits neither into memory nor onto the disk; the message says what is needed and free.
     """
     device = job.device
-    memory, device_memory = budget.settled(device)
+    if memory is None:
+        memory = int(free_memory(torch.device("cpu")) * MARGIN)
+    if device_memory is None:
+        device_memory = int(free_memory(device) * MARGIN) if device.type != "cpu" else 0
     free_disk = shutil.disk_usage(tempfile.gettempdir()).free
     plans = list(all_plans(job))
     possible = [plan for plan in plans if plan.disk <= free_disk * MARGIN]

@@ -22,17 +22,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.engine.costs import sweep_costs
-from napari_mst.engine.features import FeatureMap, Slab
+from napari_mst.engine.features import FeatureMap, PaddedPhoto, PhotoRows, ReadRows, Slab
 from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import statistic_form
 from napari_mst.engine.pages import KEPT
-from napari_mst.engine.photo_rows import PaddedPhoto, PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
-from napari_mst.engine.steps import Executable, Step, needs, precisions, steps_of, within
-from napari_mst.engine.tiling import cpu_tile, kernel_tile, up_to
-from napari_mst.engine.windows import Size, Window, tiles, whole
+from napari_mst.engine.steps import (
+    Execute,
+    Step,
+    executable,
+    needs,
+    precisions,
+    steps_of,
+    sweep_costs,
+    within,
+)
+from napari_mst.engine.windows import Size, Window, cpu_tile, kernel_tile, tiles, up_to, whole
 from napari_mst.engine.workers import Workers, wait_for
 from napari_mst.errors import DeviceError
 from napari_mst.networks.network import PHOTO, Folded, Network, Program
@@ -110,13 +116,13 @@ def exact_products(device: torch.device) -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _ReadySweep:
     """A sweep made ready.
 
     Attributes
     ----------
-    executables, steps
-        The steps, and each with its computation.
+    steps
+        The steps, and what computes each.
     statistics
         The functions that add up the statistic of a map, by its name.
     keeps, reads
@@ -127,8 +133,7 @@ class _Work:
         Sizes of the maps that are wanted, relative to that of the base.
     """
 
-    executables: list[Executable]
-    steps: list[Step]
+    steps: list[tuple[Step, Execute]]
     statistics: dict[str, Callable[[Tensor], Tensor]]
     keeps: tuple[str, ...]
     reads: frozenset[str]
@@ -153,7 +158,7 @@ class Execution:
         self._device = device
         self._plan = plan
         self._schedule = schedule(program)
-        self._costs = sweep_costs(self._schedule, device, plan)
+        self._costs = sweep_costs(self._schedule, device, self._dtype)
         self._watch = watch
         self._dtypes = precisions(program, self._dtype, program.dtype)
         self._sizes = program.sizes(source.height, source.width)
@@ -171,7 +176,7 @@ class Execution:
         sizes, places = self._schedule.storage(source.height, source.width, number, wide)
         slabs = [Slab(size // number, self._home, is_in_file, self._dtype) for size in sizes]
         # The result keeps its own: it leaves the run.
-        result_slab = places[program.output.writes].slab
+        result_slab, _ = places[program.output.writes]
         self._slabs = [slab for index, slab in enumerate(slabs) if index != result_slab]
         for name, (slab, offset) in places.items():
             if name != program.output.writes:
@@ -224,9 +229,9 @@ class Execution:
             folded = self._program.writer(name).fold(total.to(self._device), pixels)
             self._folded[name] = folded
 
-    def _made_ready(self, sweep: Sweep) -> _Work:
+    def _made_ready(self, sweep: Sweep) -> _ReadySweep:
         steps = steps_of(sweep, self._device, self._dtypes)
-        executables = [Executable.of(step, self._dtypes, self._folded) for step in steps]
+        executed = [executable(step, self._dtypes, self._folded) for step in steps]
         if self._dtype != self._program.dtype:
             wait_for(self._device)  # for converted weights, which all streams are about to read
         finished: list[list[str]] = [[] for _ in steps]
@@ -238,9 +243,8 @@ class Execution:
         for name, index in last_read.items():
             if name not in wanted:
                 finished[index].append(name)
-        return _Work(
-            executables,
-            steps,
+        return _ReadySweep(
+            list(zip(steps, executed, strict=True)),
             statistics={name: self._statistic(name) for name in sweep.adds_up},
             keeps=sweep.keeps,
             reads=frozenset(sweep.reads),
@@ -252,19 +256,18 @@ class Execution:
         statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
         return statistic_form(statistic, self._device, self._dtypes[name])
 
-    def _compute(self, work: _Work, tile: Window) -> dict[str, Tensor]:
+    def _compute(self, work: _ReadySweep, tile: Window) -> dict[str, Tensor]:
         """Compute one tile of a sweep: write the maps that are kept, return its statistics."""
         sizes = self._sizes
         wanted = {
             name: tile.scaled(share).clipped(sizes[name]) for name, share in work.shares.items()
         }
-        needed = needs(work.steps, wanted, sizes)
+        needed = needs([step for step, _ in work.steps], wanted, sizes)
         maps = {name: (needed[name], self._read(name, needed[name])) for name in work.reads}
-        for executable, finished in zip(work.executables, work.finished, strict=True):
-            name = executable.step.last.writes
-            values = executable.apply(maps, needed[name], sizes)
-            dtype = self._dtypes[name]
-            maps[name] = needed[name], values if values.dtype == dtype else values.to(dtype)
+        for (step, execute), finished in zip(work.steps, work.finished, strict=True):
+            name = step.last.writes
+            values = execute(maps, needed[name], sizes)
+            maps[name] = needed[name], values.to(self._dtypes[name])
             # A map makes room as soon as no later step of the tile reads it.
             for read in finished:
                 del maps[read]

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import NamedTuple
 
 import torch
 
@@ -80,11 +79,8 @@ class Sweep:
         return max(int(depth) for depth in _depths(self.passes).values())
 
 
-class Slot(NamedTuple):
-    """The slab in which a map is kept, and where it begins: bytes."""
-
-    slab: int
-    offset: int
+Slot = tuple[int, int]
+"""The slab in which a map is kept, and where it begins: bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,7 +369,7 @@ def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, S
     for buffer in sorted(buffers, key=lambda buffer: (output not in buffer.names, -buffer.size)):
         place = next(_gaps(buffer, slabs, placed), None)
         if place is None:
-            place = Slot(len(slabs), 0)
+            place = len(slabs), 0
             slabs.append(max(buffer.size, largest) if output in buffer.names else buffer.size)
         placed.append((buffer, place))
     return slabs, {name: place for buffer, place in placed for name in buffer.names}
@@ -383,13 +379,13 @@ def _gaps(buffer: _Buffer, slabs: list[int], placed: list[tuple[_Buffer, Slot]])
     """The first gap of each slab that is large enough for *buffer*."""
     for index, size in enumerate(slabs):
         others = sorted(
-            (place.offset, other.size)
-            for other, place in placed
-            if place.slab == index and other.meets(buffer)
+            (start, other.size)
+            for other, (slab, start) in placed
+            if slab == index and other.meets(buffer)
         )
         offset = 0
         for start, length in (*others, (size, 0)):
             if offset + buffer.size <= start:
-                yield Slot(index, offset)
+                yield index, offset
                 break
             offset = max(offset, start + length)

@@ -1,4 +1,7 @@
-"""The passes of a sweep in the form in which a device computes them, window by window."""
+"""The passes of a sweep in the form in which a device computes them, window by window.
+
+What they cost is told ahead, so that progress moves as time does.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +12,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms.table import Compute, Form, form_of, in_precision
-from napari_mst.engine.schedule import Sweep
+from napari_mst.engine.forms.table import COMPILED_PACE, Compute, Form, form_of, in_precision
+from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Local, Pass, Program
 
 Read = Callable[[str, Window], Tensor]
 """The features (1, C, h, w) of a window of a map that is kept, or of the photo."""
+
+
+# The bundled pixelwise network makes 10,752 of them a pixel. In torch it took 0.8 us a pixel: time
+# of the processor, of one thread.
+PACE = 75e-6
+"""Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
+
+# The host of a virtual machine took 2 to 3 ns a byte (lab/benchmarks/README.md). A run cannot know
+# whether it has one, so it expects half.
+FRESH = 0.0011
+"""Microseconds for a byte of memory that is used for the first time.
+
+It is half of the time where a virtual machine gets it from its host; elsewhere it takes next to
+none.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +112,27 @@ def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtyp
     return steps
 
 
+def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
+    """Tell whether compiled kernels compute a pass of *program*.
+
+    The first to ask may wait until they are compiled.
+    """
+    forms = [step.form for step in _all_steps(program, device, dtype)]
+    return any(form is not None and form.pace == COMPILED_PACE for form in forms)
+
+
+def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
+    """The most numbers for each pixel that a pass without a form works with at a time."""
+    plain = [step.last for step in _all_steps(program, device, dtype) if step.form is None]
+    return max((program.values(each) for each in plain), default=0)
+
+
+def _all_steps(program: Program, device: torch.device, dtype: torch.dtype) -> list[Step]:
+    """The steps of *program*, all of whose maps are of *dtype*, where no map is kept."""
+    dtypes = dict.fromkeys((PHOTO, *(each.writes for each in program.passes)), dtype)
+    return steps_of(Sweep(program.passes, (program.output.writes,), ()), device, dtypes)
+
+
 def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict[str, torch.dtype]:
     """The type of each map: a pass computes in the widest that it reads; kept maps are *narrow*."""
     dtypes = {PHOTO: wide}
@@ -165,43 +204,31 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
     return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 
 
-@dataclass(frozen=True, eq=False)
-class Executable:
-    """A step with what computes it, in maps of *dtype*.
+Execute = Callable[[Mapping[str, tuple[Window, Tensor]], Window, Mapping[str, Size]], Tensor]
+"""Windows of maps, the window that is written, and the size of every map -> the map there."""
 
-    `compute` takes the windows of the maps that are read, the window that is written, and the size
-    of the first map.
-    """
 
-    step: Step
-    dtype: torch.dtype
-    compute: Callable[[Sequence[Tensor], Window, Size], Tensor]
-
-    @classmethod
-    def of(
-        cls, step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]
-    ) -> "Executable":
-        """*step* with the *folded* statistic that it uses."""
-        dtype = widest(step.passes[0], dtypes)
-        used = folded[step.uses] if step.uses else None
-        first = step.readings[0]
-        if step.form is not None:
-            compute = step.form.build(step.passes, used, dtype)
-            return cls(step, dtype, _in_form(first, compute))
+def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> Execute:
+    """*step* with the *folded* statistic that it uses, ready to run."""
+    dtype = widest(step.passes[0], dtypes)
+    used = folded[step.uses] if step.uses else None
+    first = step.readings[0]
+    if step.form is not None:
+        compute = _in_form(first, step.form.build(step.passes, used, dtype))
+    else:
         local = in_precision(step.last.local, dtype)
-        statistics = (used,) if step.uses else ()
-        return cls(step, dtype, _as_written(first, local, statistics))
+        compute = _as_written(first, local, (used,) if step.uses else ())
 
-    def apply(
-        self, maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
+    def execute(
+        maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
     ) -> Tensor:
-        """The window *written* of the map, from windows of those that it reads."""
         windows = []
-        for reading in self.step.readings:
+        for reading in step.readings:
             window = reading.window(written, sizes[reading.name])
-            values = within(window, *maps[reading.name])
-            windows.append(values if values.dtype == self.dtype else values.to(self.dtype))
-        return self.compute(windows, written, sizes[self.step.readings[0].name])
+            windows.append(within(window, *maps[reading.name]).to(dtype))
+        return compute(windows, written, sizes[first.name])
+
+    return execute
 
 
 def within(window: Window, have: Window, values: Tensor) -> Tensor:
@@ -229,3 +256,49 @@ def _as_written(
         return local(*windows, *used)[..., rows, columns]
 
     return compute
+
+
+# Costs
+
+
+def run_cost(program: Program, device: torch.device, dtype: torch.dtype) -> float:
+    """The time of a run: microseconds a pixel of the photo, of one thread of a CPU.
+
+    Maps are of *dtype*.
+    """
+    return sum(sweep_costs(schedule(thrifty(program, dtype)), device, dtype))
+
+
+def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> list[float]:
+    """The time of each sweep, in the unit of `run_cost`."""
+    program = planned.program
+    dtypes = precisions(program, dtype, program.dtype)
+    _, places = planned.storage(program.multiple, program.multiple, 1, 1)
+    used: set[tuple[int, int]] = set()
+    costs = []
+    for sweep in planned.sweeps:
+        fresh = [name for name in sweep.keeps if places[name] not in used]
+        computing = _computing_cost(program, sweep, device, dtypes)
+        costs.append(computing + _memory_cost(program, fresh, dtypes))
+        used |= {places[name] for name in sweep.keeps}
+    return costs
+
+
+def _computing_cost(
+    program: Program, sweep: Sweep, device: torch.device, dtypes: dict[str, torch.dtype]
+) -> float:
+    scales = program.scales
+    cost = 0.0
+    for step in steps_of(sweep, device, dtypes):
+        pace = step.form.pace if step.form is not None else PACE
+        cost += sum(pace * each.cost * float(scales[each.writes]) ** 2 for each in step.passes)
+    return cost
+
+
+def _memory_cost(program: Program, names: list[str], dtypes: dict[str, torch.dtype]) -> float:
+    """The cost of memory that the maps *names* are the first to use."""
+    cost = 0.0
+    for name in names:
+        size = program.channels(name) * dtypes[name].itemsize
+        cost += FRESH * size * float(program.scales[name]) ** 2
+    return cost

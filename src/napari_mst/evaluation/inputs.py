@@ -6,21 +6,26 @@ or `camera_inputs`. Letters: H rows, W columns.
 """
 
 import functools
-import io
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from napari_mst.colour import XYZ_TO_SRGB, illuminant, linear_to_srgb, render_srgb, srgb_response
+from napari_mst.cube.colour import (
+    XYZ_TO_SRGB,
+    illuminant,
+    linear_to_srgb,
+    render_srgb,
+    srgb_response,
+)
 from napari_mst.photo.cameras import GRID, Capture, load_cameras
 from napari_mst.photo.lights import daylight_chromaticity
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.simulation.spectra import measured_reflectances
+from napari_mst.simulation import jpeg, measured_reflectances
 
 HELD_OUT_CAMERAS = (
     "Canon_EOS_5D_Mark_III",
@@ -138,7 +143,7 @@ class Input(PhotoKind):
         linear = self._noisy(self._rendered(cube) * gains, scene)
         shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast
         codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
-        return codes if self.quality is None else _compressed(codes, self.quality)
+        return codes if self.quality is None else jpeg(codes, quality=self.quality)
 
     def _rendered(self, cube: NDArray[np.floating]) -> NDArray[np.floating]:
         """Linear sRGB (3, H, W) of the cube under D65."""
@@ -171,16 +176,16 @@ class CameraInput(PhotoKind):
         return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
 
 
+_NOISES = {f"noise {noise}": float(noise) for noise in ("2e-4", "1e-3", "4e-3")}
+_EXPOSURES = {"+2 stops": 4.0, "-2 stops": 0.25}
+
 INPUTS: tuple[Input, ...] = (
     Input("clean"),
-    Input("noise 2e-4", noise=2e-4),
-    Input("noise 1e-3", noise=1e-3),
-    Input("noise 4e-3", noise=4e-3),
+    *(Input(name, noise=noise) for name, noise in _NOISES.items()),
     Input("JPEG 75", quality=75),
     Input("JPEG 50", quality=50),
     Input("noise 1e-3, JPEG 75", noise=1e-3, quality=75),
-    Input("+2 stops", exposure=4.0),
-    Input("-2 stops", exposure=0.25),
+    *(Input(name, exposure=exposure) for name, exposure in _EXPOSURES.items()),
     Input("balance +500 K", kelvin=D65_KELVIN + 500),
     Input("balance -500 K", kelvin=D65_KELVIN - 500),
     Input("another camera", camera="Nikon_D5100"),
@@ -189,13 +194,11 @@ INPUTS: tuple[Input, ...] = (
 
 def camera_inputs(capture: Capture) -> tuple[CameraInput, ...]:
     """All kinds of photos for one capture."""
+    make = partial(CameraInput, capture=capture)
     return (
-        CameraInput(name="clean", capture=capture),
-        CameraInput(name="noise 2e-4", capture=capture, noise=2e-4),
-        CameraInput(name="noise 1e-3", capture=capture, noise=1e-3),
-        CameraInput(name="noise 4e-3", capture=capture, noise=4e-3),
-        CameraInput(name="+2 stops", capture=capture, exposure=4.0),
-        CameraInput(name="-2 stops", capture=capture, exposure=0.25),
+        make(name="clean"),
+        *(make(name=name, noise=noise) for name, noise in _NOISES.items()),
+        *(make(name=name, exposure=exposure) for name, exposure in _EXPOSURES.items()),
     )
 
 
@@ -222,9 +225,3 @@ def daylight_white(kelvin: float) -> NDArray[np.float64]:
     """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
     x, y = daylight_chromaticity(kelvin)
     return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])
-
-
-def _compressed(codes: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    stream = io.BytesIO()
-    Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", quality=quality)
-    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import error_bands, has_band
@@ -18,11 +19,11 @@ from napari_mst.adaptation.caution import ContradictingSpectra
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
 from napari_mst.evaluation.inputs import PhotoKind
 from napari_mst.evaluation.scenes import Scene, resampled
 from napari_mst.evaluation.tables import Score, grouped, mean_score
-from napari_mst.metrics import core_mrae, core_pixels, mrae
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -46,7 +47,7 @@ Spots = NDArray[np.intp]
 """Rows and columns (n, 2)."""
 
 _DIMMEST = 0.01
-"""Reflectance below which a width is not divided by the estimate: the ratio would tell nothing."""
+"""Reflectance below which a width is not divided by the estimate: the ratio would mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Taken:
     Attributes
     ----------
     exposure
-        Factor on the light of the photo; it shows so many times the reflectance of the scene.
+        Factor on the light of the photo; it shows the reflectance of the scene times this.
     counted
         (H, W) pixels that count: known in the scene, and not clipped by another exposure.
     """
@@ -153,13 +154,10 @@ class Taken:
         """The true mean spectra of the 3 x 3 pixels around *spots*."""
         # Dark pixels of real cubes can be slightly negative, which no measured reflectance is.
         truths = window_means(self.truth, spots).clip(0)
-        found = []
-        for (row, column), values in zip(spots, truths, strict=True):
-            spectrum: Spectrum | NDArray[np.float64] = values
-            if not np.array_equal(self.cube.wavelengths, GRID):
-                spectrum = Spectrum(GRID, values)
-            found.append(KnownSpectrum(int(row), int(column), spectrum))
-        return found
+        return [
+            KnownSpectrum(int(row), int(column), Spectrum(GRID, values))
+            for (row, column), values in zip(spots, truths, strict=True)
+        ]
 
     def adapted(self, spots: Spots) -> SpectralCube:
         """The cube with the truth known at *spots*; the cube itself without any."""
@@ -172,9 +170,7 @@ class Taken:
     def _measurable(self) -> NDArray[np.bool_]:
         """The mask (H, W) of spots whose 3 x 3 pixels, cut at the border, all count."""
         usable = self.counted & (self.truth <= BRIGHTEST).all(axis=0)
-        padded = np.pad(usable, 1, constant_values=True)
-        around = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
-        return np.asarray(around.all(axis=(2, 3)))
+        return binary_erosion(usable, np.ones((3, 3)), border_value=1)
 
     def _in_a_row(self, data: NDArray[np.floating]) -> NDArray[np.floating]:
         """*data* (31, H, W), or (31, n, 1) if only n pixels count."""

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeFileError
+from napari_mst.cube.colour import interpolation
+from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats import find_format, read_cube
-from napari_mst.messages import shown
 from napari_mst.photo.cameras import GRID
 
 _STEP = 10.0
@@ -100,15 +100,16 @@ def resampled(data: NDArray[np.float32], wavelengths: ArrayLike) -> NDArray[np.f
     """*data* (B, H, W) at `GRID`; on the grid itself nothing changes.
 
     Where the bands are coarse it is interpolated between them. Where they are fine a band of the
-    result is the mean of those within 10 nm, which count the less the further they are.
+    result is the mean of those within 10 nm, weighted less with distance.
     """
     at = np.asarray(wavelengths, dtype=np.float64)
     if np.array_equal(at, GRID):
         return np.ascontiguousarray(data, dtype=np.float32)
-    between = np.stack([np.interp(GRID, at, unit) for unit in np.eye(len(at))], axis=1)
     near = (1 - np.abs(GRID[:, None] - at) / _STEP).clip(0)
     is_fine = (near > 0).sum(axis=1, keepdims=True) > 2
-    weights = np.where(is_fine, near / near.sum(axis=1, keepdims=True).clip(1e-9), between)
+    weights = np.where(
+        is_fine, near / near.sum(axis=1, keepdims=True).clip(1e-9), interpolation(GRID, at)
+    )
     return np.einsum("gb,bhw->ghw", weights.astype(np.float32), data, optimize=True)
 
 

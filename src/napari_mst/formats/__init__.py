@@ -6,6 +6,8 @@ where there was nothing to say, and writers leave it out.
 """
 
 import errno
+from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -13,20 +15,26 @@ from typing import Any
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError, CubeFileError, OutOfMemory, SaveError
+from napari_mst.errors import (
+    CubeError,
+    CubeFileError,
+    OutOfMemory,
+    SaveError,
+    check_regular,
+    out_of_memory,
+    shown,
+    unreadable,
+)
 from napari_mst.formats import folder, npy, npz
 from napari_mst.formats.envi.files import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.reading import is_envi, read_envi
 from napari_mst.formats.envi.writing import write_envi
-from napari_mst.formats.format import Format
 from napari_mst.formats.matlab.reading import is_matlab, read_matlab
 from napari_mst.formats.matlab.writing import write_matlab
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
-from napari_mst.formats.zarr.installed import check_installed
-from napari_mst.formats.zarr.reading import is_own_zarr, is_zarr, read_zarr
+from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
-from napari_mst.messages import check_regular, out_of_memory, shown, unreadable
 from napari_mst.watch import Watched, watching
 
 __all__ = [
@@ -39,6 +47,57 @@ __all__ = [
     "write_cube",
 ]
 
+
+def _refuse_to_write(path: Path, *_: Any, **__: Any) -> Path:
+    raise SaveError(
+        f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix."
+    )
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of cube file: a row of `FORMATS`.
+
+    Its functions import the library that they need only when they are called, so that a person
+    without zarr can use every other format.
+
+    Attributes
+    ----------
+    name, title
+        For the command line and for a person.
+    is_mine
+        Tells by the contents of a file whether it is of this kind.
+    read, write
+        `read(path, **options)` and `write(path, cube, overwrite=..., watch=..., **options)`.
+    suffixes
+        The suffixes that may be written, in lower case, with the dot; the first is the default.
+        Empty for a format that is only read.
+    more_suffixes
+        Suffixes that may be read besides.
+    targets
+        Lists the files that saving to a path writes; the last is the one to open.
+    check_installed
+        Raises `SaveError` where the libraries that write the format are missing.
+    is_folder
+        True where a cube is a folder rather than a file.
+    is_own
+        Tells whether a file of this kind is a cube that we saved. It looks at the description of
+        the file only and reads no numbers.
+    """
+
+    name: str
+    title: str
+    is_mine: Callable[[Path], bool]
+    read: Callable[..., SpectralCube]
+    write: Callable[..., Path] = _refuse_to_write
+    suffixes: tuple[str, ...] = ()
+    more_suffixes: tuple[str, ...] = ()
+    targets: Callable[[Path], tuple[Path, ...]] = lambda path: (path,)
+    check_installed: Callable[[], None] = lambda: None
+    is_folder: bool = False
+    is_own: Callable[[Path], bool] = lambda _: False
+
+
 # `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
 # their own: anything with a header beside it may be ENVI.
 FORMATS: list[Format] = [
@@ -46,7 +105,6 @@ FORMATS: list[Format] = [
         name="tiff",
         title="TIFF",
         suffixes=(".tif", ".tiff"),
-        more_suffixes=(),
         is_mine=is_tiff,
         read=read_tiff,
         write=write_tiff,
@@ -56,7 +114,6 @@ FORMATS: list[Format] = [
         name="npz",
         title="NumPy archive",
         suffixes=(".npz",),
-        more_suffixes=(),
         is_mine=npz.is_npz,
         read=npz.read_npz,
         write=npz.write_npz,
@@ -65,7 +122,6 @@ FORMATS: list[Format] = [
     Format(
         name="npy",
         title="NumPy array",
-        suffixes=(),
         more_suffixes=(".npy",),
         is_mine=npy.is_npy,
         read=npy.read_npy,
@@ -74,7 +130,6 @@ FORMATS: list[Format] = [
         name="matlab",
         title="MATLAB 7.3",
         suffixes=(".mat",),
-        more_suffixes=(),
         is_mine=is_matlab,
         read=read_matlab,
         write=write_matlab,
@@ -83,7 +138,6 @@ FORMATS: list[Format] = [
         name="zarr",
         title="OME-Zarr",
         suffixes=(".zarr",),
-        more_suffixes=(),
         is_mine=is_zarr,
         read=read_zarr,
         write=write_zarr,
@@ -94,8 +148,6 @@ FORMATS: list[Format] = [
     Format(
         name="folder",
         title="Folder of band images",
-        suffixes=(),
-        more_suffixes=(),
         is_mine=folder.is_folder_of_bands,
         read=folder.read_folder,
         is_folder=True,
@@ -256,7 +308,7 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
 def _reader(path: Path) -> Format:
     """The format that reads the file at *path*. Raises `CubeFileError` if there is none."""
     check_regular(path)
-    # A damaged or missing file is recognised by no format; its suffix still tells whose reader
+    # A damaged or missing file is recognised by no format; its suffix still shows whose reader
     # can say best what is wrong with it.
     form = find_format(path) or _readable_by_suffix(path)
     if form is None:

@@ -3,24 +3,23 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.curves import may_be_nanometres
-from napari_mst.errors import ChoiceNeeded
-from napari_mst.messages import mismatch, shown
+from napari_mst.cube.curves import may_be_nanometres
+from napari_mst.errors import ChoiceNeeded, mismatch, shown
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
 
 
-def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | None) -> str:
+def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], chosen: str | None) -> str:
     """The name of the array that is the cube of the file *name*.
 
-    The *wanted* array, else the one called `cube`, else the only one with three axes.
+    The *chosen* array, else the one called `cube`, else the only one with three axes.
 
     Parameters
     ----------
@@ -35,14 +34,14 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | No
         If there are several; the error lists them.
     """
     cubes = {key: shape for key, shape in shapes.items() if len(shape) == 3 and 0 not in shape}
-    if wanted is not None and wanted not in cubes:
-        expected = f"an array of three axes named {shown(wanted, 30)!r}"
+    if chosen is not None and chosen not in cubes:
+        expected = f"an array of three axes named {shown(chosen, 30)!r}"
         raise mismatch(name, expected, _listed(cubes), "Choose another.")
     if not cubes:
         expected = "an array of numbers with three axes"
         raise mismatch(name, expected, _listed(shapes), "Save the cube as one array.")
-    if wanted is not None:
-        return wanted
+    if chosen is not None:
+        return chosen
     if "cube" in cubes:
         return "cube"
     if len(cubes) > 1:
@@ -50,29 +49,30 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], wanted: str | No
     return next(iter(cubes))
 
 
-def wavelengths_name(shapes: Mapping[str, tuple[int, ...]], sides: tuple[int, ...]) -> str | None:
-    """The name of the array that holds the wavelengths of the bands; None if there is none.
+def wavelengths_of(
+    shapes: Mapping[str, tuple[int, ...]], name: str, read: Callable[[str], NDArray[Any]]
+) -> tuple[list[str], str, list[str]]:
+    """The wavelengths of the cube *name* that another array holds.
 
-    It has one of the known names, and as many values as one of the *sides* of the cube.
-    """
-    by_name = {key.lower(): key for key, shape in shapes.items() if _length(shape) in sides}
-    for known in WAVELENGTHS:
-        if known in by_name:
-            return by_name[known]
-    return None
+    That array has one of the known names, and as many values as one of the sides of the cube.
 
-
-def wavelengths_of(key: str, values: NDArray[Any]) -> tuple[list[str], str, list[str]]:
-    """The wavelengths in the array *key*.
+    Parameters
+    ----------
+    read
+        Gives the numbers of an array by its name.
 
     Returns
     -------
-    The *values* as text, their unit, and what had to be assumed. All three are empty where the
-    values only count the bands (0, 1, 2, ... or 1, 2, 3, ...).
+    Its values as text, their unit, and what had to be assumed. All three are empty where there is
+    no such array, or its values only count the bands (0, 1, 2, ... or 1, 2, 3, ...).
     """
-    flat = np.ravel(values)
+    keys = [key for key, shape in shapes.items() if key != name and _length(shape) in shapes[name]]
+    key = next((key for spelling in WAVELENGTHS for key in keys if key.lower() == spelling), None)
+    if key is None:
+        return [], "", []
+    flat = np.ravel(read(key))
     is_real = flat.dtype.kind in "iuf"
-    # Numbers of bands are no wavelengths, whatever the array is called.
+    # Numbers of bands are not wavelengths, even if the array is called so.
     counts = (first + np.arange(flat.size) for first in (0, 1))
     if not is_real or any(np.array_equal(flat, count) for count in counts):
         return [], "", []
@@ -91,14 +91,14 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     Raises
     ------
     ChoiceNeeded
-        If nothing tells.
+        If nothing shows which.
     """
     if wanted in (0, -1):
         return int(wanted)
     first, *_, last = shape
     by_count = (first == wavelengths, last == wavelengths)
     by_size = (first < min(shape[1:]), last < min(shape[:2]))
-    # Two sides that both fit tell nothing: the next rule is asked.
+    # Two sides that both fit decide nothing: the next rule is tried.
     for is_first, is_last in (by_count, by_size):
         if is_first != is_last:
             return 0 if is_first else -1

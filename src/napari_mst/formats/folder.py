@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeFileError, PhotoError
+from napari_mst.errors import CubeFileError, PhotoError, mismatch, shown
 from napari_mst.formats.numbers import check_room, in_native_order
 from napari_mst.formats.record import Description, described_cube
-from napari_mst.messages import mismatch, shown
 
 _SUFFIXES = (".png", ".tif", ".tiff")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(\s*nm(?![a-z]))?", re.IGNORECASE)
@@ -77,9 +76,9 @@ def read_folder(path: Path) -> SpectralCube:
         plane = _decoded(band)
         if (plane.shape, plane.dtype) != (first.shape, first.dtype):
             expected = f"{first.shape} {first.dtype}"
-            found = f"{plane.shape} {plane.dtype}"
+            got = f"{plane.shape} {plane.dtype}"
             advice = "All bands need one size and type."
-            raise mismatch(band.file.name, expected, found, advice)
+            raise mismatch(band.file.name, expected, got, advice)
         cube[index] = plane
     are_wavelengths = all(band.is_wavelength for band in bands)
     wavelengths = [band.number for band in bands] if are_wavelengths else []
@@ -114,8 +113,8 @@ def _ordered(files: list[Path]) -> list[_Band]:
     if len(files) < _FEWEST or len(varying) != 1:
         return []
     bands = []
-    for file, found in zip(files, numbers, strict=True):
-        number, unit = found[varying[0]]
+    for file, named in zip(files, numbers, strict=True):
+        number, unit = named[varying[0]]
         bands.append(_Band(file, number, is_wavelength=bool(unit)))
     return sorted(bands, key=lambda band: float(band.number))
 

@@ -15,11 +15,10 @@ from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, mismatch, shown
 from napari_mst.formats.arrays import axis_doubts, band_axis_of
 from napari_mst.formats.numbers import check_room, in_native_order, is_large
 from napari_mst.formats.record import Description, described_cube
-from napari_mst.messages import mismatch, shown
 
 Wavelengths = Sequence[float] | slice
 """Wavelengths in nm: one for each band, or a slice from that of the first band to the last's."""
@@ -39,7 +38,7 @@ def read_npy(
     Parameters
     ----------
     band_axis
-        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes tell.
+        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
     wavelengths
         In nm, one for each band; or slice(400, 700), evenly spaced from the first band to the last.
         Without them the bands are numbered.
@@ -50,7 +49,7 @@ def read_npy(
         If the file is damaged, or no array of numbers with three axes, or has another number of
         bands.
     ChoiceNeeded
-        If nothing tells which axis holds the bands.
+        If nothing shows which axis holds the bands.
     """
     data = mapped_array(path)
     count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
@@ -78,11 +77,11 @@ def mapped_array(path: Path) -> NDArray[Any]:
         raise
     # numpy and the parser of the header raise five unrelated types about damaged files.
     except Exception as error:
-        found = shown(error, 80)
-        raise mismatch(path.name, "a complete NPY file", found, "Get the file again.") from error
+        fault = shown(error, 80)
+        raise mismatch(path.name, "a complete NPY file", fault, "Get the file again.") from error
     if data.ndim != 3 or data.dtype.kind not in "biufc" or 0 in data.shape:
-        found = f"{data.dtype} of shape {data.shape}"
-        raise mismatch(path.name, "numbers of three axes", found, "Save the cube as one array.")
+        fault = f"{data.dtype} of shape {data.shape}"
+        raise mismatch(path.name, "numbers of three axes", fault, "Save the cube as one array.")
     return data
 
 
@@ -97,6 +96,6 @@ def _texts(path: Path, wavelengths: Wavelengths | None, bands: int) -> list[str]
         expected = f"{len(values)} bands, one for each wavelength"
         raise mismatch(path.name, expected, str(bands), f"Give {bands} wavelengths.")
     if not (values > 0).all():
-        found = f"{values.min():g} nm"
-        raise mismatch(path.name, "bands of wavelengths above 0", found, "Give them in nm.")
+        fault = f"{values.min():g} nm"
+        raise mismatch(path.name, "bands of wavelengths above 0", fault, "Give them in nm.")
     return [repr(nm) for nm in values.tolist()]

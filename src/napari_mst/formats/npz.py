@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,26 +24,23 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, check_regular, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import (
     axis_doubts,
     band_axis_of,
     cube_name,
-    wavelengths_name,
     wavelengths_of,
 )
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
-    blocks,
     check_room,
-    crc32,
     in_native_order,
     is_large,
     stored_type,
+    write_numbers,
 )
 from napari_mst.formats.record import OWN, Description, described_cube, record_of
-from napari_mst.messages import check_regular, mismatch, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 _STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
@@ -59,29 +56,18 @@ class _Member:
 
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
     is_fortran: bool
+    dtype: np.dtype[Any]
     start: int
 
     @property
-    def is_number(self) -> bool:
-        return self.dtype.kind in "biufc"
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def is_stored(self) -> bool:
         """True if the member is not compressed, so that its numbers can be mapped."""
         return self.info.compress_type == zipfile.ZIP_STORED
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.count * self.dtype.itemsize
-
-    def shaped(self, flat: NDArray[Any]) -> NDArray[Any]:
-        return flat.reshape(self.shape, order="F" if self.is_fortran else "C")
 
 
 class _Archive(NamedTuple):
@@ -95,7 +81,7 @@ class _Archive(NamedTuple):
 def is_npz(path: Path) -> bool:
     """True if *path* begins as a zip file and is called `.npz`."""
     with path.open("rb") as file:
-        # Documents and programs are zip files too, so the suffix has to tell.
+        # Documents and programs are zip files too, so the suffix has to decide.
         return file.read(4) == b"PK\3\4" and path.suffix.lower() == ".npz"
 
 
@@ -122,7 +108,15 @@ def write_npz(
         crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
         zipfile.ZipFile(temporary, "w") as archive,
     ):
-        crc = _add_cube(archive, cube, dtype, watch)
+        # zipfile has to know beforehand that a member may exceed 2 GiB.
+        with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
+            header = {
+                "descr": npy.dtype_to_descr(dtype),
+                "fortran_order": False,
+                "shape": cube.shape,
+            }
+            npy.write_array_header_1_0(file, header)
+            crc = write_numbers(file, cube.data, dtype, watch)
         if cube.has_wavelengths:
             _add(archive, "wavelengths", cube.wavelengths)
         _add(archive, OWN, np.array(json.dumps(record_of(cube))))
@@ -144,7 +138,7 @@ def read_npz(
     variable
         Name of the array that is the cube, where there are several of three axes.
     band_axis
-        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes tell.
+        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
     verify
         Compare the numbers with the checksum that we saved; by default unless they are mapped.
 
@@ -155,11 +149,29 @@ def read_npz(
         may be the cube.
     """
     with _opened(path) as archive:
-        shapes = {key: one.shape for key, one in archive.members.items() if one.is_number}
+        members = archive.members
+        shapes = {
+            key: member.shape for key, member in members.items() if member.dtype.kind in "biufc"
+        }
         name = cube_name(path.name, shapes, variable)
-        if archive.zip.comment and OWN in archive.members and name == "cube":
-            return _ours(archive, verify)
-        return _foreign(archive, name, shapes, band_axis)
+        data = _numbers(archive, members[name])
+        seal_text = archive.zip.comment
+        if seal_text and OWN in members and name == "cube":
+            description = seal.sealed_description(path.name, seal_text, [_record_text(archive)])
+            seal.check(path.name, data, description, verify)
+            return described_cube(in_native_order(data), description)
+
+        def read(key: str) -> NDArray[Any]:
+            return _numbers(archive, members[key])
+
+        texts, unit, warnings = wavelengths_of(shapes, name, read)
+        axis = band_axis_of(data.shape, len(texts), band_axis)
+        warnings += axis_doubts(data.shape, axis, len(texts), band_axis)
+        # A record without its seal, or a seal without its record: an edited copy of a file of ours.
+        if OWN in members or b'"crc32"' in seal_text:
+            warnings.append(seal.CHANGED)
+        cube = in_native_order(np.moveaxis(data, axis, 0))
+        return described_cube(cube, Description(texts, unit), warnings)
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -180,54 +192,6 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         return {name: _numbers(archive, member) for name, member in archive.members.items()}
 
 
-def _ours(archive: _Archive, verify: bool | None) -> SpectralCube:
-    name = archive.path.name
-    data = _numbers(archive, archive.members["cube"])
-    description = seal.sealed_description(name, archive.zip.comment, [_record_text(archive)])
-    seal.check_shape(name, data, description)
-    seal.verify(name, data, description, verify)
-    return described_cube(in_native_order(data), description)
-
-
-def _foreign(
-    archive: _Archive, name: str, shapes: Mapping[str, tuple[int, ...]], band_axis: int | None
-) -> SpectralCube:
-    data = _numbers(archive, archive.members[name])
-    others = {key: shape for key, shape in shapes.items() if key != name}
-    key = wavelengths_name(others, data.shape)
-    texts: list[str] = []
-    unit = ""
-    warnings: list[str] = []
-    if key is not None:
-        texts, unit, warnings = wavelengths_of(key, _numbers(archive, archive.members[key]))
-    axis = band_axis_of(data.shape, len(texts), band_axis)
-    warnings += axis_doubts(data.shape, axis, len(texts), band_axis)
-    # A record without its seal, or a seal without its record: an edited copy of a file of ours.
-    if OWN in archive.members or b'"crc32"' in archive.zip.comment:
-        warnings.append(seal.CHANGED)
-    cube = in_native_order(np.moveaxis(data, axis, 0))
-    return described_cube(cube, Description(texts, unit), warnings)
-
-
-def _add_cube(
-    archive: zipfile.ZipFile, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch
-) -> str:
-    """Write the numbers block by block, and return their checksum."""
-    crc = 0
-    # zipfile has to know beforehand that a member may exceed 2 GiB.
-    with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
-        header = {
-            "descr": npy.dtype_to_descr(dtype),
-            "fortran_order": False,
-            "shape": cube.shape,
-        }
-        npy.write_array_header_1_0(file, header)
-        for block in blocks(cube.data, dtype, watch):
-            file.write(block.data)
-            crc = crc32(block, crc)
-    return f"{crc:08x}"
-
-
 def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
         npy.write_array(file, values, allow_pickle=False)
@@ -235,7 +199,7 @@ def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
-    """The open archive; whatever zipfile and numpy raise about damage becomes a `CubeFileError`."""
+    """The open archive; all errors of zipfile and numpy about damage become a `CubeFileError`."""
     try:
         check_regular(path)
         with zipfile.ZipFile(path) as opened:
@@ -244,8 +208,8 @@ def _opened(path: Path) -> Iterator[_Archive]:
         raise
     # zipfile, zlib and numpy raise six unrelated types about damaged files.
     except Exception as error:
-        found = shown(error, 80)
-        raise mismatch(path.name, "a complete NPZ file", found, "Get the file again.") from error
+        fault = shown(error, 80)
+        raise mismatch(path.name, "a complete NPZ file", fault, "Get the file again.") from error
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
@@ -255,26 +219,25 @@ def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    """The array that the header of the member *info* describes; `ValueError` if it is none."""
+    """The array that the header of the member *info* describes; `ValueError` if there is none."""
     with archive.open(info) as file:
         major, _ = npy.read_magic(file)
         # A header of NPY 2.0 may be longer than 64 KiB, so its length has more bytes.
         read_header = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(file)
-        return _Member(info, shape, dtype, is_fortran, file.tell())
+        return _Member(info, *read_header(file), file.tell())
 
 
 def _numbers(archive: _Archive, member: _Member) -> NDArray[Any]:
     """The array of *member*: in memory, or mapped if it is large and not compressed."""
     _check_size(archive.path, member)
     if member.is_stored and is_large(member.nbytes):
-        return member.shaped(_mapped(archive.path, member))
+        return _mapped(archive.path, member)
     check_room(archive.path.name, member.nbytes)
-    flat = np.empty(member.count, member.dtype)
     with archive.zip.open(member.info) as file:
-        file.read(member.start)
-        _fill(file, flat)
-    return member.shaped(flat)
+        values: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        # Only a read past the end makes zipfile compare the checksum of the member.
+        file.read(1)
+    return values
 
 
 def _check_size(path: Path, member: _Member) -> None:
@@ -282,8 +245,8 @@ def _check_size(path: Path, member: _Member) -> None:
     # The sizes that a zip file declares may lie; its own size does not.
     if member.dtype.hasobject:
         raise mismatch(path.name, "numbers or text", "Python objects", "Get another file.")
-    found = path.stat().st_size
-    most = found if member.is_stored else found * DEFLATE_RATIO
+    size = path.stat().st_size
+    most = size if member.is_stored else size * DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:
         expected = f"at most {most} bytes of numbers"
         advice = "The file is incomplete, or not what it says."
@@ -292,19 +255,6 @@ def _check_size(path: Path, member: _Member) -> None:
     if left != member.nbytes:
         expected = f"{member.nbytes} bytes of numbers"
         raise mismatch(path.name, expected, str(left), "Get the file again.")
-
-
-def _fill(file: IO[bytes], flat: NDArray[Any]) -> None:
-    """Fill *flat* with numbers from *file*. Raises `EOFError` if there are too few."""
-    view = flat.view(np.uint8).data
-    done = 0
-    while done < len(view):
-        count = file.readinto(view[done:])  # type: ignore[attr-defined]
-        if not count:
-            raise EOFError(f"{len(view) - done} bytes are missing")
-        done += count
-    # Only a read past the end makes zipfile compare the checksum of the member.
-    file.read(1)
 
 
 def _mapped(path: Path, member: _Member) -> NDArray[Any]:
@@ -317,7 +267,8 @@ def _mapped(path: Path, member: _Member) -> NDArray[Any]:
         file.seek(member.info.header_offset + 26)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
     offset = member.info.header_offset + 30 + name_length + extra_length + member.start
-    return np.memmap(path, member.dtype, "r", offset, (member.count,))
+    order: Literal["F", "C"] = "F" if member.is_fortran else "C"
+    return np.memmap(path, member.dtype, "r", offset, member.shape, order)
 
 
 def _record_text(archive: _Archive) -> str:

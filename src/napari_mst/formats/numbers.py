@@ -4,14 +4,13 @@ Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import OutOfMemory, SaveError
+from napari_mst.errors import OutOfMemory, SaveError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import shown
 from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20
@@ -75,16 +74,11 @@ def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dty
 def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dtype[Any]]:
     """The integer *types* that hold every value from *low* to *high*."""
     fitting = []
-    for one in types:
-        limits = np.iinfo(one)
+    for kind in types:
+        limits = np.iinfo(kind)
         if limits.min <= low and high <= limits.max:
-            fitting.append(one)
+            fitting.append(kind)
     return fitting
-
-
-def rows_per_block(width: int, dtype: np.dtype[Any]) -> int:
-    """The number of rows of *width* numbers that go into one block."""
-    return max(1, BLOCK_BYTES // (width * dtype.itemsize))
 
 
 def blocks(
@@ -95,7 +89,7 @@ def blocks(
     The *watch* is told after each band.
     """
     bands, height, width = data.shape
-    rows = rows_per_block(width, dtype)
+    rows = max(1, BLOCK_BYTES // (width * dtype.itemsize))
     # Block by block, so that a mapped cube never comes into memory as a whole.
     for band in range(bands):
         for start in range(0, height, rows):
@@ -124,8 +118,17 @@ def crc32(block: NDArray[Any], crc: int = 0) -> int:
 
 def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
     """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
+    return write_numbers(None, data, dtype)
+
+
+def write_numbers(
+    file: IO[bytes] | None, data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED
+) -> str:
+    """Write the numbers as *dtype* in (B, H, W) order to the *file*, if any; return the CRC-32."""
     crc = 0
-    for block in blocks(data, dtype):
+    for block in blocks(data, dtype, watch):
+        if file is not None:
+            file.write(block.data)
         crc = crc32(block, crc)
     return f"{crc:08x}"
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import crash_safe
-from napari_mst.errors import SaveError
-from napari_mst.messages import shown
+from napari_mst.errors import SaveError, shown
 
 KINDS = {".png": "png", ".tif": "tiff", ".tiff": "tiff"}
 """Suffix -> Pillow's name of the format."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
-from napari_mst.curves import number
+from napari_mst.cube.curves import number
 from napari_mst.formats.numbers import magnitude
 from napari_mst.formats.wavelengths import spectral_axis
 
@@ -105,9 +105,9 @@ def described_cube(
     # Names that are too many or too few are of other bands.
     if names and len(names) == len(data):
         fields["band names"] = tuple(names)
-    told = (*description.warnings, *warnings, *complex_doubts, *axis_doubts)
-    if told:
-        fields["warnings"] = told
+    doubts = (*description.warnings, *warnings, *complex_doubts, *axis_doubts)
+    if doubts:
+        fields["warnings"] = doubts
     return SpectralCube(
         data, wavelengths, unit, description.quantity, description.provenance, fields
     )

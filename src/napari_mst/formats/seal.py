@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.curves import number, power_of
+from napari_mst.cube.curves import number, power_of
+from napari_mst.errors import mismatch, shown
 from napari_mst.formats.numbers import checksum
 from napari_mst.formats.record import IGNORED, OWN, Description, description_of, record_of
-from napari_mst.messages import mismatch, shown
 
 CHANGED = "The file was changed since it was saved; its numbers cannot be verified."
 """The warning about a record without its seal."""
@@ -76,11 +75,11 @@ def sealed_description(
     try:
         fields = json.loads(seal)
         if text or others is None:
-            told = _compared(fields, json.loads(text), others)
+            description = _compared(fields, json.loads(text), others)
         else:
-            told = _changed(others)
+            description = _changed(others)
         return replace(
-            told,
+            description,
             shape=tuple(fields["shape"]),
             dtype=str(fields["dtype"]),
             crc32=str(fields["crc32"]),
@@ -91,76 +90,67 @@ def sealed_description(
         ) from None
 
 
-def check_shape(name: str, data: Any, description: Description) -> None:
-    """Compare shape and type of the numbers of the file *name* with their seal, if there is one.
+def check(name: str, data: Any, description: Description, is_wanted: bool | None) -> None:
+    """Compare the (B, H, W) numbers of the file *name* with their seal, if there is one.
+
+    Shape and type are always compared. None for *is_wanted* compares the checksum of numbers that
+    are in memory; those that are mapped or read lazily would all have to be read first.
 
     Raises `CubeFileError`.
     """
     if not description.shape:
         return
     expected = (description.dtype, description.shape)
-    found = (data.dtype.name, data.shape)
-    if expected != found:
-        raise mismatch(
-            name,
-            f"numbers of {expected[0]} {expected[1]}",
-            f"{found[0]} {found[1]}",
-            "Get the file again.",
-        )
-
-
-def verify(name: str, data: Any, description: Description, is_wanted: bool | None) -> None:
-    """Compare the (B, H, W) numbers of the file *name* with their seal, if there is one.
-
-    None for *is_wanted* compares them where they are in memory; numbers that are mapped or read
-    lazily would all have to be read first. Raises `CubeFileError`.
-    """
+    got = (data.dtype.name, data.shape)
+    if expected != got:
+        kind = f"numbers of {expected[0]} {expected[1]}"
+        raise mismatch(name, kind, f"{got[0]} {got[1]}", "Get the file again.")
     if is_wanted is None:
         is_wanted = isinstance(data, np.ndarray) and not isinstance(data, np.memmap)
-    if is_wanted and description.crc32:
-        _compare_checksum(name, data, description.crc32)
-
-
-def _compare_checksum(name: str, data: NDArray[Any], expected: str) -> None:
-    found = checksum(data, data.dtype.newbyteorder("<"))
-    if found != expected:
+    if not is_wanted:
+        return
+    crc = checksum(data, data.dtype.newbyteorder("<"))
+    if crc != description.crc32:
         advice = "The file was damaged or changed since it was saved."
-        raise mismatch(name, f"numbers with checksum {shown(expected, 8)}", found, advice)
+        kind = f"numbers with checksum {shown(description.crc32, 8)}"
+        raise mismatch(name, kind, crc, advice)
 
 
 def _compared(
     sealed: Mapping[str, Any], stored: Mapping[str, Any], others: Description | None
 ) -> Description:
     """The description of the *stored* record, with a warning where it or *others* was changed."""
-    told = description_of(stored)
+    description = description_of(stored)
     # Such a seal says nothing of the description, so nothing can be said against it.
     if sealed.keys() == _NUMBERS_ONLY:
-        return told
+        return description
     # In a TIFF, tifffile adds `shape` and `axes` to our keys; the seal does not cover them.
     ours = ("wavelength", "wavelength_units", OWN)
     read = {key: value for key, value in stored.items() if key in ours}
     is_record_intact = sealed.get("record crc32") == _text_checksum(read)
     if others is None or sealed.get("others crc32") == _text_checksum(_content(others)):
-        return told if is_record_intact else _changed(told)
-    return _changed(_with_axis_of(told, others))
+        return description if is_record_intact else _changed(description)
+    return _changed(_with_axis_of(description, others))
 
 
-def _changed(told: Description) -> Description:
-    return replace(told, warnings=(DESCRIPTION_CHANGED,))
+def _changed(description: Description) -> Description:
+    return replace(description, warnings=(DESCRIPTION_CHANGED,))
 
 
-def _with_axis_of(told: Description, others: Description) -> Description:
-    """*told* with the wavelengths, names and ignored value of *others*.
+def _with_axis_of(description: Description, others: Description) -> Description:
+    """*description* with the wavelengths, names and ignored value of *others*.
 
-    *told* as it is where *others* have no wavelengths.
+    *description* as it is where *others* have no wavelengths.
     """
     if not others.wavelengths:
-        return told
+        return description
     fields = {
-        key: value for key, value in told.fields.items() if key not in (IGNORED, "band names")
+        key: value
+        for key, value in description.fields.items()
+        if key not in (IGNORED, "band names")
     }
     return replace(
-        told,
+        description,
         wavelengths=others.wavelengths,
         unit=others.unit,
         names=others.names,
@@ -175,6 +165,6 @@ def _content(others: Description) -> list[Any]:
 
 
 def _text_checksum(content: Any) -> str:
-    """CRC-32 of *content* as JSON, whatever the order of its keys."""
+    """CRC-32 of *content* as JSON; the order of its keys does not matter."""
     text = json.dumps(content, sort_keys=True)
     return f"{zlib.crc32(text.encode()):08x}"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.curves import (
+from napari_mst.cube.curves import (
     BAND_INDEX,
     NANOMETRES,
     may_be_nanometres,
@@ -59,8 +59,8 @@ def spectral_axis(
     if not unit.strip() and may_be_nanometres(values):
         warnings.append("The unit of the wavelengths is not given; nm was assumed.")
         return values, NANOMETRES, warnings
-    told = unit or "not given"
-    warnings.append(f"The unit of the wavelengths is {told}; they are kept as they are.")
+    word = unit or "not given"
+    warnings.append(f"The unit of the wavelengths is {word}; they are kept as they are.")
     return values, unit.strip() or "Unknown", warnings
 
 

@@ -1,1 +1,1 @@
-"""The light that a photo was taken in, told from the photo by a small vision transformer."""
+"""The light that a photo was taken in, estimated from the photo by a small vision transformer."""

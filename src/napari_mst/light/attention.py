@@ -1,6 +1,6 @@
 """The attention of the vision transformer over the patches of a photo, as arrays.
 
-Letters: L blocks, h heads, T tokens, of which the first is the class token, G patches on a side.
+Letters: L blocks, h heads, T tokens (the class token first), G patches on a side.
 """
 
 import math
@@ -15,7 +15,7 @@ from napari_mst.networks.attention.class_token import rollout
 
 
 @dataclass(frozen=True, eq=False)
-class PatchAttention:
+class LightAttention:
     """The attention of the tokens of a vision transformer.
 
     All maps are (G, G), patch by patch over the photo. A map and the share of the class token,
@@ -84,8 +84,8 @@ class PatchAttention:
                 f"Expected one of {blocks} blocks and {heads} heads, counted from 0, "
                 f"got block {block}, head {head}. Choose another."
             )
-        own = self.blocks[block]
-        attention = own.mean(axis=0) if head is None else own[head]
+        weights = self.blocks[block]
+        attention = weights.mean(axis=0) if head is None else weights[head]
         return np.asarray(attention[token])
 
     def _map(self, row: Doubles) -> Doubles:

@@ -7,16 +7,22 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.light.attention import PatchAttention
-from napari_mst.light.lights import Doubles, common_response
-from napari_mst.light.posterior import LightTable, Posterior, light_table, posterior_of
-from napari_mst.light.seeing import Cells, Sample, picture, sampled, to_common
+from napari_mst.light.attention import LightAttention
+from napari_mst.light.lights import (
+    Doubles,
+    KnownLights,
+    LightPosterior,
+    common_response,
+    light_table,
+    posterior_of,
+)
+from napari_mst.light.seeing import CellColours, Sample, picture, sampled, to_common
 from napari_mst.models import load_model
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
@@ -35,8 +41,8 @@ FAR = 10.0
 """Angle in degrees between the white of an sRGB photo and D65 from which on it is worth a word.
 
 Twice the doubt of the estimate (`LightEstimate.spread`) is added, since cameras balance most photos
-well. Of 108 photos of real scenes in nine lights, 58 were told to be that far, none of the 12 in
-D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
+well. Of 108 photos of real scenes in nine lights, 58 were estimated to be that far, none of the 12
+in D65; to correct them more than halved the error (`lab/benchmarks/white_balance.py`).
 """
 
 _SCATTER = 5.0  # degrees by which shades of grey is usually off
@@ -84,7 +90,7 @@ class LightEstimate:
     spread
         Angle in degrees between the whites of the light and of the candidates, on average.
     attention
-        What the network looked at.
+        The patches that the network looked at.
 
     Notes
     -----
@@ -98,10 +104,10 @@ class LightEstimate:
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
-    >>> told = nm.estimate_light(photo, "Nikon_D5100")
-    >>> len(told.candidates), told.power.shape, told.white.shape
+    >>> estimate = nm.estimate_light(photo, "Nikon_D5100")
+    >>> len(estimate.candidates), estimate.power.shape, estimate.white.shape
     (3, (31,), (3,))
-    >>> sum(told.families.values()) > 0.99
+    >>> sum(estimate.families.values()) > 0.99
     True
     """
 
@@ -110,7 +116,7 @@ class LightEstimate:
     families: Mapping[Family, float]
     illuminant: str
     spread: float
-    attention: PatchAttention
+    attention: LightAttention
 
     @property
     def power(self) -> Doubles:
@@ -125,7 +131,7 @@ class LightEstimate:
     @property
     def off_daylight(self) -> float:
         """Angle in degrees between the white of the light and that of D65."""
-        return _angle(self.white, _white(self.camera, DAYLIGHT))
+        return float(_angle(self.white, _white(self.camera, DAYLIGHT)))
 
     @property
     def is_far(self) -> bool:
@@ -167,9 +173,9 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
-    >>> told = nm.estimate_light(photo, "Nikon_D5100")
-    >>> capture = nm.Capture("Nikon_D5100", told.illuminant, balance="by the sensitivities")
-    >>> len(told.candidates)
+    >>> estimate = nm.estimate_light(photo, "Nikon_D5100")
+    >>> capture = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
+    >>> len(estimate.candidates)
     3
     """
     _check(photo, camera)
@@ -182,12 +188,12 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     illuminant = _named_mixture(table, probabilities)
     white = _white(camera, illuminant)
     weights = np.array([each.probability for each in candidates])
-    angles = np.array([_angle(white, each.white) for each in candidates])
+    angles = _angle(np.stack([each.white for each in candidates]), white)
     shares = {name: float(probabilities[table.families == name].sum()) for name in FAMILIES}
     spread = float(angles @ weights / weights.sum())
     # In double precision the rows sum to 1 to the last digits.
-    own = torch.stack([block[0] for block in encoding.attentions]).double()
-    attention = PatchAttention((own / own.sum(-1, keepdim=True)).numpy())
+    maps = torch.stack([block[0] for block in encoding.attentions]).double()
+    attention = LightAttention((maps / maps.sum(-1, keepdim=True)).numpy())
     return LightEstimate(
         camera, candidates, MappingProxyType(shares), illuminant, spread, attention
     )
@@ -217,7 +223,7 @@ def warning_of(photo: Photo) -> str:
 def _check(photo: Photo, camera: str) -> None:
     if len(photo.pixels) != 3:
         raise PhotoError(
-            f"Expected a photo of 3 channels to tell its light, got {len(photo.pixels)}. "
+            f"Expected a photo of 3 channels to estimate its light, got {len(photo.pixels)}. "
             "Name the illuminant."
         )
     if camera == ESTIMATED:
@@ -235,37 +241,37 @@ def _in_common_space(values: Doubles, camera: str) -> Doubles:
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
-def _answers(sample: Sample, camera: str) -> tuple[Encoding, Posterior]:
+def _answers(sample: Sample, camera: str) -> tuple[Encoding, LightPosterior]:
     """The answers of the network for a photo and its mirror images."""
     network = _network()
     is_known = torch.from_numpy(sample.is_known).flatten()[None]
     means, brightest = (
-        Cells(torch.from_numpy(_in_common_space(each, camera)).float().flatten(1)[None], is_known)
+        CellColours(
+            torch.from_numpy(_in_common_space(each, camera)).float().flatten(1)[None], is_known
+        )
         for each in (sample.means, sample.brightest)
     )
-    seen = picture(means, brightest)
-    channels = seen.channels.unflatten(2, sample.is_known.shape)
+    channels, mean_colour = picture(means, brightest)
+    channels = channels.unflatten(2, sample.is_known.shape)
     views = [channels, channels.flip(-1), channels.flip(-2), channels.mT]
     with torch.inference_mode():
         encoding = network.encoded(torch.cat(views))
-    return encoding, posterior_of(encoding.outputs, seen.mean_colour)
+    return encoding, posterior_of(encoding.outputs, mean_colour)
 
 
-def _seconded(table: LightTable, probabilities: Doubles, bright: Doubles) -> Doubles:
+def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Doubles:
     """The *probabilities* (K,) with a second opinion: that *bright* parts have the light's colour.
 
     The network sees means, in which small highlights are lost. Its distribution is one of Cauchy,
     since it is far off where the brightest thing has a strong colour.
     """
     whites = table.powers @ common_response().double().numpy()
-    cosines = whites @ bright / (np.linalg.norm(whites, axis=1) * np.linalg.norm(bright))
-    off = np.rad2deg(np.arccos(np.clip(cosines, -1, 1)))
-    weighted = probabilities / (1 + (off / _SCATTER) ** 2)
+    weighted = probabilities / (1 + (_angle(whites, bright) / _SCATTER) ** 2)
     return np.asarray(weighted / weighted.sum())
 
 
 def _candidates(
-    camera: str, table: LightTable, probabilities: Doubles
+    camera: str, table: KnownLights, probabilities: Doubles
 ) -> tuple[LightCandidate, ...]:
     """The lights around which most of the probability lies, one after the other."""
     response = unbalanced_response(camera, "E")
@@ -273,15 +279,15 @@ def _candidates(
     directions = whites / np.linalg.norm(whites, axis=1, keepdims=True)
     is_near = directions @ directions.T >= np.cos(np.deg2rad(NEAR))
     left = probabilities.copy()
-    found: list[LightCandidate] = []
-    while len(found) < CANDIDATES and left.sum() > _LEAST_SHARE:
+    candidates: list[LightCandidate] = []
+    while len(candidates) < CANDIDATES and left.sum() > _LEAST_SHARE:
         around = is_near[int((is_near @ left).argmax())]
-        found.append(_candidate(table, left * around, response))
+        candidates.append(_candidate(table, left * around, response))
         left[around] = 0
-    return tuple(found)
+    return tuple(candidates)
 
 
-def _candidate(table: LightTable, weights: Doubles, response: Doubles) -> LightCandidate:
+def _candidate(table: KnownLights, weights: Doubles, response: Doubles) -> LightCandidate:
     """The mean of the lights with these *weights* (K,)."""
     family = max(FAMILIES, key=lambda name: weights[table.families == name].sum())
     likeliest = int((weights * (table.families == family)).argmax())
@@ -291,7 +297,7 @@ def _candidate(table: LightTable, weights: Doubles, response: Doubles) -> LightC
     return LightCandidate(name, family, float(weights.sum()), power, white / white[1])
 
 
-def _named_mixture(table: LightTable, probabilities: Doubles) -> str:
+def _named_mixture(table: KnownLights, probabilities: Doubles) -> str:
     """The name of the mixture of the likeliest lights."""
     order = probabilities.argsort()[::-1][:LARGEST]
     shares = probabilities[order] / probabilities[order].sum()
@@ -307,9 +313,10 @@ def _white(camera: str, illuminant: str) -> Doubles:
     return np.asarray(unbalanced_response(camera, illuminant).sum(axis=0))
 
 
-def _angle(first: Doubles, second: Doubles) -> float:
-    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
-    return float(np.rad2deg(np.arccos(np.clip(cosine, -1, 1))))
+def _angle(first: Doubles, second: Doubles) -> Any:
+    """Degrees between *first* (..., 3) and *second* (3,)."""
+    cosine = first @ second / (np.linalg.norm(first, axis=-1) * np.linalg.norm(second))
+    return np.rad2deg(np.arccos(np.clip(cosine, -1, 1)))
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A photo as the network that tells the light sees it, whatever camera took it.
+"""A photo as the network that estimates the light sees it, by any camera.
 
 A known camera's values are taken to one common space, that of the sRGB observer under equal power,
 by a 3 x 3 matrix. The photo is cut into cells. The picture shows each cell twice, its mean and its
@@ -22,13 +22,13 @@ from napari_mst.errors import PhotoError
 from napari_mst.light.lights import Doubles, common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.photo import Photo
-from napari_mst.simulation.spectra import measured_reflectances
+from napari_mst.simulation import measured_reflectances
 
 CHANNELS = 18
 """Channels of the picture that the network is given."""
 
 CLIPPED = 0.99
-"""Share of the full scale from which on a value tells no colour."""
+"""Share of the full scale from which on a value counts as clipped."""
 
 # Powers of means: grey world (1), shades of grey, and one that only the brightest parts count in.
 _GREY_WORLD = 1
@@ -47,7 +47,7 @@ _SPECTRA_STEP = 17
 _LIGHT_STEP = 3
 
 
-class Cells(NamedTuple):
+class CellColours(NamedTuple):
     """One colour of each cell of photos.
 
     Attributes
@@ -67,23 +67,6 @@ class Cells(NamedTuple):
         return self.common.clamp_min(0) * self.is_known[:, None]
 
 
-class Picture(NamedTuple):
-    """The input of the network, and the colour that its answer is relative to.
-
-    Attributes
-    ----------
-    channels
-        (N, 18, P). Of the means and of the brightest parts: two logarithmic ratios relative to the
-        mean colour, the brightness, and both ratios times brightness. Then the mean colour, and
-        three other guesses of the white relative to it.
-    mean_colour
-        (N, 2): logarithmic ratios of the bright parts' mean.
-    """
-
-    channels: Tensor
-    mean_colour: Tensor
-
-
 @functools.lru_cache(maxsize=128)
 def to_common(camera: str) -> Doubles:
     """(3, 3): takes values of a *camera*, balanced for equal power, to the common space.
@@ -95,9 +78,9 @@ def to_common(camera: str) -> Doubles:
 
 def common_matrices(responses: Doubles) -> Doubles:
     """(..., 3, 3): those of `to_common`, for *responses* (..., 31, 3) under equal power."""
-    moments, wanted = _moments()
+    moments, target = _moments()
     transposed = responses.swapaxes(-1, -2)
-    return np.asarray(np.linalg.solve(transposed @ moments @ responses, transposed @ wanted))
+    return np.asarray(np.linalg.solve(transposed @ moments @ responses, transposed @ target))
 
 
 @functools.cache
@@ -105,15 +88,20 @@ def _moments() -> tuple[Doubles, Doubles]:
     """Weighted second moments (31, 31) of stimuli, and those with their common colours (31, 3)."""
     spectra = measured_reflectances().clip(0, 1)[::_SPECTRA_STEP]
     lights = list(known_lights().values())[::_LIGHT_STEP]
-    stimuli = np.concatenate([spectra * light.power for light in lights])
+    stimuli = np.concatenate([spectra * power for _, power in lights])
     response = common_response().double().numpy()
     weighted = stimuli / ((stimuli @ response).sum(1, keepdims=True) + 0.05)
     moments = weighted.T @ weighted
     return moments, moments @ response
 
 
-def picture(means: Cells, brightest: Cells) -> Picture:
-    """The channels of photos, of which each cell has a mean and a brightest part.
+def picture(means: CellColours, brightest: CellColours) -> tuple[Tensor, Tensor]:
+    """The input of the network for photos, of which each cell has a mean and a brightest part.
+
+    It is the channels (N, 18, P): of the means and of the brightest parts two logarithmic ratios
+    relative to the mean colour, the brightness, and both ratios times brightness; then the mean
+    colour, and three other guesses of the white relative to it. Beside it is the mean colour (N, 2)
+    itself, to which the answer is relative: logarithmic ratios of the bright parts' mean.
 
     Cells that are not known, as clipped ones, look black and grey.
     """
@@ -130,37 +118,37 @@ def picture(means: Cells, brightest: Cells) -> Picture:
         _seen(brightest, white, mean_colour),
         beside[..., None].expand(-1, -1, means.common.shape[-1]),
     ]
-    return Picture(torch.cat(channels, dim=1), mean_colour)
+    return torch.cat(channels, dim=1), mean_colour
 
 
-def _seen(cells: Cells, white: Tensor, mean_colour: Tensor) -> Tensor:
+def _seen(cells: CellColours, white: Tensor, mean_colour: Tensor) -> Tensor:
     """Five channels (N, 5, P): two of colour, brightness, and the two again, weighed by it."""
     colour = log_ratios((cells.common.clamp_min(0) + _DARK * white[:, None]).movedim(1, -1))
     relative = (colour.movedim(-1, 1) - mean_colour[..., None]).clamp(-_LIMIT, _LIMIT)
     relative = relative * cells.is_known[:, None]
     brightness = 2 * (cells.known.mean(1) / white).clamp(0, 1.5) ** _GAMMA
-    # One linear map of a patch cannot weigh colours by brightness, which tells whites from hues.
+    # One linear map of a patch cannot weigh colours by brightness, which parts whites from hues.
     weighed = relative * brightness[:, None]
     return torch.cat([relative, brightness[:, None] - 1, weighed], dim=1)
 
 
-def _white(known: Tensor) -> Tensor:
+def _white(values: Tensor) -> Tensor:
     """The brightness (N, 1) that counts as white."""
-    brightness = known.mean(1)
+    brightness = values.mean(1)
     place = max(int(_BRIGHT * brightness.shape[1]), 1)
     return brightness.kthvalue(place, dim=1, keepdim=True).values.clamp_min(_LEAST)
 
 
-def _shades_of_grey(known: Tensor, power: int) -> Tensor:
+def _shades_of_grey(values: Tensor, power: int) -> Tensor:
     """Logarithmic ratios (N, 2) of the mean colour by this *power*."""
     # A power of small numbers would be lost in single precision.
-    largest = known.amax((1, 2), keepdim=True).clamp_min(_LEAST)
-    mean = ((known / largest) ** power).mean(2).clamp_min(_SMALLEST) ** (1 / power)
+    largest = values.amax((1, 2), keepdim=True).clamp_min(_LEAST)
+    mean = ((values / largest) ** power).mean(2).clamp_min(_SMALLEST) ** (1 / power)
     return log_ratios(mean).clamp(-_WIDEST, _WIDEST)
 
 
 _SAMPLES = 8  # pixels on a side that are read of each cell
-_FEW = 4  # of these 64, the number that are the brightest part
+_FEW = 4  # the brightest of these 64 make up the brightest part
 _POWER = 6  # of shades of grey, as in its paper
 
 
@@ -168,7 +156,7 @@ class Sample(NamedTuple):
     """Some pixels of a photo, S x S of its cells.
 
     *means* (3, S, S) are of all pixels of a cell that are not clipped, *brightest* (3, S, S) of a
-    few of them. *is_known* (S, S) tells which cells have any, and *bright* (3,) is the mean colour
+    few of them. *is_known* (S, S) marks cells that have any, and *bright* (3,) is the mean colour
     of the brightest in the whole photo (shades of grey).
     """
 
@@ -189,16 +177,16 @@ def sampled(photo: Photo, side: int) -> Sample:
     values, is_known = _samples(photo, side * _SAMPLES)
     if not values.any():
         raise PhotoError(
-            "Expected a photo with colours to tell its light, got only black and clipped pixels. "
-            "Name the illuminant."
+            "Expected a photo with colours to estimate its light, got only black and clipped "
+            "pixels. Name the illuminant."
         )
     # Divided first: a power of small numbers would be lost.
     largest = values.max()
     bright = ((values / largest) ** _POWER).mean(axis=(1, 2)) ** (1 / _POWER)
     cells = _in_cells(values)
-    known = _in_cells(is_known).sum(axis=-1)
-    means = cells.sum(axis=-1) / np.maximum(known, 1)
-    return Sample(means, _brightest(cells, known), known > 0, bright)
+    counts = _in_cells(is_known).sum(axis=-1)
+    means = cells.sum(axis=-1) / np.maximum(counts, 1)
+    return Sample(means, _brightest(cells, counts), counts > 0, bright)
 
 
 def _samples(photo: Photo, side: int) -> tuple[Doubles, NDArray[np.bool_]]:
@@ -219,12 +207,12 @@ def _in_cells(samples: NDArray[Any]) -> NDArray[Any]:
     return cells.swapaxes(-3, -2).reshape(*samples.shape[:-2], side, side, _SAMPLES**2)
 
 
-def _brightest(cells: Doubles, known: NDArray[np.intp]) -> Doubles:
+def _brightest(cells: Doubles, counts: NDArray[np.intp]) -> Doubles:
     """The mean colour (3, S, S) of the brightest of the samples (3, S, S, 64) of each cell."""
     # Stable, so that equally bright samples are picked alike on every machine.
     order = (-cells.sum(axis=0)).argsort(axis=-1, kind="stable")[..., :_FEW]
     picked = np.take_along_axis(cells, order[None], axis=-1)
-    return np.asarray(picked.sum(axis=-1) / known.clip(1, _FEW))
+    return np.asarray(picked.sum(axis=-1) / counts.clip(1, _FEW))
 
 
 def _spaced(length: int, number: int) -> NDArray[np.intp]:

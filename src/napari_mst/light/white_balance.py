@@ -13,22 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_mst.colour import XYZ_TO_SRGB
+from napari_mst.cube.colour import XYZ_TO_SRGB
+from napari_mst.cube.illuminants import BRADFORD
 from napari_mst.errors import PhotoError
 from napari_mst.light.estimate import LightEstimate, estimate_light
 from napari_mst.light.lights import Doubles
 from napari_mst.photo.cameras import SRGB
+from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.recolouring import recoloured, sha256_after
 from napari_mst.photo.white import Place, patch_values
 
-_BRADFORD = np.array(
-    [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
-)
-"""Takes CIE XYZ to the sharpened cones."""
-
 _DARKEST = 0.02
-"""Least share of a channel in white: noise and codes of 8 bits tell nothing below."""
+"""Least share of a channel in white: noise and the steps of 8-bit codes dominate below."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class WhiteBalance:
     white
         Red, green and blue of a white surface, in linear sRGB; only their ratios matter.
     source
-        What told it, in a few words.
+        Where it comes from, in a few words.
     is_far
         True if a photo is better corrected: the white is so far from that of D65 that an estimate
         of it cannot be wrong altogether, or it was measured.
@@ -90,7 +86,7 @@ class WhiteBalance:
     @property
     def matrix(self) -> Doubles:
         """(3, 3): takes the linear colours of the photo to those under D65; white to (1, 1, 1)."""
-        to_cones = _BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
+        to_cones = BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
         # White keeps its brightest channel: so what was clipped there stays white.
         gains = to_cones.sum(axis=1) / (to_cones @ self.white)
         return np.asarray(np.linalg.inv(to_cones) * gains @ to_cones)
@@ -102,7 +98,7 @@ class WhiteBalance:
         return math.degrees(math.acos(min(cosine, 1)))
 
     def __str__(self) -> str:
-        """The white and what told it, for a person."""
+        """The white and its source, for a person."""
         red, green, blue = self.white
         return (
             f"white {red:.2f} {green:.2f} {blue:.2f} in linear sRGB, {self.degrees:.0f} degrees "
@@ -110,7 +106,7 @@ class WhiteBalance:
         )
 
     def corrected(self, photo: Photo) -> Photo:
-        """*photo* with white made grey; its history tells so.
+        """*photo* with white made grey; its history says so.
 
         Raises
         ------
@@ -173,9 +169,9 @@ def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
 def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
     """The white of an sRGB photo whose *light* was estimated: that of all its candidates.
 
-    Or that of the one of this *name*, which a person has chosen.
+    If a person has chosen the candidate *name*, it is the white of that one.
     """
-    chosen = next((one for one in light.candidates if one.name == name), None)
+    chosen = next((candidate for candidate in light.candidates if candidate.name == name), None)
     white = light.white if chosen is None else chosen.white
     source = f"an estimate of its light ({light.candidates[0].name})"
     if chosen is not None:

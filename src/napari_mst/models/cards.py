@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, cast
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CheckpointError
 from napari_mst.photo.cameras import CAMERA_RGB
 
@@ -52,7 +52,7 @@ class ModelCard:
     name, title
         Short name (a key of `MODELS`) and a line for people.
     wavelengths
-        Band centres in nm; empty where nobody knows them.
+        Band centres in nm; empty where they are unknown.
     is_linear
         True if the network is given linear light, False if the stored values.
     normalisation

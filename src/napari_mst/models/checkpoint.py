@@ -20,9 +20,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from napari_mst.errors import CheckpointError, ModelError, OutOfMemory
+from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, shown
 from napari_mst.memory import free_host_memory, is_out_of_memory
-from napari_mst.messages import shown
 from napari_mst.models.cards import (
     LIGHT_MODELS,
     MODELS,

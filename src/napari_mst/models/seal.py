@@ -1,4 +1,4 @@
-"""Seals of weights files, which tell whether a bit has changed: safetensors has no checksum.
+"""Seals of weights files, which show if a bit has changed: safetensors has no checksum.
 
 Files that we write carry a seal in their card: the SHA-256 of the whole file with zeros in the
 place of the seal. Bundled files are compared with a list in this module, which is part of the

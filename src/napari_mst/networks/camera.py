@@ -1,4 +1,4 @@
-"""A small network that is told the camera: linear RGB of any known response in, reflectance out.
+"""A small network that is given the camera: linear RGB of any known response in, reflectance out.
 
 What a camera sees of a reflectance under an illuminant is one matrix, its response. Through it and
 what is common to measured reflectances, three values become the most likely spectrum: the best
@@ -21,7 +21,6 @@ from napari_mst.networks.pixelwise import (
     OFFSET,
     Layers,
     OnePixel,
-    PixelwiseHyperparameters,
     Start,
     colour_features,
 )
@@ -56,9 +55,8 @@ class CameraNetwork(OnePixel):
     linear: Tensor
 
     def __init__(self, factors: Tensor, width: int = 96) -> None:
-        super().__init__()
         bands, components = factors.shape
-        self.hyperparameters = PixelwiseHyperparameters(3, bands, width)
+        super().__init__(bands, width)
         # Files hold weights of 16 bits: rounded at once, the factors stay the same when saved.
         self.register_buffer("factors", factors.half().float().contiguous())
         self.register_buffer(
@@ -74,7 +72,7 @@ class CameraNetwork(OnePixel):
             nn.GELU(),
             nn.Linear(width, bands),
         )
-        # Until it is told a camera the network gives NaN, not the spectra of some other camera.
+        # Until it is given a camera the network returns NaN, not the spectra of some other camera.
         for name in ("seen", "linear"):
             self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
 

@@ -8,7 +8,7 @@ Letters: N batch, B bands, C feature channels, H rows, W columns.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import TypeVar, Unpack, cast
@@ -38,7 +38,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def _modules(modules: list[M]) -> list[M]:
-    """A `ModuleList`, which is a list but for its type."""
+    """A `ModuleList`, typed as a list of its modules."""
     # mypy takes the members of a ModuleList as plain modules, without the methods that we call.
     return cast("list[M]", nn.ModuleList(modules))
 
@@ -170,6 +170,7 @@ class MSTPlusPlus(Network):
     ) -> None:
         super().__init__()
         width = out_bands if width is None else width
+        self.in_bands, self.out_bands = in_bands, out_bands
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, **attention)
         self._blocks_made = 0
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
@@ -183,27 +184,6 @@ class MSTPlusPlus(Network):
         self._blocks_made += 1
         has_norm = bool(parameters.norm_before_attention)
         return parameters.kind.make(Place(channels, heads, parameters.window, has_norm, is_turn))
-
-    @property
-    def is_residual_around_output(self) -> bool:
-        """Tells whether the first features are added to the bands themselves, as published."""
-        return self.hyperparameters.width == self.hyperparameters.out_bands
-
-    def blocks(self) -> Iterator[tuple[str, SpectralAttentionBlock]]:
-        """All SABs in the order in which they run, by their names here (`stages.0.encoder.0`)."""
-        for name, module in self.named_modules():
-            if isinstance(module, SpectralAttentionBlock):
-                yield name, module
-
-    @property
-    def in_bands(self) -> int:
-        """Channels of the photo."""
-        return self.hyperparameters.in_bands
-
-    @property
-    def out_bands(self) -> int:
-        """Bands of the cube."""
-        return self.hyperparameters.out_bands
 
     def first_passes(self, name: str) -> list[Pass]:
         """The passes from the photo to the features that the stages refine, the map *name*."""
@@ -241,9 +221,9 @@ class MSTPlusPlus(Network):
         reads = (features, shallow)
         convolve = Plus(self.conv_out)
         last = Pass("bands", reads, convolve, self.out_bands, halo=1, is_kept=False)
-        if self.is_residual_around_output:
-            return [last]
         width = self.hyperparameters.width
+        if width == self.out_bands:  # as published
+            return [last]
         added = Pass("sum", reads, torch.add, width, is_kept=False, work=1)
         return [added, replace(last, reads=("sum",))]
 
@@ -345,7 +325,7 @@ def _attention_of(state: Mapping[str, Tensor]) -> AttentionParameters:
     block = {
         key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
     }
-    # A network whose attention nobody knows is compared with the published one, and refused.
+    # A network with an unknown attention is compared with the published one, and refused.
     found = (name for name, kind in ATTENTIONS.items() if kind.recognises(block))
     geometry = geometry_of(block)
     return {

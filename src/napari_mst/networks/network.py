@@ -269,18 +269,12 @@ class Program:
 class Network(nn.Module, ABC):
     """A torch module that says its passes: all that the engine, the pipeline and models know of it.
 
-    `forward` is the program evaluated on whole maps, so both are one mathematics.
+    `forward` is the program evaluated on whole maps, so both are one mathematics. A photo has
+    `in_bands` channels, and a cube `out_bands` bands.
     """
 
-    @property
-    @abstractmethod
-    def in_bands(self) -> int:
-        """Channels of the photo."""
-
-    @property
-    @abstractmethod
-    def out_bands(self) -> int:
-        """Bands of the cube."""
+    in_bands: int
+    out_bands: int
 
     @abstractmethod
     def program(self) -> Program:

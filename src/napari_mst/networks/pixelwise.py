@@ -10,7 +10,6 @@ Letters: N batch, B bands, H rows, W columns.
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -21,7 +20,7 @@ from napari_mst.errors import CheckpointError
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 LIMIT = 1.25
-"""Reflectance that no estimate exceeds, whatever the colour, up to white."""
+"""Reflectance that no estimate exceeds, for any colour up to white."""
 
 _FEATURES = 9
 _VALUES = 2.25  # numbers in work for each pixel and channel of the hidden layers
@@ -31,15 +30,6 @@ DARKEST = 1e-7
 
 OFFSET = 1e-3
 """Linear light that is added where colours are divided by brightness."""
-
-
-@dataclass(frozen=True)
-class PixelwiseHyperparameters:
-    """The numbers that make a pixelwise network besides its weights."""
-
-    in_bands: int = 3
-    out_bands: int = 31
-    width: int = 64
 
 
 class Start(NamedTuple):
@@ -71,9 +61,16 @@ Layers = list[tuple[Tensor, Tensor]]
 
 
 class OnePixel(Network):
-    """A network that sees one pixel at a time: what the pixelwise and the camera network share."""
+    """A network that sees one pixel at a time: what the pixelwise and the camera network share.
 
-    hyperparameters: PixelwiseHyperparameters
+    Its hidden layers have *width* numbers.
+    """
+
+    in_bands = 3
+
+    def __init__(self, out_bands: int, width: int) -> None:
+        super().__init__()
+        self.out_bands, self.width = out_bands, width
 
     @abstractmethod
     def layers(self) -> Layers:
@@ -83,19 +80,9 @@ class OnePixel(Network):
     def start(self) -> Start:
         """The spectra that the layers change."""
 
-    @property
-    def in_bands(self) -> int:
-        """Channels of the photo."""
-        return self.hyperparameters.in_bands
-
-    @property
-    def out_bands(self) -> int:
-        """Bands of the cube."""
-        return self.hyperparameters.out_bands
-
     def first_pass(self, name: str) -> Pass:
         """The one pass from the photo to the spectra, the map *name*."""
-        width = self.hyperparameters.width
+        width = self.width
         work = _FEATURES * width + 2 * width**2 + width * self.out_bands
         values = int(_VALUES * width)
         return Pass(name, (PHOTO,), self, self.out_bands, work=work, values=values)
@@ -114,8 +101,7 @@ class PixelwiseNetwork(OnePixel):
     """
 
     def __init__(self, out_bands: int = 31, width: int = 64) -> None:
-        super().__init__()
-        self.hyperparameters = PixelwiseHyperparameters(3, out_bands, width)
+        super().__init__(out_bands, width)
         self.hidden = nn.Sequential(
             nn.Linear(_FEATURES, width),
             nn.GELU(),

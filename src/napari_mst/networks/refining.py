@@ -4,7 +4,7 @@ Letters: N batch, B bands, H rows, W columns.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Unpack
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.camera import CameraNetwork, build_camera, is_camera
-from napari_mst.networks.hyperparameters import AttentionParameters, Hyperparameters
+from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus
 from napari_mst.networks.network import PHOTO, Pass
 from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
@@ -24,10 +24,6 @@ BLACK = 0.003
 
 _POWER_WORK = 8
 """Multiplications that take as long as one power."""
-
-
-class RefiningHyperparameters(Hyperparameters):
-    """The hyperparameters of the MST++ around a pixelwise network."""
 
 
 class RefiningMSTPlusPlus(MSTPlusPlus):
@@ -47,9 +43,7 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
         stages: int = 1,
         **attention: Unpack[AttentionParameters],
     ) -> None:
-        bands = pixelwise.hyperparameters.out_bands
-        super().__init__(out_bands=bands, stages=stages, **attention)
-        self.hyperparameters = RefiningHyperparameters(**asdict(self.hyperparameters))
+        super().__init__(out_bands=pixelwise.out_bands, stages=stages, **attention)
         self.pixelwise = pixelwise
 
     def first_passes(self, name: str) -> list[Pass]:
@@ -113,7 +107,7 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
             others[key] = value
     outer = build_mst_plus_plus(others)
     pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
-    bands = pixelwise.hyperparameters.out_bands
+    bands = pixelwise.out_bands
     found = outer.hyperparameters
     expected = replace(found, in_bands=3, out_bands=bands, width=bands)
     if found != expected:  # before memory is taken for as many bands as the smaller part says

@@ -101,6 +101,7 @@ class VisionTransformer(Network):
         super().__init__()
         own = hyperparameters
         self.hyperparameters = own
+        self.in_bands, self.out_bands = own.in_bands, own.outputs
         tokens = own.grid**2 + 1
         self.register_buffer(_HEADS, torch.tensor(float(own.heads)))
         self.patch_embed = PatchEmbedding(own.in_bands, own.features, own.patch)
@@ -113,16 +114,6 @@ class VisionTransformer(Network):
         )
         self.norm = nn.LayerNorm(own.features, 1e-6)
         self.head = nn.Linear(own.features, own.outputs)
-
-    @property
-    def in_bands(self) -> int:
-        """Channels of the photo."""
-        return self.hyperparameters.in_bands
-
-    @property
-    def out_bands(self) -> int:
-        """Numbers that the class token gives."""
-        return self.hyperparameters.outputs
 
     def outputs(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, B)."""

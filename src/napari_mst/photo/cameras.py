@@ -1,7 +1,9 @@
 """Cameras: their measured sensitivities, the lights that they are used in, and their response.
 
-Sensitivities and lights are at 400, 410, ..., 700 nm. `data/README.md` tells their origins and
-licences.
+Some cameras are sold under several names, of which `ALIASES` has those that they write into EXIF.
+Makers give one camera a name for Europe, one for America and one for Asia: those of Canon's and
+Panasonic's product pages, and of the tables of LibRaw 0.22. Sensitivities and lights are at 400,
+410, ..., 700 nm. `data/README.md` gives their origins and licences.
 """
 
 import difflib
@@ -10,7 +12,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,13 +19,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import illuminant, srgb_response
+from napari_mst.cube.colour import illuminant, srgb_response
+from napari_mst.cube.illuminants import measured, names_a_file, numbers_of, table_of
 from napari_mst.cube.provenance import BY_CHART
-from napari_mst.errors import CameraError
-from napari_mst.illuminants import measured, names_a_file, numbers_of, table_of
-from napari_mst.messages import shown
-from napari_mst.photo.aliases import ALIASES
-from napari_mst.photo.lights import load_lamps, made_light
+from napari_mst.errors import CameraError, shown
+from napari_mst.photo.lights import load_lamps, made_light, stored
+
+ALIASES = MappingProxyType(
+    {
+        "Canon EOS 400D DIGITAL": "Canon_Digital_Rebel_XTi",
+        "Canon EOS DIGITAL REBEL XTi": "Canon_Digital_Rebel_XTi",
+        "Canon EOS Kiss Digital X": "Canon_Digital_Rebel_XTi",
+        "Canon EOS Rebel SL1": "Canon_EOS_100D",
+        "Canon EOS Kiss X7": "Canon_EOS_100D",
+        "Canon EOS Rebel SL2": "Canon_EOS_200D",
+        "Canon EOS Kiss X9": "Canon_EOS_200D",
+        "Canon EOS 250D": "Canon_EOS_200D_II",
+        "Canon EOS Rebel SL3": "Canon_EOS_200D_II",
+        "Canon EOS Kiss X10": "Canon_EOS_200D_II",
+        "Canon EOS REBEL T3i": "Canon_EOS_600D",
+        "Canon EOS Kiss X5": "Canon_EOS_600D",
+        "Canon EOS R5 Mark II": "Canon_EOS_R5m2",
+        "Canon EOS R6 Mark II": "Canon_EOS_R6m2",
+        "Panasonic DC-GX7MK3": "Panasonic_DC-GX9",
+    }
+)
+"""The names of `load_cameras` by another name that a file may give the camera."""
+
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
@@ -45,6 +66,9 @@ BALANCED = "as stored"
 
 OF_SENSOR = "by the sensitivities"
 """The white balance of a photo that has none: the camera's is computed."""
+
+Floats = NDArray[np.float64]
+"""Sensitivities (31, 3), powers (31,), or values of the three channels (3,)."""
 
 GRID = np.arange(400.0, 701, 10)
 """Wavelengths (nm) of all sensitivities and lights."""
@@ -122,12 +146,12 @@ class Capture:
         return self.illuminant == ESTIMATED
 
     @property
-    def response(self) -> NDArray[np.float64]:
+    def response(self) -> Floats:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         return camera_response(self.camera, self.illuminant)
 
     @property
-    def gains(self) -> NDArray[np.float64]:
+    def gains(self) -> Floats:
         """(3,): factors of the channels of the photo that balance it."""
         if self.balance == BALANCED:
             return np.ones(3)
@@ -136,7 +160,7 @@ class Capture:
         return 1 / _measured_white(self.balance)
 
     @property
-    def white_of_sensor(self) -> NDArray[np.float64]:
+    def white_of_sensor(self) -> Floats:
         """(3,): the values of the sensor for a white surface, green being 1."""
         return np.asarray(unbalanced_response(self.camera, self.illuminant).sum(axis=0))
 
@@ -157,35 +181,36 @@ class RecordedCapture(Capture):
         """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
 
     @property
-    def response(self) -> NDArray[np.float64]:
+    def response(self) -> Floats:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         sensor = np.asarray(self.sensor)
         return np.asarray(sensor / sensor.sum(axis=0))
 
     @property
-    def white_of_sensor(self) -> NDArray[np.float64]:
+    def white_of_sensor(self) -> Floats:
         """(3,): the values of the sensor for a white surface, green being 1."""
         return np.asarray(np.sum(self.sensor, axis=0))
 
 
 @functools.cache
-def load_cameras() -> Mapping[str, NDArray[np.float64]]:
+def load_cameras() -> Mapping[str, Floats]:
     """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in the order of the alphabet."""
-    return _load("cameras31.npz")
+    cameras = stored("cameras31.npz")
+    return MappingProxyType({name: cameras[name] for name in sorted(cameras, key=str.lower)})
 
 
 @functools.cache
-def load_illuminants() -> Mapping[str, NDArray[np.float64]]:
+def load_illuminants() -> Mapping[str, Floats]:
     """Relative spectral power (31,) at `GRID` of illuminants, by name: D65, D50 and A first."""
-    known = {name: illuminant(name, GRID) for name in _TABULATED}
-    known[EQUAL] = np.ones(len(GRID))
-    known.update(_load("lights31.npz"))
-    known.update(load_lamps())
-    others = sorted(set(known) - set(_FIRST), key=str.lower)
-    return MappingProxyType({name: known[name] for name in (*_FIRST, *others)})
+    lights = {name: illuminant(name, GRID) for name in _TABULATED}
+    lights[EQUAL] = np.ones(len(GRID))
+    lights.update(stored("lights31.npz"))
+    lights.update(load_lamps())
+    others = sorted(set(lights) - set(_FIRST), key=str.lower)
+    return MappingProxyType({name: lights[name] for name in (*_FIRST, *others)})
 
 
-def camera_response(camera: str, light: str) -> NDArray[np.float64]:
+def camera_response(camera: str, light: str) -> Floats:
     """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
 
     A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV
@@ -202,12 +227,12 @@ def camera_response(camera: str, light: str) -> NDArray[np.float64]:
     return np.asarray(weighted / weighted.sum(axis=0))
 
 
-def light_power(light: str) -> NDArray[np.float64]:
+def light_power(light: str) -> Floats:
     """Relative spectral power (31,) at `GRID` of a *light*, as `camera_response` takes it."""
     return _light(spelled(light))
 
 
-def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
+def unbalanced_response(camera: str, light: str) -> Floats:
     """`camera_response` as the sensor gives it: only the green of a white surface is 1."""
     camera = spelled(camera)
     power = _light(spelled(light))[:, None]
@@ -219,12 +244,12 @@ def unbalanced_response(camera: str, light: str) -> NDArray[np.float64]:
     return np.asarray(weighted / weighted[:, 1].sum())
 
 
-def white_text(values: NDArray[np.float64]) -> str:
+def white_text(values: Floats) -> str:
     """The balance of a `Capture` whose photo has *values* (3,) for a white surface."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
 
 
-def _measured_white(text: str) -> NDArray[np.float64]:
+def _measured_white(text: str) -> Floats:
     """The values (3,) of a white surface, from the text of a balance."""
     values = np.array(numbers_of(text.replace(",", " ").split()))
     if values.shape != (3,) or not (np.isfinite(values).all() and (values > 0).all()):
@@ -241,11 +266,11 @@ def matching_camera(make: str, model: str) -> str:
     "" if there is none of exactly this name, or sold under it elsewhere (`ALIASES`). Some models
     name their brand themselves.
     """
-    known = {_plain(name): name for name in load_cameras()}
-    known.update({_plain(alias): name for alias, name in ALIASES.items()})
+    names = {_plain(name): name for name in load_cameras()}
+    names.update({_plain(alias): name for alias, name in ALIASES.items()})
     brand = next(iter(make.split()), "")
     spellings = (_plain(name) for name in (model, brand + model, make + model))
-    return next((known[name] for name in spellings if name in known), "")
+    return next((names[name] for name in spellings if name in names), "")
 
 
 def _plain(name: str) -> str:
@@ -279,26 +304,26 @@ def is_file(name: str) -> bool:
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
-def _light(name: str) -> NDArray[np.float64]:
-    known = load_illuminants()
+def _light(name: str) -> Floats:
+    lights = load_illuminants()
     if name == BY_CHART:
         # The response that the chart told holds the light already.
-        return known[EQUAL]
-    if name in known:
-        return known[name]
-    made = made_light(name, lambda part: known.get(spelled(part)))
+        return lights[EQUAL]
+    if name in lights:
+        return lights[name]
+    made = made_light(name, lambda part: lights.get(spelled(part)))
     if made is None:
-        made = np.interp(GRID, *table_of(_file(name, "light", known)))
+        made = np.interp(GRID, *table_of(_file(name, "light", lights)))
     return made
 
 
-def _sensitivities(name: str) -> NDArray[np.float64]:
-    known = load_cameras()
-    if name in known:
-        return known[name]
+def _sensitivities(name: str) -> Floats:
+    cameras = load_cameras()
+    if name in cameras:
+        return cameras[name]
     if name.startswith(f"{CHART} "):
         return _by_chart(name)
-    path = _file(name, "camera", known)
+    path = _file(name, "camera", cameras)
     wavelengths, values = measured(path, columns=3)
     if not (values.sum(axis=0) > 0).all():
         raise CameraError(
@@ -320,11 +345,11 @@ class ChartResponses(NamedTuple):
     700 nm, and *spread* (12,) the standard deviations of the shares.
     """
 
-    mean: NDArray[np.float64]
-    components: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    mean: Floats
+    components: Floats
+    spread: Floats
 
-    def response(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def response(self, shares: Floats) -> Floats:
         """(3, 31): the response with these *shares* (12,) of the components."""
         return np.asarray(self.mean + np.tensordot(shares, self.components, axes=1))
 
@@ -332,12 +357,10 @@ class ChartResponses(NamedTuple):
 @functools.cache
 def chart_responses() -> ChartResponses:
     """The responses of `data/chart31.npz`."""
-    path = resources.files("napari_mst").joinpath("data/chart31.npz")
-    with path.open("rb") as stream, np.load(stream) as stored:
-        return ChartResponses(*(stored[name].astype(float) for name in ChartResponses._fields))
+    return ChartResponses(**stored("chart31.npz", *ChartResponses._fields))
 
 
-def _by_chart(name: str) -> NDArray[np.float64]:
+def _by_chart(name: str) -> Floats:
     shares = np.array(numbers_of(name.split()[1:]))
     responses = chart_responses()
     if shares.shape != responses.spread.shape or not np.isfinite(shares).all():
@@ -358,10 +381,3 @@ def _file(name: str, kind: str, known: Iterable[str]) -> Path:
         f"Expected a CSV file or a {kind} as {', '.join(near)}, got {name[-_SHOWN:]!r}. "
         f"Check the spelling: `napari-mst cameras` lists {len(names)}."
     )
-
-
-def _load(name: str) -> Mapping[str, NDArray[np.float64]]:
-    path = resources.files("napari_mst").joinpath(f"data/{name}")
-    with path.open("rb") as stream, np.load(stream) as archive:
-        names = sorted((key for key in archive if key != "wavelength"), key=str.lower)
-        return MappingProxyType({key: archive[key].astype(np.float64) for key in names})

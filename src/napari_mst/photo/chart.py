@@ -1,23 +1,138 @@
 """A ColorChecker in a photo: where its patches are, and what they show.
 
-Letters: n patches, in the order of their kind of chart (`chart_kinds`).
+A new kind of chart is a row of `CHARTS`. Letters: n patches, of which reflectances are known, in
+the order of their kind of chart.
 """
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import PhotoError
-from napari_mst.messages import shown
-from napari_mst.photo.chart_kinds import CHARTS, ChartKind
+from napari_mst.errors import PhotoError, shown
+from napari_mst.photo.lights import stored
 from napari_mst.photo.photo import Photo
+
+Points = NDArray[np.float64]
+"""Rows and columns (k, 2), or other numbers of several patches."""
+
+PATCHES = (
+    *("dark skin", "light skin", "blue sky", "foliage", "blue flower", "bluish green"),
+    *("orange", "purplish blue", "moderate red", "purple", "yellow green", "orange yellow"),
+    *("blue", "green", "red", "yellow", "magenta", "cyan"),
+    *("white", "neutral 8", "neutral 6.5", "neutral 5", "neutral 3.5", "black"),
+)
+"""The names of the patches of a Classic, row by row."""
+
+_SG_COLUMNS = "ABCDEFGHIJKLMN"
+_SG_ROWS = 10
+# The table of the Digital SG has the patches column by column, without these, which are all of one
+# black. Each spectrum has the colour that its maker publishes for its place: 0.8 CIELAB off in the
+# mean, the next patch in the order being tens off.
+_SG_WITHOUT = frozenset(
+    ("C1", "F1", "I1", "L1", "A2", "N3", "A5", "E6", "N6", "A8", "N9", "C10", "F10", "I10", "L10")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ChartKind:
+    """The arrangement of a chart, and its colours.
+
+    Attributes
+    ----------
+    title
+        Its name for a person.
+    rows, columns
+        Its grid, the patches in the corners being those that a user clicks.
+    corners
+        Their names, for a person, in the order around the chart.
+    patches
+        (n) names of the patches whose reflectances are known.
+    places
+        (n, 2): row and column of each on the grid.
+    greys
+        Indices of the greys that fix the balance, from white to black.
+    table, key
+        The file in `data` that has their reflectances (n, 31), and its array.
+    """
+
+    title: str
+    rows: int
+    columns: int
+    corners: str
+    patches: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+    greys: tuple[int, ...]
+    table: str
+    key: str
+
+    @functools.cached_property
+    def reflectances(self) -> Points:
+        """(n, 31): measured reflectance at 400, 410, ..., 700 nm."""
+        return stored(self.table, self.key)[self.key]
+
+    def corner_places(self, margin: float = 0.0) -> Points:
+        """(4, 2): columns and rows of the corner patches, or of what lies *margin* outside them."""
+        right, bottom = self.columns - 1 + margin, self.rows - 1 + margin
+        return np.array(
+            [(-margin, -margin), (right, -margin), (right, bottom), (-margin, bottom)], float
+        )
+
+
+def _classic(title: str) -> ChartKind:
+    return ChartKind(
+        title=title,
+        rows=4,
+        columns=6,
+        corners="dark skin, bluish green, black, white",
+        patches=PATCHES,
+        places=tuple((row, column) for row in range(4) for column in range(6)),
+        greys=tuple(range(18, 24)),
+        table="chart31.npz",
+        key="babelcolor",
+    )
+
+
+def _digital_sg() -> ChartKind:
+    every = {
+        f"{letter}{row + 1}": (row, column)
+        for column, letter in enumerate(_SG_COLUMNS)
+        for row in range(_SG_ROWS)
+    }
+    places = {name: place for name, place in every.items() if name not in _SG_WITHOUT}
+    patches = tuple(places)
+    return ChartKind(
+        title="ColorChecker Digital SG",
+        rows=_SG_ROWS,
+        columns=len(_SG_COLUMNS),
+        corners="A1, N1, N10, A10, all white",
+        patches=patches,
+        places=tuple(places.values()),
+        greys=tuple(patches.index(f"{letter}5") for letter in "EFGHIJ"),
+        table="reflectance31.npz",
+        key="iset_gretagDigitalColorSG",
+    )
+
+
+CHARTS: Mapping[str, ChartKind] = MappingProxyType(
+    {
+        "classic": _classic("ColorChecker Classic"),
+        "passport": _classic("ColorChecker Passport"),
+        "digital-sg": _digital_sg(),
+    }
+)
+"""The charts that are known, by the name that `Chart` takes; the usual one first."""
+
 
 _HALF = 0.16  # half the side of the square that is read, as a share of the distance of patches
 _CLIPPED = 0.99
 _MOST_CLIPPED = 0.1
 
 Corner = tuple[float, float]
+Corners = tuple[Corner, Corner, Corner, Corner]
 
 
 @dataclass(frozen=True)
@@ -57,7 +172,7 @@ class Chart:
     (3, 'dark skin')
     """
 
-    corners: tuple[Corner, Corner, Corner, Corner]
+    corners: Corners
     kind: str = "classic"
 
     def __post_init__(self) -> None:
@@ -72,7 +187,8 @@ class Chart:
                 "Give the middles of its corner patches."
             )
         first, second, third, fourth = np.array(self.corners, dtype=np.float64)
-        area = abs(_cross(third - first, fourth - second)) / 2
+        (a, b), (c, d) = third - first, fourth - second
+        area = abs(float(a * d - b * c)) / 2
         if area < self._form.rows * self._form.columns:
             raise PhotoError(
                 f"Expected corners that span a chart, got an area of {area:.0f} pixels. "
@@ -91,20 +207,14 @@ class Chart:
     @property
     def arrangements(self) -> list["Chart"]:
         """The chart with its corners in all orders around it, as they are given first."""
-        first, second, third, fourth = self.corners
-        around = [
-            (first, second, third, fourth),
-            (second, third, fourth, first),
-            (third, fourth, first, second),
-            (fourth, first, second, third),
-        ]
         charts = []
-        for a, b, c, d in around:
+        for start in range(4):
+            a, b, c, d = self.corners[start:] + self.corners[:start]
             charts += [Chart((a, b, c, d), self.kind), Chart((d, c, b, a), self.kind)]
         return charts
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Points:
         """(n, 2): row and column of the middle of each patch, by a projective map."""
         down, across = np.array(self._form.places).T
         return self._mapped(down, across)
@@ -118,15 +228,14 @@ class Chart:
         steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
         return 2 * int(_HALF * min(steps)) + 1
 
-    def _mapped(self, down: NDArray[np.intp], across: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _mapped(self, down: NDArray[np.intp], across: NDArray[np.intp]) -> Points:
         """Row and column in the photo (k, 2) of these rows and columns (k,) of the grid."""
-        right, bottom = self._form.columns - 1, self._form.rows - 1
-        on_chart = np.array([(0, 0), (right, 0), (right, bottom), (0, bottom)], dtype=np.float64)
-        matrix = projective(on_chart, np.array(self.corners, dtype=np.float64))
+        corners = np.array(self.corners, dtype=np.float64)
+        matrix = projective(self._form.corner_places(), corners)
         return mapped(matrix, np.column_stack([across, down]).astype(np.float64))
 
 
-def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
+def chart_colours(photo: Photo, chart: Chart) -> Points:
     """(n, 3): the median of each patch, in linear shares of full scale.
 
     Raises
@@ -148,7 +257,7 @@ def chart_colours(photo: Photo, chart: Chart) -> NDArray[np.float64]:
     return np.stack(colours)
 
 
-def _patch_colour(part: Photo, name: str) -> NDArray[np.float64]:
+def _patch_colour(part: Photo, name: str) -> Points:
     values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
     clipped = float((values >= _CLIPPED).any(axis=0).mean())
     if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
@@ -159,11 +268,7 @@ def _patch_colour(part: Photo, name: str) -> NDArray[np.float64]:
     return np.asarray(np.median(values, axis=1))
 
 
-def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    return float(a[0] * b[1] - a[1] * b[0])
-
-
-def projective(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+def projective(source: Points, target: Points) -> Points:
     """(3, 3): takes points *source* (k, 2) to *target* (k, 2); by least squares for more than 4.
 
     Those of *source* are columns and rows of a grid, those of *target* rows and columns.
@@ -176,7 +281,7 @@ def projective(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDAr
     return np.append(solved, 1.0).reshape(3, 3)
 
 
-def mapped(matrix: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+def mapped(matrix: Points, points: Points) -> Points:
     """*points* (k, 2) taken by a projective *matrix* (3, 3)."""
     places = matrix @ np.column_stack([points, np.ones(len(points))]).T
     return np.asarray((places[:2] / places[2]).T)

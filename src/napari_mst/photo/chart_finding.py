@@ -6,18 +6,13 @@ a patch, so the grid is laid through the middles of the squares. Letters: k squa
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb
-from napari_mst.errors import PhotoError
-from napari_mst.messages import shown
-from napari_mst.photo.chart import Chart, Corner, mapped, projective
-from napari_mst.photo.chart_kinds import CHARTS, ChartKind
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.errors import PhotoError, shown
+from napari_mst.photo.chart import CHARTS, Chart, ChartKind, Corners, Points, mapped, projective
 from napari_mst.photo.photo import Photo
 
 _PIXELS = 2_000_000  # the library works on 1.4 megapixels
@@ -28,16 +23,6 @@ _LEAST = 0.5  # share of the patches whose squares have to be found
 _SETTINGS = {"digital-sg": "SETTINGS_SEGMENTATION_COLORCHECKER_SG"}
 _USUAL = "SETTINGS_SEGMENTATION_COLORCHECKER_CLASSIC"
 _PLUGINS = "QT_QPA_PLATFORM_PLUGIN_PATH"
-
-Points = NDArray[np.float64]
-"""Rows and columns (k, 2)."""
-
-
-class _Seen(NamedTuple):
-    """Outlines (4, 2) of charts, and the middles (k, 2) of all squares, in pixels."""
-
-    outlines: list[Points]
-    squares: Points
 
 
 def find_chart(photo: Photo, kind: str = "classic") -> Chart:
@@ -63,40 +48,32 @@ def find_chart(photo: Photo, kind: str = "classic") -> Chart:
     >>> calibration = nm.calibrate(photo, chart)  # doctest: +SKIP
     """
     usual = Chart(((0, 0), (0, 99), (99, 99), (99, 0)), kind)
-    seen = _segmented(photo, usual.kind)
-    fits = [
-        fit
-        for outline in seen.outlines
-        for fit in grids(outline, seen.squares, CHARTS[kind])
-        if fit.matched >= _LEAST * len(usual.patches)
-    ]
-    if not fits:
+    outlines, squares = _segmented(photo, usual.kind)
+    fits = [fit for outline in outlines for fit in grids(outline, squares, CHARTS[kind])]
+    matched, corners = max(fits, default=(0, usual.corners))
+    if not matched or matched < _LEAST * len(usual.patches):
         raise PhotoError(
             f"Expected a {CHARTS[kind].title} in {shown(photo.name, 60) or 'the photo'}, found "
             "none. Give the middles of its four corner patches."
         )
-    return Chart(max(fits, key=lambda fit: fit.matched).corners, kind)
+    return Chart(corners, kind)
 
 
-class Grid(NamedTuple):
-    """The middles of the corner patches of a chart, and how many squares lie on its patches."""
-
-    corners: tuple[Corner, Corner, Corner, Corner]
-    matched: int
-
-
-def grids(outline: Points, squares: Points, kind: ChartKind) -> list[Grid]:
+def grids(outline: Points, squares: Points, kind: ChartKind) -> list[tuple[int, Corners]]:
     """The grids of a *kind* of chart, lying or standing in an *outline* (4, 2), by its *squares*.
 
-    Which patch is in which corner, the colours tell later.
+    The colours show later which patch is in which corner.
+
+    Returns
+    -------
+    Of each grid the number of squares that lie on its patches, and the middles of its corner
+    patches.
     """
     return [_grid(np.roll(outline, turn, axis=0), squares, kind) for turn in (0, 1)]
 
 
-def _grid(outline: Points, squares: Points, kind: ChartKind) -> Grid:
-    right, bottom = kind.columns - 0.5, kind.rows - 0.5
-    edges = np.array([(-0.5, -0.5), (right, -0.5), (right, bottom), (-0.5, bottom)])
-    matrix = projective(edges, outline)
+def _grid(outline: Points, squares: Points, kind: ChartKind) -> tuple[int, Corners]:
+    matrix = projective(kind.corner_places(0.5), outline)
     for _ in range(_ROUNDS):
         on_chart = mapped(np.asarray(np.linalg.inv(matrix), dtype=np.float64), squares)
         places = np.rint(on_chart)
@@ -106,15 +83,13 @@ def _grid(outline: Points, squares: Points, kind: ChartKind) -> Grid:
         if np.count_nonzero(used) < len(outline):
             break
         matrix = projective(places[used], squares[used])
-    last_column, last_row = kind.columns - 1, kind.rows - 1
-    ends = np.array([(0, 0), (last_column, 0), (last_column, last_row), (0, last_row)], float)
-    found = {tuple(place) for place in places[used].tolist()}
-    first, second, third, fourth = ((row, column) for row, column in mapped(matrix, ends).tolist())
-    return Grid((first, second, third, fourth), len(found))
+    matched = len({tuple(place) for place in places[used].tolist()})
+    a, b, c, d = ((row, column) for row, column in mapped(matrix, kind.corner_places()).tolist())
+    return matched, (a, b, c, d)
 
 
-def _segmented(photo: Photo, kind: str) -> _Seen:
-    """The outlines and squares that the library sees."""
+def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
+    """The outlines (4, 2) of charts that the library sees, and the middles (k, 2) of squares."""
     library = _library()
     small = photo.reduced(_PIXELS)
     linear = small.rows(0, small.shape[0], linear=True)
@@ -126,7 +101,7 @@ def _segmented(photo: Photo, kind: str) -> _Seen:
     if is_standing:
         image = image.swapaxes(0, 1)
     settings = getattr(library, _SETTINGS.get(kind, _USUAL))
-    found = library.segmenter_default(np.ascontiguousarray(image), additional_data=True, **settings)
+    parts = library.segmenter_default(np.ascontiguousarray(image), additional_data=True, **settings)
     scale = image.shape[1] / settings["working_width"] * photo.shape[0] / small.shape[0]
 
     def places(corners: Any) -> Points:
@@ -134,31 +109,24 @@ def _segmented(photo: Photo, kind: str) -> _Seen:
         points: Points = np.asarray(corners, dtype=np.float64).reshape(-1, 2) * scale
         return points if is_standing else points[:, ::-1]
 
-    squares = [places(one).mean(axis=0) for one in found.swatches]
-    return _Seen([places(one) for one in found.rectangles], np.array(squares).reshape(-1, 2))
-
-
-@contextmanager
-def _unchanged_qt() -> Iterator[None]:
-    """OpenCV points Qt to plugins of its own, with which napari would not start."""
-    before = os.environ.get(_PLUGINS)
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(_PLUGINS, None)
-        else:
-            os.environ[_PLUGINS] = before
+    squares = [places(one).mean(axis=0) for one in parts.swatches]
+    return [places(one) for one in parts.rectangles], np.array(squares).reshape(-1, 2)
 
 
 def _library() -> Any:
     """The library of the extra `charts`."""
+    before = os.environ.get(_PLUGINS)
     try:
-        with _unchanged_qt():
-            import colour_checker_detection
+        import colour_checker_detection
     except ImportError as error:
         raise PhotoError(
             "Expected colour-checker-detection, which finds charts, got no such package. "
             "Install it: pip install 'napari-mst[charts]', or give the four corners."
         ) from error
+    finally:
+        # OpenCV points Qt to plugins of its own, with which napari would not start.
+        if before is None:
+            os.environ.pop(_PLUGINS, None)
+        else:
+            os.environ[_PLUGINS] = before
     return colour_checker_detection

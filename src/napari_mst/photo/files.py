@@ -22,12 +22,11 @@ import tifffile
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
+from napari_mst.cube.georeference import TAGS, Georeference
 from napari_mst.errors import OutOfMemory, PhotoError
-from napari_mst.georeference import TAGS, Georeference
 from napari_mst.photo.planes import whole_series
-from napari_mst.photo.raw import check_size, develop_raw, too_large
-from napari_mst.photo.raw_header import camera_in_raw, check_raw, is_raw, is_raw_file
-from napari_mst.photo.shot import Shot
+from napari_mst.photo.raw import Shot, check_size, develop_raw, too_large
+from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
 Pixels = NDArray[Any]
 """Pixels of any depth and layout, as stored."""
@@ -45,12 +44,10 @@ _AS_STORED = (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB)
 """Colours of a TIFF whose stored values are those that it shows."""
 
 _PNG_DEPTH = 24
-"""The byte of a PNG that tells its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
+"""The byte of a PNG that holds its depth: the ninth of its first chunk, IHDR (ISO/IEC 15948)."""
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
 """The first bytes of a JPEG: its start, and the mark of what follows (ISO/IEC 10918-1)."""
-
-_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 class Decoded(NamedTuple):
@@ -269,7 +266,7 @@ def _is_tiff(file: BinaryIO) -> bool:
     file.seek(0)
     magic = file.read(4)
     file.seek(0)
-    return magic in _TIFF_MAGIC
+    return magic in TIFF_MARKS
 
 
 def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
@@ -300,7 +297,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
             raise _several("one in several files")
         page = series.keyframe
         declared = (tiff.imagej_metadata or {}).get("images", 1)
-        # tifffile tells only its log that pages are missing.
+        # tifffile reports missing pages only in its log.
         if declared > 1 and series.axes in ("YX", "YXS"):
             raise EOFError(f"{declared} pages declared, 1 found")
         if page.photometric not in (*_AS_STORED, tifffile.PHOTOMETRIC.MINISWHITE):

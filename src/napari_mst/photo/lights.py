@@ -14,13 +14,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.errors import CameraError
-from napari_mst.illuminants import illuminant_names, illuminant_power
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
 """A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""
 
 Power = NDArray[np.float64]
+"""Values at the wavelengths of a light, or of a sensor."""
 
 FAMILIES: tuple[Family, ...] = ("Planck", "daylight", "fluorescent", "LED")
 
@@ -64,7 +65,7 @@ def daylight(kelvin: float) -> Power:
     scale = 0.0241 + 0.2562 * x - 0.7341 * y
     first = (-1.3515 - 1.7703 * x + 5.9114 * y) / scale
     second = (0.0300 - 31.4424 * x + 30.0717 * y) / scale
-    s0, s1, s2 = (_stored()[name] for name in _COMPONENTS)
+    s0, s1, s2 = (_tables()[name] for name in _COMPONENTS)
     power = s0 + first * s1 + second * s2
     return np.asarray(power / power.mean())
 
@@ -92,7 +93,7 @@ def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None
 @functools.cache
 def load_lamps() -> Mapping[str, Power]:
     """Relative spectral power (31,) of the CIE's fluorescent, discharge and LED lamps, by name."""
-    lamps = {name: power for name, power in _stored().items() if name not in _COMPONENTS}
+    lamps = {name: power for name, power in _tables().items() if name not in _COMPONENTS}
     leds = [name for name in illuminant_names() if name.startswith("LED-")]
     lamps.update({name: _averaged(name) for name in leds})
     return MappingProxyType(lamps)
@@ -120,14 +121,14 @@ def _radiator(name: str) -> Power | None:
 def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
     parts = []
     for text in name.split("+"):
-        found = _SHARE.fullmatch(text.strip())
+        match = _SHARE.fullmatch(text.strip())
         light = None
-        if found:
-            light = _radiator(found[2])
-            light = listed(found[2]) if light is None else light
-        if found is None or light is None or float(found[1]) <= 0:
+        if match:
+            light = _radiator(match[2])
+            light = listed(match[2]) if light is None else light
+        if match is None or light is None or float(match[1]) <= 0:
             return None
-        parts.append((float(found[1]), light))
+        parts.append((float(match[1]), light))
     if len(parts) > LARGEST:
         raise CameraError(
             f"Expected at most {LARGEST} lights in a mixture, got {len(parts)}. "
@@ -140,9 +141,14 @@ def _is_within(kelvin: float, limits: tuple[float, float]) -> bool:
     return limits[0] <= kelvin <= limits[1]
 
 
-@functools.cache
-def _stored() -> Mapping[str, Power]:
-    path = resources.files("napari_mst").joinpath("data/lamps31.npz")
+def stored(file: str, *keys: str) -> dict[str, Power]:
+    """The arrays of these *keys* in a *file* of `data`; without keys all, but its wavelengths."""
+    path = resources.files("napari_mst").joinpath("data", file)
     with path.open("rb") as stream, np.load(stream) as archive:
-        names = [name for name in archive if name != "wavelength"]
-        return MappingProxyType({name: archive[name].astype(np.float64) for name in names})
+        names = keys or [key for key in archive if key != "wavelength"]
+        return {name: archive[name].astype(np.float64) for name in names}
+
+
+@functools.cache
+def _tables() -> Mapping[str, Power]:
+    return MappingProxyType(stored("lamps31.npz"))

@@ -11,7 +11,7 @@ Letters: H rows, W columns, C channels.
   else 65535.
 - `full_scale=` overrides all of these for arrays.
 
-Whatever the depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
+At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
 given; those of a RAW photo are linear always. Files hold 8 or 16 bits or floats (TIFF, PNG), the
 values of a sensor (RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied.
 """
@@ -27,16 +27,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import PhotoError
-from napari_mst.georeference import Georeference
-from napari_mst.messages import shown
-from napari_mst.photo.arrays import BLOCK_ROWS, as_array, channels_last, digest, stored_extrema
+from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
+from napari_mst.cube.georeference import Georeference
+from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg
-from napari_mst.photo.raw import SATURATED
-from napari_mst.photo.shot import Shot
-from napari_mst.photo.values import interpret
+from napari_mst.photo.raw import SATURATED, Shot
+from napari_mst.photo.values import (
+    BLOCK_ROWS,
+    as_array,
+    channels_last,
+    digest,
+    interpret,
+    stored_extrema,
+)
 from napari_mst.watch import UNWATCHED, Watch
 
 Encoding = Literal["srgb", "linear"]
@@ -69,7 +73,7 @@ class Photo:
     georeference
         Where the pixels lie on earth; None where nothing says so.
     is_jpeg
-        Whether it was read from a JPEG file. An array tells nothing of its file.
+        Whether it was read from a JPEG file. An array knows nothing of its file.
     is_corrected
         True once its white balance or its colours were corrected: nobody doubts its white any more.
     shot
@@ -122,7 +126,7 @@ class Photo:
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
-        """Read an image file: PNG, JPEG, TIFF, WebP, BMP and whatever else Pillow decodes.
+        """Read an image file: PNG, JPEG, TIFF, WebP, BMP and all else that Pillow decodes.
 
         RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`.
 
@@ -147,17 +151,13 @@ class Photo:
             if shot is not None:
                 encoding = _encoding_of_raw(encoding)
             scale = None if shot is None else float(SATURATED)
-            values = interpret(pixels, scale, notes, is_encoding_told=encoding is not None)
+            photo = cls._of(pixels, encoding, scale, notes)
         except PhotoError as error:
             raise PhotoError(f"{file.name[-60:]}: {error}") from error.__cause__
-        return cls(
-            pixels=values.pixels,
-            full_scale=values.full_scale,
-            encoding=encoding or "srgb",
+        return replace(
+            photo,
             name=file.name,
             sha256=sha256,
-            valid=values.valid,
-            assumptions=tuple(notes),
             georeference=georeference_in(file) if shot is None else None,
             shot=shot,
             is_jpeg=is_jpeg(file),
@@ -185,17 +185,18 @@ class Photo:
         _check_encoding(encoding)
         pixels = as_array(array)
         notes: list[str] = []
-        image = channels_last(pixels, notes)
-        values = interpret(image, full_scale, notes, is_encoding_told=encoding is not None)
-        return cls(
-            pixels=values.pixels,
-            full_scale=values.full_scale,
-            encoding=encoding or "srgb",
-            name=name,
-            sha256=digest(pixels),
-            valid=values.valid,
-            assumptions=tuple(notes),
+        photo = cls._of(channels_last(pixels, notes), encoding, full_scale, notes)
+        return replace(photo, name=name, sha256=digest(pixels))
+
+    @classmethod
+    def _of(
+        cls, image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]
+    ) -> Self:
+        """The photo that *image* is; all that is assumed is added to the *notes*."""
+        pixels, scale, valid = interpret(
+            image, full_scale, notes, is_encoding_told=encoding is not None
         )
+        return cls(pixels, scale, encoding or "srgb", valid=valid, assumptions=tuple(notes))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -361,8 +362,8 @@ def _check_encoding(encoding: str | None) -> None:
         raise PhotoError(f"Expected encoding 'srgb' or 'linear', got {encoding!r}.")
 
 
-def _encoding_of_raw(told: Encoding | None) -> Encoding:
-    if told == "srgb":
+def _encoding_of_raw(given: Encoding | None) -> Encoding:
+    if given == "srgb":
         raise PhotoError(
             "Expected linear values of a RAW photo, got encoding 'srgb'. Leave the encoding out."
         )
@@ -377,6 +378,6 @@ def _edges(length: int, factor: float) -> NDArray[np.float64]:
 
 @functools.lru_cache(maxsize=8)
 def _lookup_table(bits: int, full_scale: float, is_encoded: bool) -> NDArray[np.float32]:
-    """The meaning of every whole number of so many *bits*; decoding each pixel would take long."""
+    """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
     values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
     return np.asarray(srgb_to_linear(values) if is_encoded else values, dtype=np.float32)

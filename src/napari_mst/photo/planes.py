@@ -61,8 +61,8 @@ def _check_file(folder: Path, name: str, uuid: str | None) -> None:
     if PureWindowsPath(name).name != name or not (folder / name).is_file():
         raise ValueError(f"planes in {name!r}, which is not beside it")
     with TiffFile(folder / name) as other:
-        found = _root(other).get("UUID")
-    if uuid is None or found != uuid:
+        got = _root(other).get("UUID")
+    if uuid is None or got != uuid:
         raise ValueError(f"planes in {name!r}, which is of another set")
 
 

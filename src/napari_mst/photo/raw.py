@@ -9,7 +9,7 @@ Letters: H rows, W columns.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,16 +18,107 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import PhotoError
-from napari_mst.isolation import Answer, limits
-from napari_mst.isolation.asking import decoding
-from napari_mst.messages import shown
+from napari_mst import isolation
+from napari_mst.errors import PhotoError, shown
+from napari_mst.isolation import Answer
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw
-from napari_mst.photo.shot import Shot
 
 if TYPE_CHECKING:
     from rawpy import RawPy
+
+
+@dataclass(frozen=True)
+class Shot:
+    """The circumstances of a RAW photo, as its file states them.
+
+    Numbers are 0 and texts are empty where the file does not state them.
+
+    Attributes
+    ----------
+    make, model
+        The camera, in the words of its maker.
+    camera
+        Its name among the cameras with measured sensitivities; "" if it is none of them.
+    neutral
+        What the sensor gives for a white surface by the camera's own white balance ("as shot"):
+        red, green, blue, green being 1; None where the file does not state it.
+    iso, exposure_time, aperture, focal_length
+        Sensitivity, seconds, f-number, millimetres.
+    lens, taken
+        The name of the lens; the camera's date and time, as ISO 8601.
+    demosaicing
+        The method that made three colours of the one that each pixel of the sensor sees.
+    is_flat
+        True once the photo was divided by a white frame, which balances it.
+    """
+
+    make: str = ""
+    model: str = ""
+    camera: str = ""
+    neutral: tuple[float, float, float] | None = None
+    iso: float = 0.0
+    exposure_time: float = 0.0
+    aperture: float = 0.0
+    focal_length: float = 0.0
+    lens: str = ""
+    taken: str = ""
+    demosaicing: str = ""
+    is_flat: bool = False
+
+    @property
+    def gains(self) -> NDArray[np.float64] | None:
+        """(3,): factors of the channels that balance the photo as shot; None if unknown."""
+        return None if self.neutral is None else 1 / np.array(self.neutral)
+
+    @property
+    def title(self) -> str:
+        """The camera for a person, with its brand once."""
+        brand = next(iter(self.make.split()), "")
+        names_itself = self.model.lower().startswith(brand.lower())
+        name = self.model if names_itself else f"{brand} {self.model}"
+        return shown(name.strip(), 40) or "an unnamed camera"
+
+    @property
+    def settings(self) -> str:
+        """Exposure time, aperture, sensitivity and focal length for a person."""
+        parts = []
+        if self.exposure_time:
+            parts.append(_seconds(self.exposure_time))
+        if self.aperture:
+            parts.append(f"f/{self.aperture:g}")
+        if self.iso:
+            parts.append(f"ISO {self.iso:g}")
+        if self.focal_length:
+            parts.append(f"{self.focal_length:g} mm")
+        return ", ".join(parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the history of a cube."""
+        exposure = f" ({self.settings})" if self.settings else ""
+        white = "The file does not tell the white balance of its camera."
+        if self.neutral is not None:
+            red, green, blue = self.neutral
+            white = f"White as shot, in values of the sensor: {red:.4g}, {green:g}, {blue:.4g}."
+        camera = f"The sensitivities of its camera are known as {self.camera}."
+        if not self.camera:
+            camera = (
+                f"The sensitivities of {self.title} are not among the measured ones: name a "
+                "similar camera or a CSV file, or calibrate with a chart."
+            )
+        return (
+            f"A RAW photo of {self.title}{exposure}: black level and saturation were applied, "
+            f"demosaicing: {self.demosaicing}. Vignetting and colour fringes of the lens were "
+            "left as they are.",
+            white,
+            camera,
+        )
+
+
+def _seconds(time: float) -> str:
+    return f"1/{round(1 / time)} s" if time < 0.3 else f"{time:g} s"
+
 
 SATURATED = 65535
 """The value of a pixel at the saturation of its sensor: the full scale of a developed photo."""
@@ -61,11 +152,9 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
             "Expected rawpy, which reads RAW photos, got no such package. "
             "Install it: pip install 'napari-mst[raw]'."
         )
-    with decoding("napari_mst.photo.raw:developed", path, (), _refusal) as decoder:
-        told = decoder.description()
-        pixels = decoder.numbers(told["shape"], told["dtype"])
-    neutral = told["shot"]["neutral"]
-    shot = Shot(**told["shot"] | {"neutral": neutral and tuple(neutral)})
+    facts, pixels = isolation.decoded("napari_mst.photo.raw:developed", path, (), _refusal)
+    neutral = facts["shot"]["neutral"]
+    shot = Shot(**facts["shot"] | {"neutral": neutral and tuple(neutral)})
     notes += [*shot.notes, *saturation_notes(pixels)]
     return (pixels[..., 0] if pixels.shape[-1] == 1 else pixels), shot
 
@@ -73,12 +162,12 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
 def developed(path: Path) -> Answer:
     """Return the facts of a RAW photo and its pixels (H, W, C): LibRaw's part of `develop_raw`."""
     rawpy = _rawpy()
-    limits.limit_memory(limits.ROOM_BYTES)
+    isolation.limit_memory(isolation.ROOM_BYTES)
     with _explained(), rawpy.RawPy() as raw:
         raw.open_file(str(path))
         columns, rows = raw.sizes.width, raw.sizes.height
         check_size(columns, rows)
-        limits.limit_memory(limits.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
+        isolation.limit_memory(isolation.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
         raw.unpack()
         _check_colours(raw)
         shot = _shot(raw, path)
@@ -137,7 +226,7 @@ def _explained() -> Iterator[None]:
         rawpy.LibRawMemPoolOverflowError,
         rawpy.LibRawTooBigError,
     ) as error:
-        if limits.is_limited_from_outside():
+        if isolation.is_limited_from_outside():
             raise MemoryError from error
         raise _refusal("one that asks for more memory than its pixels need", _AGAIN) from error
     except PhotoError:
@@ -230,7 +319,7 @@ def _demosaicing(raw: "RawPy") -> str:
 
 
 def _time(stamp: datetime) -> str:
-    # LibRaw gives the start of 1970 where the file does not tell.
+    # LibRaw gives the start of 1970 where the file does not state a time.
     return stamp.isoformat() if stamp.year > 1970 else ""
 
 

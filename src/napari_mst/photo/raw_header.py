@@ -44,7 +44,7 @@ _CR3 = (slice(4, 12), b"ftypcrx ")
 _CR3_CAMERA = b"CMT1"  # the box whose contents are a TIFF with make and model
 _CR2 = (slice(8, 10), b"CR")
 _TIFF_LIKE = (b"IIRO", b"IIRS", b"MMOR", b"IIU\0")  # Olympus and Panasonic
-_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _MAKE, _MODEL, _DNG_VERSION = 271, 272, 50706
 _CFA_DIMENSIONS, _CFA_PATTERN = 33421, 33422
@@ -77,7 +77,7 @@ def is_raw(suffix: str, file: BinaryIO) -> bool:
         return True
     if any(head[where] == mark for where, mark in (_CR3, _CR2)):
         return True
-    return head.startswith(_TIFF) and _has_raw_page(file)
+    return head.startswith(TIFF_MARKS) and _has_raw_page(file)
 
 
 def camera_in_raw(path: Path) -> tuple[str, str]:

@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,
     Capture,
+    Floats,
     load_illuminants,
     unbalanced_response,
     white_text,
@@ -26,7 +26,7 @@ Place = tuple[int, int] | Rectangle
 
 _WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
 _SIDES = (3, 31)
-_MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that tells the light
+_MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that shows the light
 _CLIPPED = 0.98  # share of full scale from which on a value may be cut off
 _MOST_CLIPPED = 0.02
 _DARKEST = 0.002
@@ -124,14 +124,24 @@ def capture_from_patch(
         raise CameraError(
             "Expected the camera of the photo, got none. `napari-mst cameras` lists the names."
         )
-    _check_linear(photo)
+    if photo.encoding != "linear":
+        raise PhotoError(
+            "Expected a linear photo to measure its white in, got sRGB-encoded values. "
+            "Open the RAW file, or say that the values are linear."
+        )
     values = patch_values(photo, patch.place)
-    if _is_of_sensor(photo, start):
+    shot = photo.shot
+    light = ""
+    # Values that were not balanced show the light by their white.
+    is_of_sensor = start == OF_SENSOR if shot is None else not shot.is_flat
+    if is_of_sensor:
         light = _nearest_light(values, camera)
-        _check_start(photo, values, start)
-    else:
-        light = ""
+    # A patch that is far from the white that the camera itself found is no grey.
+    if not is_of_sensor:
         _check_grey(_angle(values, np.ones((1, 3)))[0], _FROM_START, "the photo's own white")
+    elif start == BALANCED and shot is not None and shot.gains is not None:
+        off = _angle(values * shot.gains, np.ones((1, 3)))[0]
+        _check_grey(off, _FROM_START, "the camera's own white")
     if not (illuminant or light):
         raise CameraError(
             "Expected the illuminant of a photo that is balanced already, got none. "
@@ -144,7 +154,7 @@ def capture_from_patch(
 def capture_from_frame(
     frame: Photo, reflectance: float = 1.0, camera: str = "", illuminant: str = ""
 ) -> Capture:
-    """Camera and light of photos that are divided by a white *frame*, whose middle tells the light.
+    """Camera and light of photos that are divided by a white *frame*, whose middle shows the light.
 
     White is then at 1, and balanced.
 
@@ -163,7 +173,7 @@ def capture_from_frame(
     return Capture(seen.camera, seen.illuminant, 1 / reflectance)
 
 
-def patch_values(photo: Photo, place: Place) -> NDArray[np.float64]:
+def patch_values(photo: Photo, place: Place) -> Floats:
     """(3,): the median of a patch, in linear shares of full scale.
 
     Raises
@@ -177,21 +187,6 @@ def patch_values(photo: Photo, place: Place) -> NDArray[np.float64]:
         values = values[:, part.valid.ravel()]
     _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
     return np.asarray(np.median(values, axis=1))
-
-
-def _check_linear(photo: Photo) -> None:
-    if photo.encoding != "linear":
-        raise PhotoError(
-            "Expected a linear photo to measure its white in, got sRGB-encoded values. "
-            "Open the RAW file, or say that the values are linear."
-        )
-
-
-def _is_of_sensor(photo: Photo, start: str) -> bool:
-    """True if the values were not balanced, so that white tells the light."""
-    if photo.shot is not None:
-        return not photo.shot.is_flat
-    return start == OF_SENSOR
 
 
 def _rectangle(photo: Photo, place: Place) -> Rectangle:
@@ -211,8 +206,8 @@ def _rectangle(photo: Photo, place: Place) -> Rectangle:
     return top, bottom, left, right
 
 
-def _check_values(values: NDArray[np.float64], *, is_counted: bool) -> None:
-    """Refuse a patch (3, n) that tells no colour.
+def _check_values(values: Floats, *, is_counted: bool) -> None:
+    """Refuse a patch (3, n) that shows no colour.
 
     Floats, whose values are not *is_counted*, may exceed full scale without being clipped.
     """
@@ -238,7 +233,7 @@ def _check_values(values: NDArray[np.float64], *, is_counted: bool) -> None:
         )
 
 
-def _nearest_light(values: NDArray[np.float64], camera: str) -> str:
+def _nearest_light(values: Floats, camera: str) -> str:
     """The usual light whose white gives about *values* with this camera.
 
     Of lights that are nearly as near, the one that is listed first, being the more usual.
@@ -253,15 +248,6 @@ def _nearest_light(values: NDArray[np.float64], camera: str) -> str:
     return next(light for light, off in zip(lights, angles, strict=True) if off <= nearest + _ALIKE)
 
 
-def _check_start(photo: Photo, values: NDArray[np.float64], start: str) -> None:
-    """Refuse a patch that is far from the white that the camera itself found."""
-    shot = photo.shot
-    if start != BALANCED or shot is None or shot.gains is None:
-        return
-    off = _angle(values * shot.gains, np.ones((1, 3)))[0]
-    _check_grey(off, _FROM_START, "the camera's own white")
-
-
 def _check_grey(off: float, most: float, what: str) -> None:
     if off > most:
         raise PhotoError(
@@ -270,7 +256,7 @@ def _check_grey(off: float, most: float, what: str) -> None:
         )
 
 
-def _angle(colour: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+def _angle(colour: Floats, others: Floats) -> Floats:
     """(L,) degrees between *colour* (3,) and *others* (L, 3)."""
     lengths = np.linalg.norm(colour) * np.linalg.norm(others, axis=1)
     return np.asarray(np.degrees(np.arccos(np.clip(others @ colour / lengths, -1, 1))))

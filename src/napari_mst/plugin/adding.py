@@ -6,8 +6,7 @@ napari is imported when a viewer is there, so that this module can be imported w
 from typing import TYPE_CHECKING
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError
-from napari_mst.messages import shown
+from napari_mst.errors import CubeError, shown
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

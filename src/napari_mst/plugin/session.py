@@ -7,20 +7,19 @@ import weakref
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.notifications import show_error, show_warning
+from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
-from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import Make, Workspace
-from napari_mst.plugin.viewer.band_contrast import BandContrast
+from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
 from napari_mst.plugin.viewer.layers import SUFFIX, active_cube_layer, cube_layer, go_to, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.sharing import ViewerHelper, shared
-from napari_mst.plugin.viewer.slider import FIRST_BAND
+from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
 PREVIEW = " (preview)"
 """Ends the name of a layer until its exact cube is there."""
@@ -38,7 +37,7 @@ class Session(ViewerHelper):
         self.workspace.preview_ready.connect(self.add)
         self.workspace.cube_ready.connect(self.add)
         self.workspace.made.connect(self.show_made)
-        self.workspace.failed.connect(_notify)
+        self.workspace.failed.connect(report)
 
     def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Show *cube* where its *photo* was when the job began.
@@ -68,10 +67,6 @@ def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
     return session.workspace
 
 
-def _notify(error: NapariMstError) -> None:
-    show_error(str(error))
-
-
 def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
     is_first = active_cube_layer(viewer) is None
     name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
@@ -81,6 +76,8 @@ def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
     # With other cubes in the viewer, the slider stands where the user has put it.
     if is_first and cube.has_wavelengths:
         go_to(viewer, added, FIRST_BAND)
+    # Its picture looks like the photo below it: a band shows at once that there is a cube.
+    Composer.of(viewer).show_picture(added, is_shown=False)
     _tell_change(viewer, photo)
     return added
 

@@ -7,7 +7,7 @@ frozen `Job`:
 `denoising`    a noisy photo is denoised, before the network sees it
 `precision`    in 16 bits only: how far they will be off, measured on a sample
 `running`      plan a run, run it, and run it again with less memory if need be
-`correcting`   correct the colours of the result (`consistency` tells how)
+`correcting`   correct the colours of the result (`consistency` explains how)
 `provenance`   say where the cube came from
 
 What the steps share: `options` (what the user chose), `setup` (a model on its device, told the

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from napari_mst.colour import SRGB_D65
-from napari_mst.denoising.noise_estimate import estimated_noise
+from napari_mst.cube.colour import SRGB_D65
+from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo, denoising_bytes
-from napari_mst.denoising.sensor_noise import SensorNoise
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.consistency.cells import Cells
-from napari_mst.reconstruction.consistency.jpeg import has_jpeg_grid
+from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
 from napari_mst.watch import Watch
 

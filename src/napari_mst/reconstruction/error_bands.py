@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.colour import illuminant, srgb_response
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.errors import CubeError
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.denoising.photos import Denoising
-from napari_mst.engine.photo_rows import PhotoRows, ReadRows
+from napari_mst.engine.features import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
-from napari_mst.photo.balance import balancing_gains
+from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.reconstruction.orientations import UNTURNED, Orientation, turned
-from napari_mst.reconstruction.setup import Setup
+from napari_mst.reconstruction.setup import UNTURNED, Orientation, Setup, turned
 from napari_mst.watch import UNWATCHED, Watch
 
 

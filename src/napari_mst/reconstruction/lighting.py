@@ -1,21 +1,20 @@
-"""The light of a photo whose illuminant nobody told: told from the photo, before the run.
+"""The light of a photo whose illuminant is unknown, estimated from the photo before the run.
 
 Letters: B bands, P pixels.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError
 from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
+from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.setup import Setup, copied
 
@@ -25,27 +24,11 @@ _SIDE = 8
 _DARK = 0.02  # reflectance below which candidates are not compared
 
 
-class Lighting(NamedTuple):
-    """A setup that knows the light of one photo.
+def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], tuple[str, ...]]:
+    """*setup* for *photo*, whose light is estimated if it has to be; the doubt, and sentences.
 
-    Attributes
-    ----------
-    setup
-        The setup, told the camera and the light.
-    doubt
-        (B,): how far the spectra may be off by the light, as a share of them, so that nine in ten
-        of those in the light of the candidates lie within; empty where the light was told.
-    notes
-        Sentences for a person.
-    """
-
-    setup: Setup
-    doubt: tuple[float, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def lighting_of(setup: Setup, photo: Photo) -> Lighting:
-    """*setup* for *photo*: its light is estimated if it has to be.
+    The doubt (B,) is how far the spectra may be off by the light, as a share of them, so that nine
+    in ten of those in the light of the candidates lie within; it is empty where the light was told.
 
     Raises
     ------
@@ -57,13 +40,13 @@ def lighting_of(setup: Setup, photo: Photo) -> Lighting:
     capture = setup.options.capture
     if capture is None:
         warning = warning_of(photo) if setup.model.card.rendering == SRGB_D65 else ""
-        return Lighting(setup, notes=(warning,) if warning else ())
+        return setup, (), (warning,) if warning else ()
     if not capture.is_estimated:
-        return Lighting(setup)
+        return setup, (), ()
     estimate = estimated(photo, capture)
     lit = setup.told(replace(capture, illuminant=estimate.illuminant))
     note = f"The illuminant was estimated from the photo: {estimate}."
-    return Lighting(lit, _doubt(lit, photo, estimate), (note,))
+    return lit, _doubt(lit, photo, estimate), (note,)
 
 
 def estimated(photo: Photo, capture: Capture) -> LightEstimate:
@@ -84,7 +67,7 @@ def _is_of_sensor(photo: Photo, capture: Capture) -> bool:
 
 
 def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
-    """The doubt of `Lighting`, measured on squares of pixels from all over the photo."""
+    """The doubt of `lighting_of`, measured on squares of pixels from all over the photo."""
     network = getattr(lit.model.network, "pixelwise", lit.model.network)
     if not isinstance(network, CameraNetwork):
         return ()
@@ -92,22 +75,20 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     white = lit.options.capture.white if lit.options.capture else 0
     scale = np.float32(photo.full_scale / white if white else 1)
     linear = scale * values.rows(0, values.shape[0], linear=True).reshape(3, -1, 1)
-    told = _Told(estimate.camera, _known_gains(photo, lit.options.capture))
-    own = _spectra(network, linear, estimate.power, told)
+    gains = _known_gains(photo, lit.options.capture)
+
+    def spectra(power: NDArray[np.float64]) -> NDArray[np.float32]:
+        response = unbalanced_response(estimate.camera, "E") * power[:, None]
+        return _spectra(network, linear, response, gains)
+
+    own = spectra(estimate.power)
     is_counted = own.mean(axis=0) > _DARK
     off = []
     for candidate in estimate.candidates:
-        other = _spectra(network, linear, candidate.power, told)
+        other = spectra(candidate.power)
         off.append((np.abs(other - own) / np.maximum(own, _DARK))[:, is_counted])
     shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
     return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
-
-
-class _Told(NamedTuple):
-    """The camera of a photo, and *gains* (3,) where they do not follow from the light."""
-
-    camera: str
-    gains: NDArray[np.float64] | None
 
 
 def _known_gains(photo: Photo, capture: Capture | None) -> NDArray[np.float64] | None:
@@ -117,13 +98,18 @@ def _known_gains(photo: Photo, capture: Capture | None) -> NDArray[np.float64] |
 
 
 def _spectra(
-    network: CameraNetwork, linear: NDArray[np.float32], power: NDArray[np.float64], told: _Told
+    network: CameraNetwork,
+    linear: NDArray[np.float32],
+    response: NDArray[np.float64],
+    gains: NDArray[np.float64] | None,
 ) -> NDArray[np.float32]:
-    """Spectra (B, P, 1) of sensor values (3, P, 1) in a light of this *power*, pixel by pixel."""
-    response = unbalanced_response(told.camera, "E") * power[:, None]
+    """Spectra (B, P, 1) of sensor values (3, P, 1) seen with a *response*, pixel by pixel.
+
+    *gains* (3,) balance them, where they do not follow from the light.
+    """
     response = response / response[:, 1].sum()
     white = response.sum(axis=0)
-    gains = 1 / white if told.gains is None else told.gains
+    gains = 1 / white if gains is None else gains
     seeing = copied(network)
     seeing.see_with(torch.from_numpy(response / white))
     balanced = torch.from_numpy((linear * gains[:, None, None]).astype(np.float32))

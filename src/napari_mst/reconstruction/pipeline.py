@@ -7,13 +7,19 @@ import numpy as np
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.correcting import correct, shares_of_run
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
-from napari_mst.reconstruction.running import Planes, RunResult, plan_run, run
+from napari_mst.reconstruction.running import (
+    Planes,
+    RunResult,
+    correct,
+    plan_run,
+    run,
+    shares_of_run,
+)
 from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 

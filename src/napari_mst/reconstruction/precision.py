@@ -8,8 +8,8 @@ import numpy as np
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.orientations import UNTURNED
 from napari_mst.reconstruction.running import run_once
+from napari_mst.reconstruction.setup import UNTURNED
 from napari_mst.watch import Watch
 
 SAMPLE_SQUARES = 4

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import PhotoError
-from napari_mst.photo.balance import balancing_gains
 from napari_mst.photo.cameras import BALANCED
+from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.lighting import lighting_of
@@ -32,8 +32,7 @@ def prepare(
         If its illuminant is to be estimated, and it is white-balanced.
     """
     whole = read(setup, photo)
-    lighting = lighting_of(setup, whole)
-    lit = lighting.setup
+    lit, doubt, notes = lighting_of(setup, whole)
     job = Job(
         setup=lit,
         photo=whole,
@@ -41,9 +40,9 @@ def prepare(
         compute=compute or lit.cube_of,
         extrema=_extrema(lit, whole),
         watch=watch,
-        notes=lighting.notes,
+        notes=notes,
         is_light_estimated=lit is not setup,
-        light_doubt=lighting.doubt,
+        light_doubt=doubt,
         orientations=lit.orientations,
     )
     region = setup.options.region

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import georeference
-from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube
+from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube, georeference
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
 from napari_mst.photo.cameras import (
     BALANCED,
@@ -23,7 +22,7 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
 )
 from napari_mst.photo.photo import Rectangle
-from napari_mst.photo.shot import Shot
+from napari_mst.photo.raw import Shot
 from napari_mst.reconstruction.consistency.correction import Correction
 from napari_mst.reconstruction.error_bands import photo_band
 from napari_mst.reconstruction.job import Job
@@ -155,7 +154,7 @@ def _engine(setup: Setup) -> str:
 
 
 def _capture_fields(capture: Capture | None) -> dict[str, Any]:
-    """The fields of a `Provenance` that tell the *capture*."""
+    """The fields of a `Provenance` that record the *capture*."""
     if capture is None:
         return {}
     return {

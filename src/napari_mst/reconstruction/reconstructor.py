@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.photo_rows import PhotoRows
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
-from napari_mst.messages import shown
+from napari_mst.errors import shown
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program

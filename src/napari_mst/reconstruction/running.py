@@ -1,6 +1,6 @@
 """The second step: plan a run, run it, and run it again with less memory if there was not enough.
 
-Letters: C channels, H rows, W columns.
+The third one corrects the colours of its cube. Letters: B bands, C channels, H rows, W columns.
 """
 
 import gc
@@ -10,17 +10,33 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from napari_mst.cube.colour import srgb_response
 from napari_mst.engine import plan as planning
 from napari_mst.engine.pages import KEPT
-from napari_mst.engine.plan import Budget, Plan, make_plan
+from napari_mst.engine.plan import Plan, make_plan
+from napari_mst.engine.steps import run_cost
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
-from napari_mst.reconstruction.consistency.correction import bytes_to_correct
+from napari_mst.photo.corrections import balancing_gains
+from napari_mst.reconstruction.consistency.cells import HALF_CODE
+from napari_mst.reconstruction.consistency.correction import (
+    Correction,
+    bytes_to_correct,
+    correct_colours,
+)
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.orientations import Orientation, turned_back
-from napari_mst.reconstruction.setup import Setup
+from napari_mst.reconstruction.setup import Orientation, Setup, turned_back
 from napari_mst.watch import Watch
+
+CORRECTION_COST = 0.2
+"""The time that the correction takes by compiled kernels, in the unit of `run_cost`."""
+
+PLAIN_CORRECTION_COST = 0.45
+"""The time that it takes without them: 0.15 to 1.5, by how many spectra it has to move."""
+
+DENOISING_COST = 3.5
+"""The time that denoising takes, in the same unit, as lab/benchmarks/denoising.py measured it."""
 
 Planes = NDArray[np.floating]
 """(C, H, W) numbers that a run makes: a cube, or attention maps."""
@@ -40,8 +56,9 @@ def plan_run(setup: Setup, height: int, width: int, beside: int = 0) -> Plan:
 
     *beside* are bytes of the computer's memory that are used beside the run.
     """
-    budget = Budget(setup.options.memory, setup.options.device_memory)
-    return make_plan(_engine_job(setup, height, width, beside), budget)
+    options = setup.options
+    job = _engine_job(setup, height, width, beside)
+    return make_plan(job, options.memory, options.device_memory)
 
 
 def run(job: Job, plan: Plan) -> RunResult:
@@ -135,9 +152,8 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
     is_on_cpu = setup.device.device.type == "cpu"
     # On a GPU it is the memory of the device that was too little.
     memory = failed.memory // 2 if is_on_cpu else setup.options.memory
-    budget = Budget(memory, failed.device_memory // 2)
-    beside = bytes_to_denoise(job)
-    plan = make_plan(_engine_job(setup, *job.part.shape, beside), budget, or_least=True)
+    smaller = _engine_job(setup, *job.part.shape, bytes_to_denoise(job))
+    plan = make_plan(smaller, memory, failed.device_memory // 2, or_least=True)
     return plan if plan.needs < failed.needs else None
 
 
@@ -160,3 +176,39 @@ def _added(total: Planes | None, planes: Planes, watch: Watch) -> Planes:
         watch.check()
         own += plane
     return total
+
+
+def shares_of_run(job: Job) -> tuple[float, float]:
+    """The shares of all work, for the progress, that are done when the run begins and ends."""
+    before = DENOISING_COST if job.denoising else 0.0
+    after = 0.0
+    if job.setup.corrects_colour:
+        after = CORRECTION_COST if job.setup.has_kernels() else PLAIN_CORRECTION_COST
+    if not before and not after:
+        return 0.0, 1.0
+    dtype = getattr(torch, job.options.precision)
+    one_run = run_cost(job.setup.program, job.setup.device.device, dtype)
+    all_runs = len(job.orientations) * one_run
+    total = before + all_runs + after
+    return before / total, 1 - after / total
+
+
+def correct(job: Job, data: Planes) -> Correction | None:
+    """Correct the colours of *data* (B, H, W) in place.
+
+    None where that is not wanted, or the card does not say how a photo shows the spectra.
+    """
+    if not job.setup.corrects_colour:
+        return None
+    # The 16-bit codes of a linear photo are finer than its noise, which would come back.
+    least = HALF_CODE if job.options.capture else 0.0
+    return correct_colours(data, job.part, _response(job), job.watch, least=least)
+
+
+def _response(job: Job) -> NDArray[np.floating]:
+    """(B, 3): how the photo itself shows the spectra, in shares of its full scale."""
+    capture = job.options.capture
+    if capture is None:
+        return srgb_response(job.setup.model.card.wavelengths)
+    _, white = job.extrema
+    return capture.response / balancing_gains(job.photo, capture) * white

@@ -1,32 +1,35 @@
-"""A model on its device, in its precision, told the camera of the photos, its kernels compiled."""
+"""A model on its device, in its precision, told the camera of the photos, its kernels compiled.
+
+A mean over flips and transposes is part of it. Letters: C channels, H rows, W columns.
+"""
 
 import copy
 import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import product
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import native
-from napari_mst.engine.forms.table import has_compiled_form, plain_values
-from napari_mst.engine.photo_rows import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
+from napari_mst.engine.steps import has_compiled_form, plain_values
 from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Capture
 from napari_mst.reconstruction.options import Denoise, RunOptions
-from napari_mst.reconstruction.orientations import ORIENTATIONS, UNTURNED, Orientation
 from napari_mst.watch import Watch
 
 PREPARING = "Preparing the engine for this processor: some seconds, once."
@@ -37,8 +40,42 @@ PATIENCE = 0.1
 
 N = TypeVar("N", bound=nn.Module)
 
+
 AS_LOADED = ("cpu", torch.float32)
 """Device and precision of the network of a model."""
+
+
+class Orientation(NamedTuple):
+    """A flip of rows, of columns or of both, and perhaps an exchange of the two afterwards."""
+
+    flips_rows: bool
+    flips_columns: bool
+    is_transposed: bool
+
+
+ORIENTATIONS = tuple(Orientation(*each) for each in product((True, False), repeat=3))
+"""The eight over which the published mean is taken.
+
+The last one changes nothing: a recorder keeps the attention of the last run, which is then that of
+the photo as it is.
+"""
+
+UNTURNED = ORIENTATIONS[-1]
+"""The photo as it is."""
+
+
+def turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """*planes* (C, H, W) as *orientation* says: a view."""
+    row_step = -1 if orientation.flips_rows else 1
+    column_step = -1 if orientation.flips_columns else 1
+    flipped = planes[:, ::row_step, ::column_step]
+    return flipped.swapaxes(1, 2) if orientation.is_transposed else flipped
+
+
+def turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+    """*planes* with `turned` undone: a view."""
+    upright = planes.swapaxes(1, 2) if orientation.is_transposed else planes
+    return turned(upright, orientation._replace(is_transposed=False))
 
 
 @dataclass(frozen=True, eq=False)

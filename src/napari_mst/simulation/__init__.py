@@ -1,1 +1,37 @@
-"""Simulated scenes of measured reflectances, and the photos that show them."""
+"""Simulated scenes of measured reflectances, and the photos that show them.
+
+Here are the measured spectra that ship with the package; their origins and licences are in
+`data/README.md`.
+"""
+
+import io
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Spectra = dict[str, NDArray[np.float32]]
+
+
+def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
+    """Wavelengths (nm) and measured reflectances (n, 31) by source."""
+    path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
+    with path.open("rb") as stream, np.load(stream) as archive:
+        # Sorted, since the order of the spectra decides what a seed draws.
+        spectra = {key: archive[key] for key in sorted(archive) if key != "wavelength"}
+        return archive["wavelength"], spectra
+
+
+def measured_reflectances() -> NDArray[np.float64]:
+    """All of these reflectances together, (n, 31)."""
+    _, sources = load_reflectances()
+    return np.concatenate(list(sources.values())).astype(np.float64)
+
+
+def jpeg(codes: NDArray[np.uint8], **options: Any) -> NDArray[np.uint8]:
+    """*codes* (3, H, W) after a JPEG file with these *options* of Pillow."""
+    stream = io.BytesIO()
+    Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", **options)
+    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)

@@ -5,18 +5,16 @@ shadows and highlights. All randomness comes from one seed: if the order of the 
 so does what a seed gives. Letters: N scenes, B bands, H rows, W columns.
 """
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.colour import linear_to_srgb, srgb_response, srgb_to_linear
-from napari_mst.simulation.spectra import load_reflectances
+from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
+from napari_mst.simulation import jpeg, load_reflectances
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene; validation scenes are made of them."""
@@ -33,7 +31,7 @@ _LINEAR_OF_CODE = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Curriculum:
     """A choice of scenes and photos that teaches what is noise, and what is not and has to stay.
 
     Attributes
@@ -48,7 +46,7 @@ class Lesson:
     grain: float = 1e-4
 
 
-USUAL = Lesson()
+USUAL = Curriculum()
 """The lesson by which fits are judged and on which error bands are calibrated."""
 
 
@@ -72,7 +70,7 @@ class SceneSimulator:
     """Most materials of a scene."""
 
     def __init__(
-        self, seed: int, size: int = 64, held_out: bool = False, lesson: Lesson = USUAL
+        self, seed: int, size: int = 64, held_out: bool = False, lesson: Curriculum = USUAL
     ) -> None:
         wavelengths, sources = load_reflectances()
         picked = []
@@ -100,8 +98,16 @@ class SceneSimulator:
         return self.photograph(scene), scene
 
     def draw_scenes(self, count: int) -> Tensor:
-        """Apparent reflectance (N, B, H, W) of *count* scenes, of which no photo is taken."""
-        return self._scene(count, self.size)
+        """Apparent reflectance (N, B, H, W) of *count* scenes, of which no photo is taken.
+
+        They are objects that cover one another.
+        """
+        size = self.size
+        u, v, leaf = self.leaves(count, size)
+        scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(count, size)
+        scene = self._exposed(scene + self._highlight(count, size))
+        # Grain comes after the blur, which would smooth it away.
+        return self._grained(self._softened(scene))
 
     def draw_pixels(self, count: int) -> tuple[Tensor, Tensor]:
         """*count* clean pixels without neighbours, and their reflectance (N, 31).
@@ -125,22 +131,15 @@ class SceneSimulator:
         glint = strength * (self._uniform(count, 1) < 0.02)
         return (first + share * (second - first)) * shade + glint
 
-    def _scene(self, n: int, size: int) -> Tensor:
-        """Apparent reflectance (N, B, H, W) of objects that cover one another."""
-        u, v, leaf = self.leaves(n, size)
-        scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(n, size)
-        scene = self._exposed(scene + self._highlight(n, size))
-        # Grain comes after the blur, which would smooth it away.
-        return self._grained(self._softened(scene))
-
     def _softened(self, scene: Tensor) -> Tensor:
         """*scene* a little out of focus, or not."""
         n = len(scene)
         softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
-        return scene + softness * (_blur(scene) - scene)
+        blurred = F.avg_pool2d(F.pad(scene, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+        return scene + softness * (blurred - scene)
 
     def _grained(self, scene: Tensor) -> Tensor:
-        """*scene* with fine variation of its own, which looks like noise and is none."""
+        """*scene* with fine variation of its materials that looks like noise."""
         shapes = self.response.clamp_min(0) / self.response.amax(0)
         normal = self._normal(len(scene), 3, *scene.shape[2:])
         grain = torch.einsum("nchw,bc->nbhw", normal, shapes)
@@ -250,13 +249,8 @@ class SceneSimulator:
 
     def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """*codes* (3, H, W) after a JPEG file, in three of four with colours of half the size."""
-        stream = io.BytesIO()
         quality = self._integer(40, 95)
-        subsampling = 2 if self._chance(0.75) else 0
-        Image.fromarray(np.moveaxis(codes, 0, -1)).save(
-            stream, "jpeg", quality=quality, subsampling=subsampling
-        )
-        return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
+        return jpeg(codes, quality=quality, subsampling=2 if self._chance(0.75) else 0)
 
     def _octaves(self, n: int, size: int) -> Tensor:
         """Noise (N, 1, H, W) of all scales, blotches to single pixels; variance about 1."""
@@ -329,7 +323,3 @@ def _on_leaf(place: Tensor, leaf: Tensor) -> Tensor:
 
 def _is_held_out(count: int) -> NDArray[np.bool_]:
     return np.arange(count) % HELD_OUT == HELD_OUT - 1
-
-
-def _blur(images: Tensor) -> Tensor:
-    return F.avg_pool2d(F.pad(images, (1, 1, 1, 1), mode="replicate"), 3, stride=1)

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.matching import FEWEST_BANDS
 from napari_mst.spectra.spectrum import Map, Spectrum, Values
 from napari_mst.spectra.strips import pixels
-from napari_mst.spectra.transforms import resampled
+from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
 from napari_mst.watch import Watched, watching
 
 LARGEST_ANGLE = 10.0
@@ -64,16 +63,21 @@ def classify(
     members = _members(spectra, cube.wavelengths[bands])
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(_of_bands(cube, bands), watching(watch)):
+    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
+    # wavelengths in another order than a rising or falling one need.
+    first, last = np.flatnonzero(bands)[[0, -1]]
+    chosen = slice(first, last + 1) if bands[first:last].all() else bands
+    part = SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)
+    for rows, good, values in pixels(part, watching(watch)):
         # A pixel that is zero everywhere has no angle.
         lit = values.any(axis=1)
         good[good] = lit
         if not lit.any():
             continue
-        found = np.degrees(angles_between(values[None, lit], members)[0])
-        smallest = found.min(axis=1)
+        degrees = np.degrees(angles_between(values[None, lit], members)[0])
+        smallest = degrees.min(axis=1)
         angles[rows][good] = smallest
-        labels[rows][good] = np.where(smallest <= threshold, found.argmin(axis=1) + 1, 0)
+        labels[rows][good] = np.where(smallest <= threshold, degrees.argmin(axis=1) + 1, 0)
     return Classes(labels, angles)
 
 
@@ -83,11 +87,7 @@ def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> NDArray[np
         raise SpectrumError(
             "Expected one or more spectra to classify by, got none. Pin some, or open a library."
         )
-    bands = np.ones(cube.shape[0], dtype=bool)
-    for spectrum in spectra:
-        bands &= cube.unit == spectrum.unit
-        bands &= cube.wavelengths >= spectrum.wavelengths.min()
-        bands &= cube.wavelengths <= spectrum.wavelengths.max()
+    bands = covered_bands(cube, spectra)
     if bands.sum() < FEWEST_BANDS:
         raise SpectrumError(
             "Expected spectra that share two or more bands with the cube, got others. "
@@ -106,13 +106,3 @@ def _members(spectra: Sequence[Spectrum], wavelengths: Values) -> Values:
             f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
         )
     return members
-
-
-def _of_bands(cube: SpectralCube, bands: NDArray[np.bool_]) -> SpectralCube:
-    """*cube* with the chosen *bands* alone: neighbours, so that no number is copied."""
-    if bands.all():
-        return cube
-    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read.
-    first, last = np.flatnonzero(bands)[[0, -1]]
-    chosen = slice(first, last + 1)
-    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)

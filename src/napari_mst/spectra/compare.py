@@ -1,32 +1,33 @@
-"""Comparison of a spectrum, a region or a label with its reference.
+"""Comparison of a cube with its reference: as a whole, as a map, and of its regions and labels.
 
 Both are compared at the bands of the estimate within the range of the reference, which is
-interpolated to them. Metrics: `napari_mst.metrics`. Letters: B bands, H rows, W columns; b bands
-that are compared; n pixels; N labels.
+interpolated to them. Only pixels that are numbers in both count. Metrics: `cube.metrics`.
+Letters: B bands, H rows, W columns; b bands that are compared; n pixels; N labels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.metrics import DARK, mrae, rmse, spectral_angles
-from napari_mst.spectra.alignment import (
-    Alignment,
-    align,
-    numbers_in_both,
-    relative_errors,
-    shared_bands,
-)
-from napari_mst.spectra.label_groups import Groups, Moments, Numbers, label_groups, label_numbers
-from napari_mst.spectra.labels import Labelled
-from napari_mst.spectra.regions import Region, check_inside, mean_and_std, pixel_blocks, region_name
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
-from napari_mst.spectra.strips import raw_strips
-from napari_mst.spectra.transforms import resampled
+from napari_mst.cube.colour import interpolation
+from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra.labels import Labelled, label_numbers
+from napari_mst.spectra.means import Moments, Numbers, Pixels
+from napari_mst.spectra.regions import Region, check_inside, pixels_of, region_name
+from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum, Values
+from napari_mst.spectra.strips import strips
+from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching
+
+Measure = Literal["difference", "rmse", "mrae", "angle"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+"""Every measure of `error_map`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,35 @@ class Comparison:
     pixels: int
 
 
+@dataclass(frozen=True, eq=False)
+class CubeErrors:
+    """The errors of a cube against its reference.
+
+    Attributes
+    ----------
+    mrae, rmse, psnr, angle
+        Over all pixels and bands: `metrics.mrae`, `rmse`, `psnr` in dB and `spectral_angle` in
+        degrees. MRAE and angle are NaN where no pixel is bright enough.
+    wavelengths
+        (b,) of the bands that were compared, in *unit*.
+    band_mrae, band_rmse, band_psnr
+        (b,) of each band alone.
+    pixels
+        How many pixels count.
+    """
+
+    mrae: float
+    rmse: float
+    psnr: float
+    angle: float
+    wavelengths: Values
+    unit: str
+    band_mrae: Values
+    band_rmse: Values
+    band_psnr: Values
+    pixels: int
+
+
 def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK) -> Comparison:
     """Compare two curves.
 
@@ -72,37 +102,6 @@ def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK)
     theirs = expected[good, None]
     angle = float(spectral_angles(ours, theirs, dark)[0])
     return Comparison(curve, mrae(ours, theirs, dark), rmse(ours, theirs), angle, 1)
-
-
-class _Scores(NamedTuple):
-    """Sums over pixels, in total or for each of N labels, from which the metrics follow.
-
-    Attributes
-    ----------
-    squares, pixels
-        Squared errors (means over the bands), and pixels.
-    relative, lit
-        Relative errors, and pixels that are bright enough to have one.
-    angles, angled
-        Spectral angles in degrees, and pixels that have one.
-    """
-
-    squares: Values
-    pixels: Values
-    relative: Values
-    lit: Values
-    angles: Values
-    angled: Values
-
-    def comparison(self, error: Spectrum, at: int) -> Comparison:
-        """The comparison of label number *at*, whose error curve is known."""
-        return Comparison(
-            error,
-            mrae=_ratio(self.relative[at], self.lit[at]),
-            rmse=_ratio(self.squares[at], self.pixels[at]) ** 0.5,
-            angle=_ratio(self.angles[at], self.angled[at]),
-            pixels=int(self.pixels[at]),
-        )
 
 
 def compare_region(
@@ -134,29 +133,8 @@ def compare_region(
     (0.25, 0.1, 9)
     """
     check_inside(cube, region)
-    alignment = align(cube, reference)
-    total = np.zeros((len(_Scores._fields), 1))
-
-    def differences() -> Iterator[Values]:
-        for ours, theirs in _region_pairs(cube, reference, region, alignment):
-            total[:, 0] += _pixel_scores(ours, theirs, dark).sum(axis=1)
-            yield ours - theirs
-
-    mean, deviation = mean_and_std(differences(), int(alignment.bands.sum()))
-    scores = _Scores(*total)
-    pixels = int(scores.pixels[0])
-    origin = replace(region.origin, pixels=pixels, excluded=region.size - pixels)
-    error = Spectrum(
-        cube.wavelengths[alignment.bands],
-        mean,
-        cube.unit,
-        region_name(region),
-        lower=mean - deviation,
-        upper=mean + deviation,
-        spread=STD,
-        origin=origin,
-    )
-    return scores.comparison(error, 0)
+    scores = _Scores(cube, reference, pixels_of(region), dark)
+    return scores.comparison(0, region_name(region), region.origin)
 
 
 def compare_labels(
@@ -174,99 +152,211 @@ def compare_labels(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    alignment = align(cube, reference)
-    sums = _LabelSums(label_numbers(labels), int(alignment.bands.sum()))
-    for rows, strip in raw_strips(cube, watching(watch)):
-        groups = label_groups(labels, sums.numbers, rows)
-        if groups is not None:
-            ours = alignment.of_estimate(groups.of_image(strip))
-            stored = groups.of_image(np.asarray(reference.data[:, rows]))
-            sums.add(groups, ours, alignment.of_reference(stored))
-    mean = np.where(sums.moments.count > 0, sums.moments.mean, np.nan).T
-    deviation = sums.moments.deviation().T
-    scores = _Scores(*sums.total)
-    # The comparisons are made later; they must not keep the cube alive until then.
-    wavelengths = cube.wavelengths[alignment.bands]
-    unit = cube.unit
+    numbers = label_numbers(labels)
+    scores = _Scores(cube, reference, Pixels(labels, numbers, watch=watching(watch)))
 
     def made(at: int) -> Comparison:
-        name = f"label {sums.numbers[at]}"
-        pixels = int(scores.pixels[at])
-        error = Spectrum(
-            wavelengths,
-            mean[at],
-            unit,
-            name,
-            lower=mean[at] - deviation[at],
-            upper=mean[at] + deviation[at],
-            spread=STD,
-            origin=Origin(region=name, pixels=pixels, excluded=int(sums.sizes[at]) - pixels),
+        name = f"label {numbers[at]}"
+        return scores.comparison(at, name, Origin(region=name))
+
+    return Labelled(numbers, scores.mean.T, made)
+
+
+def cube_errors(
+    cube: SpectralCube,
+    reference: SpectralCube,
+    peak: float = 1.0,
+    watch: Watched = None,
+) -> CubeErrors:
+    """Compare *cube* with *reference*, a few rows at a time; *peak* is the white of the PSNR.
+
+    Raises
+    ------
+    SpectrumError
+        If the images differ in size, share fewer than two bands, or no pixel is a number in both.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    everything = Pixels(np.ones(cube.shape[1:], np.uint8), np.array([1]), watch=watching(watch))
+    scores = _Scores(cube, reference, everything)
+    pixels = int(scores.pixels[0])
+    if not pixels:
+        raise SpectrumError(
+            "Expected pixels that are numbers in both cubes, got none. Choose another reference."
         )
-        return scores.comparison(error, at)
+    rmse = float(scores.rmse[0])
+    return CubeErrors(
+        mrae=float(scores.mrae[0]),
+        rmse=rmse,
+        psnr=float(_psnr(np.array(rmse), peak)),
+        angle=float(scores.angle[0]),
+        wavelengths=scores.wavelengths,
+        unit=cube.unit,
+        band_mrae=scores.band_mrae[:, 0],
+        band_rmse=scores.band_rmse[:, 0],
+        band_psnr=_psnr(scores.band_rmse[:, 0], peak),
+        pixels=pixels,
+    )
 
-    return Labelled(sums.numbers, mean, made)
 
-
-class _LabelSums:
-    """Sums over the pixels of N labels, strip by strip.
+class _Scores:
+    """The errors of a cube at the pixels of N labels; every metric is a mean of them.
 
     Attributes
     ----------
-    numbers
-        (N,) the labels, rising.
-    sizes
-        (N,) all pixels of each label.
-    moments
-        Count, mean and deviation of the errors.
-    total
-        (6, N) what `_Scores` sums.
+    mean, deviation
+        (b, N) of estimate minus reference.
+    band_rmse, band_mrae
+        (b, N) of each band alone.
+    rmse, mrae, angle
+        (N,) over all bands; the angle is the mean in degrees.
+    pixels, sizes
+        (N,) pixels that count, and all pixels.
     """
 
-    def __init__(self, numbers: Numbers, bands: int) -> None:
-        self.numbers = numbers
-        self.sizes = np.zeros(len(numbers), dtype=int)
-        self.moments = Moments(len(numbers), bands)
-        self.total = np.zeros((len(_Scores._fields), len(numbers)))
+    def __init__(
+        self, cube: SpectralCube, reference: SpectralCube, pixels: Pixels, dark: float = DARK
+    ) -> None:
+        bands, at_bands = align(cube, reference)
+        # Comparisons are made later, so the cube itself is not kept alive until then.
+        self.wavelengths = cube.wavelengths[bands]
+        self.unit = cube.unit
+        count = len(pixels.numbers)
+        errors, relative = (Moments(len(self.wavelengths), count) for _ in range(2))
+        angles = Moments(1, count)
+        self.sizes = np.zeros(count, dtype=int)
+        for _, groups, (estimate, expected) in pixels.blocks(cube.data, reference.data):
+            self.sizes[groups.labels] += groups.sizes
+            ours = estimate[bands]
+            theirs = at_bands(expected)
+            good = numbers_in_both(ours, theirs)
+            counted = groups.only(good)
+            ours, theirs = ours[:, good], theirs[:, good]
+            lit = np.asarray((theirs > dark).all(axis=0))
+            shares = np.abs(ours[:, lit] - theirs[:, lit]) / theirs[:, lit]
+            relative.add(counted.only(lit), shares)
+            turns = spectral_angles(ours, theirs, dark)
+            has_angle = ~np.isnan(turns)
+            angles.add(counted.only(has_angle), turns[None, has_angle])
+            errors.add(counted, ours - theirs)
+        self.pixels = errors.count
+        self.mean = errors.mean
+        self.deviation = errors.deviation
+        # The mean square is that of the mean plus the variance.
+        self.band_rmse = np.hypot(self.mean, self.deviation)
+        self.rmse = np.sqrt(np.square(self.band_rmse).mean(axis=0))
+        # All bands have the same pixels, so a mean over bands is the mean over all values.
+        self.band_mrae = relative.mean
+        self.mrae = self.band_mrae.mean(axis=0)
+        self.angle = angles.mean[0]
 
-    def add(self, groups: Groups, ours: Values, theirs: Values) -> None:
-        """Add the pixels of a strip, (b, n) in the estimate and in the reference."""
-        self.sizes[groups.labels] += groups.sizes
-        good = numbers_in_both(ours, theirs)
-        if not good.any():
-            return
-        groups = groups.only(good)
-        ours = ours[:, good]
-        theirs = theirs[:, good]
-        self.total[:, groups.labels] += groups.total(_pixel_scores(ours, theirs))
-        self.moments.add(groups, ours - theirs)
+    def comparison(self, at: int, name: str, origin: Origin) -> Comparison:
+        """The comparison of label number *at*."""
+        mean = self.mean[:, at]
+        deviation = self.deviation[:, at]
+        pixels = int(self.pixels[at])
+        error = Spectrum(
+            self.wavelengths,
+            mean,
+            self.unit,
+            name,
+            lower=mean - deviation,
+            upper=mean + deviation,
+            spread=STD,
+            origin=replace(origin, pixels=pixels, excluded=int(self.sizes[at]) - pixels),
+        )
+        mrae, rmse, angle = (float(score[at]) for score in (self.mrae, self.rmse, self.angle))
+        return Comparison(error, mrae, rmse, angle, pixels)
 
 
-def _region_pairs(
-    cube: SpectralCube, reference: SpectralCube, region: Region, alignment: Alignment
-) -> Iterator[tuple[Values, Values]]:
-    """The pixels of *region* that are numbers in both cubes, two arrays of (b, n) at a time."""
-    blocks = zip(pixel_blocks(cube.data, region), pixel_blocks(reference.data, region), strict=True)
-    for estimate_block, reference_block in blocks:
-        ours = alignment.of_estimate(estimate_block)
-        theirs = alignment.of_reference(reference_block)
-        good = numbers_in_both(ours, theirs)
-        yield ours[:, good], theirs[:, good]
+def error_map(
+    cube: SpectralCube,
+    reference: SpectralCube,
+    measure: Measure = "rmse",
+    watch: Watched = None,
+) -> Map:
+    """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
+
+    *measure* is "difference" (mean of cube minus reference), "rmse", "mrae", or "angle" in degrees.
+    A pixel is NaN where a value is not a number, and for the last two where the reference is dark
+    (`metrics.DARK`).
+
+    Raises
+    ------
+    SpectrumError
+        If the images differ in size or share fewer than two bands, or *measure* is unknown.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    if measure not in _MEASURES:
+        raise SpectrumError(f"Expected one of {', '.join(_MEASURES)}, got {str(measure)[:30]!r}.")
+    measured = _MEASURES[measure]
+    result = np.empty(cube.shape[1:], dtype=np.float32)
+    bands, at_bands = align(cube, reference)
+    for rows, values in strips(cube, watching(watch)):
+        ours = values[bands]
+        theirs = at_bands(np.asarray(reference.data[:, rows]).astype(np.float64))
+        is_bad = ~numbers_in_both(ours, theirs)
+        ours[:, is_bad] = theirs[:, is_bad] = np.nan
+        result[rows] = measured(ours, theirs)
+    return result
 
 
-def _pixel_scores(ours: Values, theirs: Values, dark: float = DARK) -> Values:
-    """(6, n) what `_Scores` sums, for each pixel of two arrays of (b, n)."""
-    relative = relative_errors(ours, theirs, dark)
-    angles = spectral_angles(ours, theirs, dark)
-    rows = _Scores(
-        squares=np.square(ours - theirs).mean(axis=0),
-        pixels=np.ones(ours.shape[1]),
-        relative=np.nan_to_num(relative),
-        lit=np.isfinite(relative).astype(float),
-        angles=np.nan_to_num(angles),
-        angled=np.isfinite(angles).astype(float),
-    )
-    return np.stack(rows)
+def align(
+    cube: SpectralCube, reference: SpectralCube
+) -> tuple[NDArray[np.bool_], Callable[[Values], Values]]:
+    """The bands (B,) of *cube* that *reference* covers, and what takes the reference to them.
+
+    It makes (b, ...) of (R, ...) values.
+
+    Raises
+    ------
+    SpectrumError
+        If the images differ in size, or share fewer than two bands.
+    """
+    if cube.shape[1:] != reference.shape[1:]:
+        raise SpectrumError(
+            f"Expected a reference of {cube.shape[1]} x {cube.shape[2]} pixels, got "
+            f"{reference.shape[1]} x {reference.shape[2]}. Choose one of the same scene and size."
+        )
+    bands = shared_bands(cube, reference)
+    if np.array_equal(cube.wavelengths, reference.wavelengths):
+        return bands, lambda values: values
+    rising_order(reference.wavelengths)  # refuses those that neither rise nor fall
+    weights = interpolation(cube.wavelengths[bands], reference.wavelengths)
+    return bands, partial(np.tensordot, weights, axes=1)
 
 
-def _ratio(total: float, count: float) -> float:
-    return float(total / count) if count else float("nan")
+def numbers_in_both(estimate: Values, reference: Values) -> NDArray[np.bool_]:
+    """Pixels, (...), whose values (b, ...) are numbers in both."""
+    return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
+
+
+def relative_errors(estimate: Values, reference: Values, dark: float = DARK) -> Values:
+    """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
+    lit = (reference > dark).all(axis=0)
+    # Dark pixels would divide by zero or nearly so; their result is not used.
+    divisor = np.where(lit, reference, 1)
+    relative = (np.abs(estimate - reference) / divisor).mean(axis=0)
+    return np.where(lit, relative, np.nan)
+
+
+def _psnr(rmse: NDArray[np.float64], peak: float) -> Values:
+    with np.errstate(divide="ignore"):
+        return np.asarray(20 * np.log10(peak / rmse))
+
+
+def _mean_difference(estimate: Values, reference: Values) -> Values:
+    return np.asarray((estimate - reference).mean(axis=0))
+
+
+def _root_mean_square(estimate: Values, reference: Values) -> Values:
+    return np.asarray(np.sqrt(np.square(estimate - reference).mean(axis=0)))
+
+
+_MEASURES: dict[str, Callable[[Values, Values], Values]] = {
+    "difference": _mean_difference,
+    "rmse": _root_mean_square,
+    "mrae": relative_errors,
+    "angle": spectral_angles,
+}

@@ -1,28 +1,24 @@
 """Mean spectra of all labels of an image, in one pass: the cells of a segmentation, by thousands.
 
-What is not a number is treated as in `regions.region_spectrum`, label by label.
-Letters: B bands, H rows, W columns; n labelled pixels of a strip; m labels in it, N in all.
+NaN is treated as in `regions.region_spectrum`, label by label.
+Letters: B bands, H rows, W columns; N labels.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.label_groups import Groups, Moments, Numbers, label_groups, label_numbers
-from napari_mst.spectra.regions import Spread, spread_name
+from napari_mst.spectra.means import Numbers, Pixels, Spread, averages
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
-from napari_mst.spectra.strips import raw_strips
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.watch import Watched, watching
 
 T = TypeVar("T")
 
 
-class Labelled(Mapping[int, T], Generic[T]):
+class Labelled(Mapping[int, T]):
     """The results for all labels, by number; each is made when it is asked for.
 
     Attributes
@@ -90,67 +86,19 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     ([1, 2], array([ 2., 14.]))
     """
     checked = _checked(np.ma.filled(np.asanyarray(labels), 0), cube)
-    kind = spread_name(spread)
-    source = _Labels(cube, checked, label_numbers(checked), watching(watch))
-    found = _averages(source, spread)
+    numbers = label_numbers(checked)
+    statistics = averages(Pixels(checked, numbers, watch=watching(watch)), cube.data, spread)
     # The spectra are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths
     unit = cube.unit
-    numbers = source.numbers
 
     def made(at: int) -> Spectrum:
-        pixels = int(found.pixels[at])
-        size = int(found.sizes[at])
         name = f"label {numbers[at]}"
-        origin = Origin(
-            cube_name,
-            region=name,
-            pixels=pixels,
-            excluded=size - pixels,
-            area=float(size * pixel_area),
-            area_unit=area_unit,
-        )
-        lower = None if found.lower is None else found.lower[at]
-        upper = None if found.upper is None else found.upper[at]
-        return Spectrum(wavelengths, found.mean[at], unit, name, "", lower, upper, kind, origin)
+        origin = Origin(cube_name, region=name, area_unit=area_unit)
+        fields = statistics.fields(at, origin, pixel_area)
+        return Spectrum(wavelengths, unit=unit, name=name, **fields)
 
-    return Labelled(numbers, found.mean, made)
-
-
-@dataclass(frozen=True, eq=False)
-class _Labels:
-    """A cube and an (H, W) image of labels; *numbers* (N,) are the labels, rising."""
-
-    cube: SpectralCube
-    labels: Numbers
-    numbers: Numbers
-    watch: Watch
-
-    def strips(self) -> Iterator[tuple[slice, Groups, NDArray[Any]]]:
-        """Rows with labelled pixels, these pixels, and the (B, k, W) numbers there."""
-        for rows, strip in raw_strips(self.cube, self.watch):
-            groups = label_groups(self.labels, self.numbers, rows)
-            if groups is not None:
-                yield rows, groups, strip
-
-
-@dataclass(frozen=True, eq=False)
-class _Averages:
-    """The means of all labels.
-
-    Attributes
-    ----------
-    mean, lower, upper
-        (N, B); no bounds if none are wanted.
-    pixels, sizes
-        (N,) pixels that count, and all pixels.
-    """
-
-    mean: Values
-    lower: Values | None
-    upper: Values | None
-    pixels: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    return Labelled(numbers, statistics.mean, made)
 
 
 def _checked(labels: Numbers, cube: SpectralCube) -> Numbers:
@@ -164,78 +112,7 @@ def _checked(labels: Numbers, cube: SpectralCube) -> Numbers:
     return labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
 
 
-def _averages(source: _Labels, spread: Spread) -> _Averages:
-    """Mean and bounds of every label."""
-    moments = _moments(source)
-    sizes = moments.count
-    gaps = np.zeros_like(moments.mean, dtype=bool)
-    if not np.isfinite(moments.mean).all():
-        # Some value is not a number. A second pass leaves such pixels out, which is seldom needed.
-        source, gaps = _without_gaps(source)
-        moments = _moments(source, gaps)
-        gaps |= moments.count == 0
-    mean = np.where(gaps, np.nan, moments.mean).T
-    lower: Values | None = None
-    upper: Values | None = None
-    if spread == STD:
-        deviation = np.where(gaps, np.nan, moments.deviation()).T
-        lower = mean - deviation
-        upper = mean + deviation
-    elif not isinstance(spread, str):
-        low, high = _percentiles(source, spread)
-        lower = np.where(gaps.T, np.nan, low)
-        upper = np.where(gaps.T, np.nan, high)
-    return _Averages(mean, lower, upper, moments.count, sizes)
-
-
-def _moments(source: _Labels, gaps: NDArray[np.bool_] | None = None) -> Moments:
-    """Count, mean and deviation of each label and band; values in *gaps* (B, N) count as 0."""
-    moments = Moments(len(source.numbers), len(source.cube.data))
-    with np.errstate(invalid="ignore"):
-        for _, groups, strip in source.strips():
-            values = groups.of_image(strip)
-            if gaps is not None:
-                values[groups.spread_out(gaps[:, groups.labels])] = 0
-            moments.add(groups, values)
-    return moments
-
-
-def _without_gaps(source: _Labels) -> tuple[_Labels, NDArray[np.bool_]]:
-    """The labels without pixels that do not count, and (B, N) where a label has no number at all.
-
-    A pixel does not count if it is not a number in a band where its label has some.
-    """
-    has_numbers = np.zeros((len(source.cube.data), len(source.numbers)), dtype=bool)
-    for _, groups, strip in source.strips():
-        is_finite = np.isfinite(groups.of_image(strip))
-        has_numbers[:, groups.labels] |= np.logical_or.reduceat(is_finite, groups.starts, axis=1)
-    counted = source.labels.copy()
-    for rows, groups, strip in source.strips():
-        is_wanted = groups.spread_out(has_numbers[:, groups.labels])
-        is_good = np.isfinite(groups.of_image(strip)) | ~is_wanted
-        counts = is_good.all(axis=0) & is_wanted.any(axis=0)
-        part = counted[rows].reshape(-1)
-        part[groups.order[~counts]] = 0
-        counted[rows] = part.reshape(-1, source.labels.shape[1])
-    return _Labels(source.cube, counted, source.numbers, source.watch), ~has_numbers
-
-
-def _percentiles(source: _Labels, spread: tuple[float, float]) -> tuple[Values, Values]:
-    """Two (N, B) percentiles of each label, one band at a time; NaN for a label without pixels."""
-    data = source.cube.data
-    found = np.full((2, len(source.numbers), len(data)), np.nan)
-    groups = Groups.of(source.labels, source.numbers)
-    ends = groups.starts + groups.sizes
-    parts = [slice(*pair) for pair in zip(groups.starts.tolist(), ends.tolist(), strict=True)]
-    at = np.array(spread)[:, None] / 100 * (groups.sizes - 1)
-    below = np.floor(at).astype(int)
-    above = np.minimum(below + 1, groups.sizes - 1)
-    for band in range(len(data)):
-        values = np.asarray(data[band]).reshape(-1)[groups.order]
-        for part in parts:
-            values[part].sort()
-        low = values[groups.starts + below].astype(np.float64)
-        high = values[groups.starts + above].astype(np.float64)
-        found[:, groups.labels, band] = low + (high - low) * (at - below)
-        source.watch.reach((band + 1) / len(data))
-    return found[0], found[1]
+def label_numbers(labels: Numbers) -> Numbers:
+    """(N,) the values of an image of labels but 0, rising."""
+    numbers = np.unique(labels)
+    return np.asarray(numbers[numbers != 0])

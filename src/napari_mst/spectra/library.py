@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from napari_mst import crash_safe
-from napari_mst.curves import Curves, text_of
-from napari_mst.errors import SaveError
+from napari_mst.cube.curves import text_of
+from napari_mst.errors import SaveError, check_regular, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
-from napari_mst.messages import check_regular, shown, unreadable
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -126,10 +125,15 @@ def write_spectra(
             f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. "
             "Add one."
         )
+    curves = table.curves_of(spectra)
     if path.suffix.lower() == ".sli":
-        return write_library(path, _as_library(spectra), overwrite=overwrite)
-    rows = table.table_rows(spectra)
-    data = table.joined([*table.record_rows(spectra), *rows]).encode("utf-8", errors="replace")
+        if not curves.has.all():
+            raise SaveError(
+                "Expected spectra of the same wavelengths for an ENVI library, got several. "
+                "Save as CSV."
+            )
+        return write_library(path, curves, overwrite=overwrite)
+    data = table.text_of(curves).encode("utf-8", errors="replace")
     with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
         temporary.write_bytes(data)
     return path
@@ -140,17 +144,4 @@ def spectra_text(spectra: Sequence[Spectrum]) -> str:
 
     Raises `SaveError` for the reasons of `write_spectra`.
     """
-    return table.joined(table.table_rows(spectra), "\t")
-
-
-def _as_library(spectra: Sequence[Spectrum]) -> Curves:
-    unit = table.one_unit(spectra)
-    wavelengths = spectra[0].wavelengths
-    if not all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra):
-        raise SaveError(
-            "Expected spectra of the same wavelengths for an ENVI library, got several. "
-            "Save as CSV."
-        )
-    records, curves = zip(*table.columns(spectra), strict=True)
-    values = np.stack([curve.values for curve in curves])
-    return Curves("", wavelengths, unit, values, np.ones(values.shape, dtype=bool), records)
+    return table.text_of(table.curves_of(spectra), "\t", has_records=False)

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import BAND_INDEX, SpectralCube
-from napari_mst.errors import SaveError
+from napari_mst.cube.georeference import FIELD
+from napari_mst.errors import SaveError, shown
 from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.picture_files import write_picture
-from napari_mst.georeference import FIELD
-from napari_mst.messages import shown
 from napari_mst.spectra.map_kind import Limits, MapInputs, MapKind, MapResult
 from napari_mst.watch import Watched
 
@@ -70,8 +69,8 @@ class FinishedMap(NamedTuple):
         if self.kind.content == "cube":
             notes = (*source.provenance.assumptions, self.result.note)
             past = replace(provenance, assumptions=notes)
-            own = {**source.metadata, **self.facts}
-            return replace(source, data=data, provenance=past, metadata=own, quality=None)
+            entries = {**source.metadata, **self.facts}
+            return replace(source, data=data, provenance=past, metadata=entries, quality=None)
         return SpectralCube(
             data,
             np.arange(len(data), dtype=np.float64),
@@ -82,14 +81,9 @@ class FinishedMap(NamedTuple):
         )
 
     def _bands(self) -> NDArray[Any]:
-        pixels = [plane.pixels for plane in self.result.planes]
-        if self.kind.content == "rgb":
-            return np.ascontiguousarray(np.moveaxis(pixels[0], -1, 0))
-        return np.stack(pixels)
+        return np.stack([plane.pixels for plane in self.result.planes])
 
     def _band_names(self) -> list[str]:
-        if self.kind.content == "rgb":
-            return ["red", "green", "blue"]
         return [plane.title or self.kind.title for plane in self.result.planes]
 
 
@@ -102,7 +96,7 @@ def check_map_target(path: Path, *, overwrite: bool = False) -> None:
 
 
 def write_map(
-    path: Path, found: FinishedMap, *, overwrite: bool = False, watch: Watched = None
+    path: Path, finished: FinishedMap, *, overwrite: bool = False, watch: Watched = None
 ) -> Path:
     """Save a map, crash-safe, and return the file to open.
 
@@ -113,31 +107,25 @@ def write_map(
         planes is to become one picture.
     """
     if path.suffix.lower() != PICTURE:
-        return write_cube(path, found.to_cube(), overwrite=overwrite, watch=watch)
-    if len(found.result.planes) > 1:
+        return write_cube(path, finished.to_cube(), overwrite=overwrite, watch=watch)
+    if len(finished.result.planes) > 1:
         raise SaveError(
-            f"Expected one picture for {shown(path.name)}, got {len(found.result.planes)}. "
+            f"Expected one picture for {shown(path.name)}, got {len(finished.result.planes)}. "
             "Save a .tif or .hdr, which holds them all."
         )
-    _write_picture(path, found, overwrite)
+    pixels, facts = _picture(finished)
+    write_picture(path, pixels, finished.kind.title, facts, overwrite=overwrite)
     return path
 
 
-def _write_picture(path: Path, found: FinishedMap, overwrite: bool) -> None:
-    pixels, facts = _picture(found)
-    write_picture(path, pixels, found.kind.title, facts, overwrite=overwrite)
-
-
-def _picture(found: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+def _picture(finished: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """The picture of the first plane, (H, W, 3) or (H, W, 4), and the facts about it."""
-    pixels = found.result.planes[0].pixels
-    facts = found.facts
-    if found.kind.content == "labels":
-        return _label_picture(pixels, found.result.tints), facts
-    low, high = found.kind.limits_of(pixels)
+    pixels = finished.result.planes[0].pixels
+    facts = finished.facts
+    if finished.kind.content == "labels":
+        return _label_picture(pixels, finished.result.tints), facts
+    low, high = finished.kind.limits_of(pixels)
     scaled = _scaled(pixels, (low, high))
-    if found.kind.content == "rgb":
-        return scaled, facts
     alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
     return np.dstack([scaled, alpha]), {**facts, "black": low, "white": high}
 

@@ -21,9 +21,8 @@ from napari_mst.watch import UNWATCHED, Watch
 LIMIT_PIXELS = 2**20
 """About how many pixels are looked at for the limits of contrast."""
 
-Content = Literal["values", "labels", "rgb", "cube"]
-"""The pixels of a map: measured values, numbers of classes from 1 on, red, green and blue, or the
-bands of another cube."""
+Content = Literal["values", "labels", "cube"]
+"""The pixels of a map: measured values, numbers of classes from 1 on, or bands of another cube."""
 
 Need = Literal["spectra", "photo", "reference"]
 """A thing that a map needs beside the cube."""
@@ -149,15 +148,15 @@ class MapKind:
     Attributes
     ----------
     name
-        What the command line and Python call it.
+        Its name on the command line and in Python.
     title
-        What the window calls it.
+        Its name in the window.
     tip
         One or two sentences that say what it shows.
     compute
         Makes it, from inputs whose number and wavelengths are filled in.
     content
-        What the pixels are.
+        The kind of pixels.
     unit
         What the values are, with their unit; "" where the title says it.
     number, lines, needs
@@ -196,7 +195,7 @@ class MapKind:
         return self.compute(self.filled(inputs), watch)
 
     def filled(self, inputs: MapInputs) -> MapInputs:
-        """*inputs* with the defaults of this map where they leave something open.
+        """*inputs*, completed with the defaults of this map.
 
         Raises `SpectrumError` if the number of wavelengths is another than that of the lines.
         """

@@ -4,23 +4,22 @@ The spectra dock, `napari-mst map` and Python all read it. A new map is one func
 Letters: H rows, W columns.
 """
 
+from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.illuminants import DAYLIGHT
+from napari_mst.cube.pictures import rendering
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
-from napari_mst.photo.photo import as_photo
-from napari_mst.spectra import (
-    classification,
-    clustering,
-    colours,
-    components,
-    cube_errors,
-    denoised,
-)
+from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.spectra import classification, denoised, statistics
+from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import (
     Compute,
     Line,
@@ -31,7 +30,8 @@ from napari_mst.spectra.map_kind import (
     Number,
 )
 from napari_mst.spectra.spectrum import Map
-from napari_mst.watch import Watch
+from napari_mst.spectra.strips import strips
+from napari_mst.watch import Watch, Watched, watching
 
 
 def band_ratio(cube: SpectralCube, numerator: float, denominator: float) -> Map:
@@ -79,12 +79,57 @@ def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
     return np.asarray(band).astype(np.float64)
 
 
+def colour_difference(
+    cube: SpectralCube,
+    photo: Photo | str | PathLike[str] | ArrayLike,
+    watch: Watched = None,
+) -> Map:
+    """CIEDE2000 difference of the true colour of *cube* from *photo* of the same size, (H, W).
+
+    A difference of about 1 is just visible. Both are clipped to sRGB; a pixel is NaN where either
+    is not a number. ISO/CIE 11664-6:2022; computed by scikit-image.
+
+    Raises
+    ------
+    CubeError
+        If the wavelengths do not cover 450-650 nm.
+    SpectrumError
+        If the sizes differ, or *photo* does not have three channels.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    from skimage import color
+
+    recipe = rendering(cube, DAYLIGHT, full_scale=1.0)
+    source = as_photo(photo)
+    channels = len(source.pixels)
+    if source.shape != cube.shape[1:] or channels != 3:
+        raise SpectrumError(
+            f"Expected an RGB photo of {cube.shape[1]} x {cube.shape[2]} pixels, "
+            f"got {channels} channels of {source.shape[0]} x {source.shape[1]}. "
+            "Take the photo that the cube was made from."
+        )
+    result = np.empty(cube.shape[1:], dtype=np.float32)
+    for rows, strip in strips(cube, watching(watch)):
+        seen = np.tensordot(recipe.weights, strip[recipe.bands], axes=(0, 0))
+        shot = source.rows(rows.start, rows.stop, linear=True).astype(np.float64)
+        labs = [
+            color.rgb2lab(linear_to_srgb(np.clip(linear, 0, 1)), channel_axis=0)
+            for linear in (seen, shot)
+        ]
+        result[rows] = color.deltaE_ciede2000(*labs, channel_axis=0)
+        if source.valid is not None:
+            result[rows][~source.valid[rows]] = np.nan
+    return result
+
+
 MOST_CLASSES = 250
 """Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
 
-def _one_plane(pixels: NDArray[Any]) -> MapResult:
-    return MapResult((MapPlane(pixels),))
+def _plane(compute: Callable[[MapInputs, Watch], NDArray[Any]]) -> Compute:
+    """The function that makes a map of one plane, of the pixels that *compute* gives."""
+    return lambda inputs, watch: MapResult((MapPlane(compute(inputs, watch)),))
 
 
 def _classes(inputs: MapInputs, watch: Watch) -> MapResult:
@@ -93,90 +138,64 @@ def _classes(inputs: MapInputs, watch: Watch) -> MapResult:
         raise SpectrumError(
             f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
         )
-    found = classification.classify(inputs.cube, spectra, inputs.number, watch=watch)
+    classes = classification.classify(inputs.cube, spectra, inputs.number, watch=watch)
     names = tuple(spectrum.name for spectrum in spectra)
     tints = tuple(spectrum.colour for spectrum in spectra)
-    return MapResult((MapPlane(found.labels),), names, tints)
+    return MapResult((MapPlane(classes.labels),), names, tints)
 
 
 def _clusters(inputs: MapInputs, watch: Watch) -> MapResult:
-    found = clustering.cluster(inputs.cube, int(inputs.number), watch=watch)
-    names = tuple(centre.name for centre in found.centres)
-    return MapResult((MapPlane(found.labels),), names)
+    labels, centres = statistics.cluster(inputs.cube, int(inputs.number), watch=watch)
+    return MapResult((MapPlane(labels),), tuple(centre.name for centre in centres))
 
 
 def _components(inputs: MapInputs, watch: Watch) -> MapResult:
-    found = components.principal_components(inputs.cube, int(inputs.number), watch=watch)
+    bands, explained = statistics.principal_components(inputs.cube, int(inputs.number), watch=watch)
     planes = []
-    for number, (band, share) in enumerate(zip(found.bands, found.explained, strict=True), 1):
+    for number, (band, share) in enumerate(zip(bands, explained, strict=True), 1):
         planes.append(MapPlane(band, f"PC {number} ({share:.1%})"))
     return MapResult(tuple(planes))
 
 
-def _anomalies(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(components.anomalies(inputs.cube, watch=watch))
-
-
-def _ratio(inputs: MapInputs, _: Watch) -> MapResult:
-    a, b = inputs.wavelengths
-    return _one_plane(band_ratio(inputs.cube, a, b))
-
-
-def _normalised_difference(inputs: MapInputs, _: Watch) -> MapResult:
-    a, b = inputs.wavelengths
-    return _one_plane(normalised_difference(inputs.cube, a, b))
-
-
-def _composite(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(inputs.cube.composite(inputs.wavelengths, watch=watch))
-
-
-def _true_colour(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _one_plane(colours.true_colour(inputs.cube, watch=watch))
-
-
-def _photo_difference(inputs: MapInputs, watch: Watch) -> MapResult:
+def _photo(inputs: MapInputs, purpose: str) -> Photo:
     if inputs.photo is None:
         raise SpectrumError(
-            "Expected a photo of the size of the cube, got none. "
-            "Open the photo that it was made from."
+            f"Expected a photo of the size of the cube, got none. Open the photo that {purpose}."
         )
-    found = colours.colour_difference(inputs.cube, inputs.photo, watch=watch)
-    return _one_plane(found)
+    return as_photo(inputs.photo)
+
+
+def _photo_difference(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
+    return colour_difference(inputs.cube, _photo(inputs, "it was made from"), watch)
 
 
 def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _as_bands(denoised.denoised(inputs.cube, inputs.number, watch))
+    return _as_bands(*denoised.denoised(inputs.cube, inputs.number, watch))
 
 
 def _guided(inputs: MapInputs, watch: Watch) -> MapResult:
-    if inputs.photo is None:
-        raise SpectrumError(
-            "Expected a photo of the size of the cube, got none. Open the photo that shall guide."
-        )
-    photo = as_photo(inputs.photo)
-    return _as_bands(denoised.denoised_by_photo(inputs.cube, photo, inputs.number, watch))
+    photo = _photo(inputs, "shall guide")
+    return _as_bands(*denoised.denoised_by_photo(inputs.cube, photo, inputs.number, watch))
 
 
-def _as_bands(found: denoised.DenoisedCube) -> MapResult:
-    return MapResult(tuple(MapPlane(band) for band in found.values), note=found.note)
+def _as_bands(values: NDArray[np.float32], note: str) -> MapResult:
+    return MapResult(tuple(map(MapPlane, values)), note=note)
 
 
-def _error(measure: cube_errors.Measure) -> Compute:
-    """The function that maps one *measure* of the error against the reference."""
+def _error(measure: Measure, title: str, tip: str, **shown: Any) -> MapKind:
+    """The map of one *measure* of the error against the reference."""
 
-    def compute(inputs: MapInputs, watch: Watch) -> MapResult:
+    def compute(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
         if inputs.reference is None:
             raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
-        found = cube_errors.error_map(inputs.cube, inputs.reference, measure, watch=watch)
-        return _one_plane(found)
+        return error_map(inputs.cube, inputs.reference, measure, watch=watch)
 
-    return compute
+    look = {"colormap": "magma", **shown}
+    return MapKind(f"reference-{measure}", title, tip, _plane(compute), needs="reference", **look)
 
 
 _H = Number("h", BEST_H, 0.1, 10.0, 1, "x noise")
 _A_AND_B = (Line("A", "#4d8fea", 0.75), Line("B", "#f58231", 0.4))
-_RED_GREEN_BLUE = (Line("R", "#e6194b", 0.8), Line("G", "#3cb44b", 0.5), Line("B", "#4d8fea", 0.2))
 
 _ROWS = (
     MapKind(
@@ -209,14 +228,14 @@ _ROWS = (
         name="anomalies",
         title="Anomalies (RX)",
         tip="How far each pixel is from all others, as RX measures it.",
-        compute=_anomalies,
+        compute=_plane(lambda inputs, watch: statistics.anomalies(inputs.cube, watch)),
         colormap="magma",
     ),
     MapKind(
         name="ratio",
         title="Ratio A / B",
         tip="Band A divided by band B.",
-        compute=_ratio,
+        compute=_plane(lambda inputs, _: band_ratio(inputs.cube, *inputs.wavelengths)),
         lines=_A_AND_B,
         colormap="viridis",
     ),
@@ -224,35 +243,18 @@ _ROWS = (
         name="normalised-difference",
         title="Normalised difference",
         tip="(A - B) / (A + B) of two bands.",
-        compute=_normalised_difference,
+        compute=_plane(lambda inputs, _: normalised_difference(inputs.cube, *inputs.wavelengths)),
         lines=_A_AND_B,
         colormap="PiYG",
         limits=(-1.0, 1.0),
         is_signed=True,
     ),
     MapKind(
-        name="composite",
-        title="Composite",
-        tip="Three bands as red, green and blue, each stretched to its own contrast.",
-        compute=_composite,
-        content="rgb",
-        lines=_RED_GREEN_BLUE,
-        limits=(0.0, 255.0),
-    ),
-    MapKind(
-        name="true-colour",
-        title="True colour",
-        tip="What an eye sees in daylight (CIE 1931, D65).",
-        compute=_true_colour,
-        content="rgb",
-        limits=(0.0, 255.0),
-    ),
-    MapKind(
         name="photo-difference",
         title="Difference from the photo",
         tip="How far the true colour is from that of the photo "
         "(CIEDE2000; a difference of about 1 is just visible).",
-        compute=_photo_difference,
+        compute=_plane(_photo_difference),
         unit="CIEDE2000",
         needs="photo",
         colormap="magma",
@@ -276,39 +278,24 @@ _ROWS = (
         number=_H,
         needs="photo",
     ),
-    MapKind(
-        name="reference-difference",
-        title="Difference from the reference",
-        tip="Cube minus reference, averaged over the bands.",
-        compute=_error("difference"),
-        needs="reference",
+    _error(
+        "difference",
+        "Difference from the reference",
+        "Cube minus reference, averaged over the bands.",
         colormap="PiYG",
         is_signed=True,
     ),
-    MapKind(
-        name="reference-rmse",
-        title="RMSE to the reference",
-        tip="Root mean square error over the bands.",
-        compute=_error("rmse"),
-        needs="reference",
-        colormap="magma",
+    _error("rmse", "RMSE to the reference", "Root mean square error over the bands."),
+    _error(
+        "mrae",
+        "MRAE to the reference",
+        "Mean relative error over the bands; dark pixels of the reference have none.",
     ),
-    MapKind(
-        name="reference-mrae",
-        title="MRAE to the reference",
-        tip="Mean relative error over the bands; dark pixels of the reference have none.",
-        compute=_error("mrae"),
-        needs="reference",
-        colormap="magma",
-    ),
-    MapKind(
-        name="reference-angle",
-        title="SAM to the reference (deg)",
-        tip="Spectral angle between each pixel and the reference.",
-        compute=_error("angle"),
+    _error(
+        "angle",
+        "SAM to the reference (deg)",
+        "Spectral angle between each pixel and the reference.",
         unit="spectral angle, deg",
-        needs="reference",
-        colormap="magma",
     ),
 )
 
@@ -320,7 +307,6 @@ Notes
 ======  ===========================================
 labels  (H, W) uint16, classes from 1 on; 0 is none
 values  (H, W), in `MapKind.unit`
-rgb     (H, W, 3) uint8 0-255, sRGB
 ======  ===========================================
 
 Examples

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from napari_mst.cube.metrics import spectral_angles
 from napari_mst.errors import SpectrumError
-from napari_mst.metrics import spectral_angles
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.spectra.transforms import resampled
-
-FEWEST_BANDS = 2
-"""Fewest bands on which two spectra are compared: one band has no angle."""
+from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +57,8 @@ def best_matches(
     >>> [(match.spectrum.name, round(match.angle, 1)) for match in found]
     [('leaf', 0.0), ('soil', 26.9)]
     """
-    found = (_match(spectrum, entry) for entry in library)
-    matches = [match for match in found if match is not None]
+    candidates = (_match(spectrum, entry) for entry in library)
+    matches = [match for match in candidates if match is not None]
     if not matches:
         raise SpectrumError(
             f"Expected a library that shares wavelengths in {spectrum.unit} with the spectrum, "
@@ -71,20 +68,14 @@ def best_matches(
 
 
 def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
-    if entry.unit != spectrum.unit:
-        return None
-    wavelengths = spectrum.wavelengths
-    shared = wavelengths >= entry.wavelengths.min()
-    shared &= wavelengths <= entry.wavelengths.max()
+    shared = covered_bands(spectrum, [entry])
     if shared.sum() < FEWEST_BANDS:
         return None
     ours = spectrum.values[shared]
-    theirs = resampled(entry, wavelengths[shared]).values
+    theirs = resampled(entry, spectrum.wavelengths[shared]).values
     good = np.isfinite(ours) & np.isfinite(theirs)
     if good.sum() < FEWEST_BANDS:
         return None
-    # The metric wants images, (bands, rows, columns): here of one pixel, however dark it is.
-    pixel = ours[good, None, None]
-    angles = spectral_angles(pixel, theirs[good, None, None], dark=-np.inf)
-    angle = float(angles[0, 0])
+    # However dark the pixel is.
+    angle = float(spectral_angles(ours[good, None], theirs[good, None], dark=-np.inf)[0])
     return None if np.isnan(angle) else Match(entry, angle, int(good.sum()))

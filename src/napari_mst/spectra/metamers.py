@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
+from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, render_lab
+from napari_mst.cube.metrics import delta_e
 from napari_mst.cube.pictures import VISIBLE
-from napari_mst.errors import SpectrumError
-from napari_mst.illuminants import DAYLIGHT, Light, colour_weights, render_lab
-from napari_mst.messages import shown
-from napari_mst.metrics import delta_e
+from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra.spectrum import Spectrum
 
 CHANNELS = 3
@@ -112,7 +111,7 @@ class Metamers:
 
     @property
     def black(self) -> Spectrum:
-        """The part of the spectrum that has no colour: what no photo tells."""
+        """The part of the spectrum that has no colour: what no photo shows."""
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
     def colour(self, spectrum: Spectrum) -> Values:

@@ -1,10 +1,12 @@
 """Mean spectra of regions of a cube: a pixel, a window around it, a mask, a label, a polygon.
 
 Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays
-on its disk. Letters: B bands, H rows, W columns; h, w of a bounding box; n pixels.
+on its disk. Of a large region that is dragged, only the pixels that come and go are read. Letters:
+B bands, H rows, W columns; h, w of a bounding box.
 """
 
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,18 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
-from napari_mst.messages import shown
-from napari_mst.spectra.polygons import ON_EDGE, Mask, polygon_mask
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.spectra.means import Moments, Pixels, Spread, averages, moments_of
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 
-Spread = str | tuple[float, float]
-"""Bounds of a mean: `STD`, two percentiles, or "" for none."""
+Mask = NDArray[np.bool_]
 
-READ_PIXELS = 2**18
-"""Pixels that are read at a time, where reading copies (a chunked cube)."""
-BLOCK_PIXELS = 2**13
-"""Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
+ON_EDGE = 1e-9
+"""Distance in pixels within which a pixel centre lies on an edge."""
+
+LARGE = 2**17
+"""Fewest pixels of a region that is dragged for which `MovingMeans` is worth it."""
+MOST_CHANGED = 0.25
+"""Share of the pixels that may come and go; beyond it, all are read again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class Region:
     mask
         (h, w), True for the pixels of the region.
     origin
-        What the region is; it becomes the origin of its spectrum.
+        Description of the region; it becomes the origin of its spectrum.
 
     Notes
     -----
@@ -106,7 +109,7 @@ class Region:
         low = np.clip(np.ceil(corners.min(axis=0) - ON_EDGE), 0, shape).astype(int)
         high = np.clip(np.floor(corners.max(axis=0) + ON_EDGE) + 1, 0, shape).astype(int)
         height, width = np.maximum(high - low, 0)
-        mask = polygon_mask(corners - low, height, width)
+        mask = _polygon_mask(corners - low, height, width)
         if not mask.any():
             raise _empty(name)
         outline = tuple((float(row), float(column)) for row, column in corners)
@@ -224,50 +227,16 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     (array([ 2.5, 14.5]), array([ 0.4, 12.4]))
     """
     check_inside(cube, region)
-    found = _averaged(cube.data, region, known)
-    origin = replace(
-        region.origin,
-        cube=cube_name,
-        pixels=found.counted.size,
-        excluded=region.size - found.counted.size,
-        area=region.size * pixel_area,
-        area_unit=area_unit,
-    )
-    lower, upper = _bounds(cube.data, found, spread)
+    statistics = averages(pixels_of(region), cube.data, spread, known)
+    origin = replace(region.origin, cube=cube_name, area_unit=area_unit)
     name = changes.pop("name", "") or region_name(region)
-    return Spectrum(
-        cube.wavelengths,
-        found.mean,
-        cube.unit,
-        name,
-        lower=lower,
-        upper=upper,
-        spread=spread_name(spread),
-        origin=origin,
-        **changes,
-    )
+    fields = statistics.fields(0, origin, pixel_area)
+    return Spectrum(cube.wavelengths, unit=cube.unit, name=name, **fields, **changes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Average:
-    """Mean and standard deviation of a region, (B,) each, and the pixels that count."""
-
-    counted: Region
-    mean: Values
-    deviation: Values
-
-
-def _averaged(data: NDArray[Any], region: Region, known: tuple[Values, Values] | None) -> _Average:
-    mean, deviation = known or mean_and_std(pixel_blocks(data, region), len(data))
-    if np.isfinite(mean).all():
-        return _Average(region, mean, deviation)
-    # Some value is not a number. A second pass leaves such pixels out, which is seldom needed.
-    counted, has_numbers = _numbers(data, region)
-    mean = np.full(len(data), np.nan)
-    deviation = np.full(len(data), np.nan)
-    blocks = (block[has_numbers] for block in pixel_blocks(data, counted))
-    mean[has_numbers], deviation[has_numbers] = mean_and_std(blocks, int(has_numbers.sum()))
-    return _Average(counted, mean, deviation)
+def pixels_of(region: Region) -> Pixels:
+    """The pixels of *region* as an image of one label, 1."""
+    return Pixels((region.mask != 0).view(np.uint8), np.array([1]), region.row, region.column)
 
 
 def check_inside(cube: SpectralCube, region: Region) -> None:
@@ -292,106 +261,97 @@ def region_name(region: Region) -> str:
     return f"row {origin.row}, column {origin.column}"
 
 
-def pixel_blocks(data: NDArray[Any], region: Region) -> Iterator[Values]:
-    """The pixels of *region*, (B, n) at a time."""
-    step = max(1, BLOCK_PIXELS // region.mask.shape[1])
-    for rows, strip in _strips(data, region):
-        mask = region.mask[rows]
-        for start in range(0, len(mask), step):
-            part = mask[start : start + step].reshape(-1)
-            block = strip[:, start : start + step].astype(np.float64).reshape(len(strip), -1)
-            yield block if part.all() else np.compress(part, block, axis=1)
+def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
+    """(h, w) True for the pixels whose centres are inside the polygon or on its edge.
 
-
-def mean_and_std(blocks: Iterable[Values], bands: int) -> tuple[Values, Values]:
-    """Mean and standard deviation of each band over the pixels of (B, n) *blocks*.
-
-    The blocks are overwritten. Everything is NaN if there are no pixels, or a value is not a
-    number. Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
-    doi:10.2307/2683386.
+    *corners* are (row, column) in the box. Pixels that the polygon encloses twice are outside.
     """
-    count = 0
-    mean = np.full(bands, np.nan)
-    squares = np.zeros(bands)
-    for block in blocks:
-        new = block.shape[1]
-        if not new:
+    crossings = np.zeros((height, width + 1), dtype=bool)
+    on_edge = np.zeros((height, width), dtype=bool)
+    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        # From its upper to its lower end.
+        (row, column), (end_row, end_column) = sorted((tuple(start), tuple(end)))
+        first = max(0, np.ceil(row - ON_EDGE))
+        last = min(height - 1, np.floor(end_row + ON_EDGE))
+        rows = np.arange(first, last + 1, dtype=int)
+        if end_row - row <= ON_EDGE:
+            # An edge along a row is crossed nowhere.
+            left = max(0, int(np.ceil(column - ON_EDGE)))
+            right = int(np.floor(end_column + ON_EDGE)) + 1
+            on_edge[rows, left : max(left, right)] = True
             continue
-        with np.errstate(invalid="ignore"):
-            block_mean = block.mean(axis=1)
-        if not np.isfinite(block_mean).all():
-            return np.full(bands, np.nan), np.full(bands, np.nan)
-        block -= block_mean[:, None]
-        squares += np.einsum("bn,bn->b", block, block)
-        if count:
-            step = block_mean - mean
-            squares += step**2 * (count * new / (count + new))
-            mean += step * (new / (count + new))
-        else:
-            mean = block_mean
-        count += new
-    return mean, np.sqrt(squares / count) if count else mean.copy()
-
-
-def _strips(data: NDArray[Any], region: Region) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Rows of the mask that have pixels, and the (B, k, w) numbers there."""
-    height, width = region.mask.shape
-    _, columns = region.box
-    step = max(1, READ_PIXELS // width)
-    for start in range(0, height, step):
-        rows = slice(start, min(height, start + step))
-        if region.mask[rows].any():
-            image_rows = slice(region.row + rows.start, region.row + rows.stop)
-            yield rows, np.asarray(data[:, image_rows, columns])
-
-
-def _numbers(data: NDArray[Any], region: Region) -> tuple[Region, NDArray[np.bool_]]:
-    """The pixels that count, and (B,) which bands have any number in *region*.
-
-    A pixel counts if it is a number in all these bands.
-    """
-    has_numbers = np.zeros(len(data), dtype=bool)
-    for rows, strip in _strips(data, region):
-        has_numbers |= np.isfinite(strip[:, region.mask[rows]]).any(axis=1)
-    mask = region.mask.copy()
-    for rows, strip in _strips(data, region):
-        mask[rows] &= np.isfinite(strip[has_numbers]).all(axis=0) & has_numbers.any()
-    return replace(region, mask=mask), has_numbers
-
-
-def spread_name(spread: Spread) -> str:
-    """The text of `Spectrum.spread` for *spread*. Raises `SpectrumError` if it is unknown."""
-    if isinstance(spread, str):
-        if spread not in ("", STD):
-            raise SpectrumError(
-                f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}."
-            )
-        return spread
-    low, high = spread
-    if not 0 <= low < high <= 100:
-        raise SpectrumError(
-            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
-        )
-    return f"percentiles {low:g}-{high:g}"
-
-
-def _bounds(
-    data: NDArray[Any], found: _Average, spread: Spread
-) -> tuple[Values, Values] | tuple[None, None]:
-    """Lower and upper bound of the mean, (B,) each."""
-    name = spread_name(spread)
-    if not name:
-        return None, None
-    if isinstance(spread, str):
-        return found.mean - found.deviation, found.mean + found.deviation
-    bounds = np.full((2, len(found.mean)), np.nan)
-    for band in np.flatnonzero(np.isfinite(found.mean)):
-        values = np.asarray(data[band][found.counted.box])[found.counted.mask]
-        bounds[:, band] = np.percentile(values.astype(np.float64), spread)
-    return bounds[0], bounds[1]
+        at = column + (rows - row) * ((end_column - column) / (end_row - row))
+        nearest = np.rint(at)
+        is_on = (np.abs(at - nearest) <= ON_EDGE) & (nearest >= 0) & (nearest < width)
+        on_edge[rows[is_on], nearest[is_on].astype(int)] = True
+        # The lower end belongs to the next edge, so that a corner is crossed once.
+        is_crossed = (rows >= row) & (rows < end_row)
+        first_right = np.clip(np.ceil(at[is_crossed]), 0, width).astype(int)
+        crossings[rows[is_crossed], first_right] ^= True
+    # From left to right, each crossing of the outline turns outside into inside and back.
+    return np.logical_xor.accumulate(crossings[:, :width], axis=1) | on_edge
 
 
 def _empty(name: str) -> SpectrumError:
     return SpectrumError(
         f"Expected pixels of the image in the region {shown(name, 40)!r}, got none. Draw it larger."
     )
+
+
+class MovingMeans:
+    """Remembers the large region that was read last. Only one thread at a time may use it."""
+
+    def __init__(self) -> None:
+        # The numbers of the cube are not kept alive.
+        self._last: tuple[Hashable, weakref.ref[Any], Region, Moments] | None = None
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self._last = None
+
+    def mean_and_std(
+        self, slot: Hashable, cube: SpectralCube, region: Region
+    ) -> tuple[Values, Values] | None:
+        """(B,) mean and deviation of *region*; None if it is better read in the usual way.
+
+        *slot* says which region was dragged here. The usual way is better if the region is small,
+        the cube is not in one piece in memory or in a memory map, or a value is not a number.
+        """
+        data: Any = cube.data
+        is_array = isinstance(data, np.ndarray) and data.flags.c_contiguous
+        if region.size < LARGE or not is_array:
+            return None
+        last = self._last
+        self._last = None
+        moments: Moments | None = None
+        if last is not None and last[0] == slot and last[1]() is data:
+            moments = _moved(last[2], last[3], region, cube.data)
+        if moments is None:
+            moments = moments_of(pixels_of(region), data)
+        if not np.isfinite(moments.mean).all():
+            return None
+        self._last = slot, weakref.ref(data), region, moments
+        return moments.mean[:, 0], moments.deviation[:, 0]
+
+
+def _moved(before: Region, moments: Moments, now: Region, data: NDArray[Any]) -> Moments | None:
+    """*moments* of the region *before*, changed to those of *now*; None if too many pixels differ.
+
+    Only the pixels that one of both lacks are read.
+    """
+    # Both masks in the smallest box that holds them.
+    top = min(before.row, now.row)
+    left = min(before.column, now.column)
+    bottom, right = (max(region.box[axis].stop for region in (before, now)) for axis in (0, 1))
+    is_in = np.zeros((2, bottom - top, right - left), dtype=bool)
+    for mask, region in zip(is_in, (before, now), strict=True):
+        height, width = region.mask.shape
+        mask[region.row - top :, region.column - left :][:height, :width] = region.mask
+    changed = is_in[0] ^ is_in[1]
+    if np.count_nonzero(changed) > MOST_CHANGED * now.size:
+        return None
+    for mask, sign in ((is_in[1], 1), (is_in[0], -1)):
+        pixels = Pixels((mask & changed).view(np.uint8), np.array([1]), top, left)
+        for _, groups, (values,) in pixels.blocks(data):
+            moments.add(groups, values, sign)
+    return moments

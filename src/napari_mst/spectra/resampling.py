@@ -5,44 +5,20 @@ Letters: B bands, H rows, W columns; M bands of the result.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeError
-from napari_mst.messages import shown
+from napari_mst.cube.colour import interpolation
+from napari_mst.cube.parts import ABOUT_BANDS
+from napari_mst.errors import CubeError, shown
 from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.watch import Watched, watching
 
 MOST_OUTSIDE = 0.05
 """The share of a response that may lie outside the wavelengths of the cube."""
-
-
-_OF_BANDS = frozenset(
-    {"band names", "bbl", "fwhm", "data gain values", "data offset values", "default bands"}
-)
-"""Fields of metadata that describe single bands of the old cube."""
-
-
-class _Bands(NamedTuple):
-    """The bands of the result.
-
-    Attributes
-    ----------
-    matrix
-        (M, B): takes a spectrum of the cube to the new bands.
-    wavelengths
-        (M,) centres in nm.
-    names
-        One for each band; empty where they have none.
-    """
-
-    matrix: Values
-    wavelengths: Values
-    names: tuple[str, ...] = ()
 
 
 def resample(
@@ -90,18 +66,23 @@ def resample(
     array([550.])
     """
     _check(cube)
-    bands = _bands(cube.wavelengths, to)
+    metadata = {key: cube.metadata[key] for key in cube.metadata if key not in ABOUT_BANDS}
+    if isinstance(to, Sequence) and to and isinstance(to[0], Spectrum):
+        responses = [response for response in to if isinstance(response, Spectrum)]
+        matrix = np.stack([_weights(cube.wavelengths, response) for response in responses])
+        centres = matrix @ cube.wavelengths
+        metadata["band names"] = tuple(response.name for response in responses)
+    else:
+        centres = np.atleast_1d(np.asarray(to, dtype=np.float64))
+        matrix = _between_bands(cube.wavelengths, centres)
     _, height, width = cube.shape
-    data = np.empty((len(bands.wavelengths), height, width), dtype=np.float32)
+    data = np.empty((len(matrix), height, width), dtype=np.float32)
     for rows, strip in raw_strips(cube, watching(watch)):
-        data[:, rows] = _mixed(bands.matrix, strip)
-    metadata = {key: cube.metadata[key] for key in cube.metadata if key not in _OF_BANDS}
-    if bands.names:
-        metadata["band names"] = bands.names
+        data[:, rows] = _mixed(matrix, strip)
     return replace(
         cube,
         data=data,
-        wavelengths=bands.wavelengths,
+        wavelengths=centres,
         metadata=metadata,
         provenance=cube.provenance.with_cut(f"resampled to {len(data)} bands"),
         quality=None,
@@ -117,34 +98,17 @@ def _check(cube: SpectralCube) -> None:
         )
 
 
-def _bands(wavelengths: Values, to: ArrayLike | Sequence[Spectrum]) -> _Bands:
-    if isinstance(to, Sequence) and to and isinstance(to[0], Spectrum):
-        responses = [one for one in to if isinstance(one, Spectrum)]
-        return _bands_of_sensor(wavelengths, responses)
-    return _interpolated_bands(wavelengths, np.atleast_1d(np.asarray(to, dtype=np.float64)))
-
-
-def _interpolated_bands(wavelengths: Values, wanted: Values) -> _Bands:
+def _between_bands(wavelengths: Values, at: Values) -> Values:
+    """(M, B): takes a spectrum to the wavelengths *at*, linear between its bands."""
     low = wavelengths.min()
     high = wavelengths.max()
-    is_inside = (wanted >= low) & (wanted <= high)
-    if wanted.ndim != 1 or not wanted.size or not is_inside.all():
+    is_inside = (at >= low) & (at <= high)
+    if at.ndim != 1 or not at.size or not is_inside.all():
         raise CubeError(
-            f"Expected wavelengths within {low:g}-{high:g} nm, got {shown(wanted.tolist(), 60)}. "
+            f"Expected wavelengths within {low:g}-{high:g} nm, got {shown(at.tolist(), 60)}. "
             "Choose others; spectra are not extrapolated."
         )
-    order = np.argsort(wavelengths)
-    # To interpolate is linear: the unit vectors of all bands tell the whole matrix.
-    columns = [
-        np.interp(wanted, wavelengths[order], unit[order]) for unit in np.eye(wavelengths.size)
-    ]
-    return _Bands(np.stack(columns, axis=1), wanted)
-
-
-def _bands_of_sensor(wavelengths: Values, responses: Sequence[Spectrum]) -> _Bands:
-    rows = [_weights(wavelengths, response) for response in responses]
-    centres = np.array([row @ wavelengths for row in rows])
-    return _Bands(np.stack(rows), centres, tuple(response.name for response in responses))
+    return interpolation(at, wavelengths)
 
 
 def _weights(wavelengths: Values, response: Spectrum) -> Values:
@@ -153,18 +117,18 @@ def _weights(wavelengths: Values, response: Spectrum) -> Values:
     if not response.has_wavelengths:
         raise CubeError(f"Expected wavelengths in nm for {name}, got {shown(response.unit)}.")
     order = np.argsort(response.wavelengths)
-    known = response.wavelengths[order]
+    sampled = response.wavelengths[order]
     values = np.nan_to_num(response.values[order])
-    is_outside = (known < wavelengths.min()) | (known > wavelengths.max())
-    widths = np.abs(np.gradient(known)) if known.size > 1 else np.ones(1)
+    is_outside = (sampled < wavelengths.min()) | (sampled > wavelengths.max())
+    widths = np.abs(np.gradient(sampled)) if sampled.size > 1 else np.ones(1)
     total = float(values @ widths)
     outside = float(values[is_outside] @ widths[is_outside])
     if total <= 0 or outside > MOST_OUTSIDE * total:
         raise CubeError(
             f"Expected {name} within {wavelengths.min():g}-{wavelengths.max():g} nm and above "
-            f"zero, got {known[0]:g}-{known[-1]:g} nm. Leave this band out."
+            f"zero, got {sampled[0]:g}-{sampled[-1]:g} nm. Leave this band out."
         )
-    at = np.interp(wavelengths, known, values, left=0, right=0)
+    at = np.interp(wavelengths, sampled, values, left=0, right=0)
     # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
     step = np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
     weights = at * step

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
+from napari_mst.cube.plotting import new_figure
 from napari_mst.cube.tensor import plain_array
-from napari_mst.errors import SpectrumError
-from napari_mst.messages import shown
-from napari_mst.plotting import new_figure
+from napari_mst.errors import SpectrumError, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +29,7 @@ STD = "std"
 MODEL_ERROR = "model error 90 %"
 """The start of `Spectrum.spread` where nine in ten true spectra should lie in the bounds.
 
-A comma and `Provenance.calibration` follow, which tells how far that can be trusted.
+A comma and `Provenance.calibration` follow, which says how far to trust the bounds.
 """
 
 

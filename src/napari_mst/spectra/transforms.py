@@ -1,15 +1,21 @@
 """Curves in another form: normalised, differentiated, without continuum, at other wavelengths.
 
-Each function takes a `Spectrum` and returns one. Gaps (NaN) stay gaps. Letters: B bands.
+Each function takes a `Spectrum` and returns one. Gaps (NaN) stay gaps. Here are also the bands at
+which two spectra can be compared. Letters: B bands.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import Spectrum, Values
+
+FEWEST_BANDS = 2
+"""Fewest bands on which two spectra are compared: one band has no angle."""
 
 
 def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Spectrum:
@@ -41,7 +47,7 @@ def first_derivative(spectrum: Spectrum) -> Spectrum:
     (1988) 699, doi:10.1090/S0025-5718-1988-0935077-0. Bounds are left out. Raises `SpectrumError`
     if there are fewer than two bands, or their wavelengths neither rise nor fall.
     """
-    _order(spectrum)
+    rising_order(spectrum.wavelengths)
     if spectrum.values.size < 2:
         raise SpectrumError("Expected two or more bands for a derivative, got one.")
     return spectrum.with_values(np.gradient(spectrum.values, spectrum.wavelengths))
@@ -54,20 +60,15 @@ def continuum_removed(spectrum: Spectrum) -> Spectrum:
     out. Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329. Raises
     `SpectrumError` if the wavelengths neither rise nor fall.
     """
-    order = _order(spectrum)
+    from spectral import spectral_continuum
+
+    order = rising_order(spectrum.wavelengths)
     order = order[np.isfinite(spectrum.values[order])]
-    hull: list[int] = []
-    for band in order.tolist():
-        # A band that lies below the line to the next one is not on the hull.
-        while len(hull) > 1 and not _turns_down(spectrum, hull[-2], hull[-1], band):
-            hull.pop()
-        hull.append(band)
     values = np.full(spectrum.values.shape, np.nan)
-    if hull:
-        continuum = np.interp(
-            spectrum.wavelengths, spectrum.wavelengths[hull], spectrum.values[hull]
-        )
-        np.divide(spectrum.values, continuum, out=values, where=continuum > 0)
+    if order.size:
+        ordered = spectrum.values[order]
+        continuum = spectral_continuum(ordered, spectrum.wavelengths[order])
+        values[order] = np.divide(ordered, continuum, out=values[order], where=continuum > 0)
     return spectrum.with_values(values)
 
 
@@ -81,7 +82,7 @@ def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:
         the wavelengths of the spectrum neither rise nor fall.
     """
     at = np.atleast_1d(np.asarray(wavelengths, dtype=np.float64))
-    order = _order(spectrum)
+    order = rising_order(spectrum.wavelengths)
     low, high = spectrum.wavelengths[order[[0, -1]]]
     if not ((at >= low) & (at <= high)).all():
         raise SpectrumError(
@@ -97,7 +98,7 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
     if to == "maximum":
         return float(np.nanmax(spectrum.values, initial=-np.inf))
     if to == "area":
-        order = _order(spectrum)
+        order = rising_order(spectrum.wavelengths)
         order = order[np.isfinite(spectrum.values[order])]
         values = spectrum.values[order]
         widths = np.diff(spectrum.wavelengths[order])
@@ -107,26 +108,46 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
     return float(resampled(spectrum, to).values[0])
 
 
-def _order(spectrum: Spectrum) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def rising_order(wavelengths: Values) -> NDArray[np.intp]:
     """Indices of the bands by rising wavelength.
 
     Raises `SpectrumError` if the wavelengths neither rise nor fall.
     """
-    steps = np.diff(spectrum.wavelengths)
-    if (steps > 0).all():
-        return np.arange(spectrum.values.size)
-    if (steps < 0).all():
-        return np.arange(spectrum.values.size)[::-1]
-    raise SpectrumError(
-        "Expected wavelengths that rise or fall from band to band, got others. Sort the bands."
-    )
+    steps = np.diff(wavelengths)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        raise SpectrumError(
+            "Expected wavelengths that rise or fall from band to band, got others. Sort the bands."
+        )
+    return np.argsort(wavelengths)
 
 
-def _turns_down(spectrum: Spectrum, first: int, middle: int, last: int) -> bool:
-    """True if the way over the three bands bends downwards at the *middle* one."""
-    x = spectrum.wavelengths
-    y = spectrum.values
-    to_middle = (x[middle] - x[first], y[middle] - y[first])
-    to_last = (x[last] - x[first], y[last] - y[first])
-    cross = to_middle[0] * to_last[1] - to_middle[1] * to_last[0]
-    return bool(cross < 0)
+def covered_bands(
+    estimate: SpectralCube | Spectrum, references: Iterable[SpectralCube | Spectrum]
+) -> NDArray[np.bool_]:
+    """(B,) True for the bands of *estimate* within the range of all *references*, in their unit."""
+    at = estimate.wavelengths
+    bands = np.ones(at.shape, dtype=bool)
+    for reference in references:
+        measured = reference.wavelengths
+        bands &= (at >= measured.min()) & (at <= measured.max()) & (estimate.unit == reference.unit)
+    return bands
+
+
+def shared_bands(
+    estimate: SpectralCube | Spectrum, reference: SpectralCube | Spectrum
+) -> NDArray[np.bool_]:
+    """(B,) True for the bands of *estimate* within the range of *reference*.
+
+    Raises `SpectrumError` if fewer than two are.
+    """
+    bands = covered_bands(estimate, [reference])
+    if bands.sum() < FEWEST_BANDS:
+        ours, theirs = (
+            f"{each.wavelengths.min():g}-{each.wavelengths.max():g} {each.unit}"
+            for each in (estimate, reference)
+        )
+        raise SpectrumError(
+            f"Expected a reference that shares two or more bands with {ours}, got {theirs}. "
+            "Choose another."
+        )
+    return bands

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
+from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CheckpointError
 from napari_mst.evaluation.inputs import (
     HELD_OUT_CAMERAS,
@@ -30,7 +31,6 @@ from napari_mst.evaluation.inputs import (
     Input,
     training_cameras,
 )
-from napari_mst.metrics import core_pixels
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights

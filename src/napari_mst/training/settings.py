@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.errors import ModelError
-from napari_mst.messages import shown
+from napari_mst.errors import ModelError, shown
 from napari_mst.option import Option
 from napari_mst.photo.cameras import DAYLIGHT, SRGB, spelled
 
 if TYPE_CHECKING:
     from napari_mst.networks.hyperparameters import AttentionParameters
-    from napari_mst.simulation.scenes import Lesson
+    from napari_mst.simulation.scenes import Curriculum
 
 _FROM = ("what the model learns from", "")
 _HOW = ("how it learns", "")
@@ -30,7 +29,7 @@ class TrainingPlan:
     output
         The `.safetensors` file to write; its checkpoint and log lie beside it.
     start
-        Name or file of the model to go on from; "" to begin anew.
+        Name or file of the model to go on from; "" to start from random weights.
     cubes
         Folder of reflectance cubes; None for simulated scenes.
     full_scale
@@ -106,7 +105,7 @@ class TrainingPlan:
 
 
 def check_weights_name(output: Path) -> None:
-    """Refuse a name that is none of a weights file, before hours of work."""
+    """Refuse a name that does not fit a weights file, before hours of work."""
     if output.suffix != ".safetensors":
         raise ModelError(
             f"Expected a name ending in .safetensors, got {shown(output.name)}. Add it."
@@ -196,16 +195,16 @@ class FitSettings:
         progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
-    def lesson_at(self, step: int) -> "Lesson":
+    def lesson_at(self, step: int) -> "Curriculum":
         """The lesson of a *step*: first noise in plain scenes, then grain that looks like noise.
 
         The grain of the subjects grows for half of the steps and then stays.
         """
-        from napari_mst.simulation.scenes import Lesson  # imports torch
+        from napari_mst.simulation.scenes import Curriculum  # imports torch
 
         progress = self._progress(step)
         grain = 1e-7 * 1e3 ** min(2 * progress, 1)
-        return Lesson(degraded=0.6 - 0.25 * progress, grain=grain)
+        return Curriculum(degraded=0.6 - 0.25 * progress, grain=grain)
 
     def tolerance_at(self, step: int) -> float:
         """The error that counts as small beside that of the photo.

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from napari_mst.errors import CubeFileError
+from napari_mst.errors import CubeFileError, shown
 from napari_mst.evaluation.scenes import Scene
-from napari_mst.messages import shown
 from napari_mst.photo import cameras
-from napari_mst.simulation.scenes import USUAL, Lesson, SceneSimulator
+from napari_mst.simulation.scenes import USUAL, Curriculum, SceneSimulator
 
 HELD_OUT_SCENES = 32
 # Of the rows of every cube, at its bottom.
@@ -28,7 +27,7 @@ _AHEAD = 4  # draws that each process has ready: enough where one of them takes 
 Draw = tuple[Tensor, Tensor]
 """Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
 
-Order = tuple[int, int, Lesson]
+Order = tuple[int, int, Curriculum]
 """The arguments of `LessonSource.draw`: index, count and lesson."""
 
 
@@ -41,7 +40,7 @@ class LessonSource(Protocol):
     response: Tensor
     """(31, 3), takes a reflectance to the values of the camera; white is (1, 1, 1)."""
 
-    def draw(self, index: int, count: int, lesson: Lesson) -> Draw:
+    def draw(self, index: int, count: int, lesson: Curriculum) -> Draw:
         """*count* photos and cubes to train on, as *lesson* wants them."""
 
     def held_out(self) -> Draw:
@@ -60,14 +59,14 @@ class Simulated:
         self.response = SceneSimulator(0).response if response is None else response
 
     def simulator(
-        self, seed: int, held_out: bool = False, lesson: Lesson = USUAL
+        self, seed: int, held_out: bool = False, lesson: Curriculum = USUAL
     ) -> SceneSimulator:
         """A simulator that sees with this response."""
         simulator = SceneSimulator(seed, self._size, held_out, lesson)
         simulator.response = self.response
         return simulator
 
-    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> Draw:
+    def draw(self, index: int, count: int, lesson: Curriculum = USUAL) -> Draw:
         """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         # Draws of one seed never meet those of the next.
         return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
@@ -109,7 +108,7 @@ class Cubes:
     def __len__(self) -> int:
         return len(self._trained)
 
-    def draw(self, index: int, count: int, lesson: Lesson = USUAL) -> Draw:
+    def draw(self, index: int, count: int, lesson: Curriculum = USUAL) -> Draw:
         """Photos and cubes to train on, as `LessonSource.draw` gives them."""
         return self._photographed(self._trained, [self._seed, index], count, lesson)
 
@@ -118,7 +117,7 @@ class Cubes:
         return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
     def _photographed(
-        self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Lesson
+        self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Curriculum
     ) -> Draw:
         """Squares of the *cubes*, and photos of them; larger cubes are drawn more often."""
         random = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from torch import nn
 
-from napari_mst.colour import SRGB_D65
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import CheckpointError
 from napari_mst.evaluation.scenes import read_scenes

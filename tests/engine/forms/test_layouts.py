@@ -32,10 +32,11 @@ import numba
 from napari_mst.engine.forms.kernel_forms import (
     CompiledBlock,
     CompiledConvolution,
+    CompiledDecoding,
+    CompiledSpectra,
     CompiledUpFusion,
     compiled_gram,
 )
-from napari_mst.engine.forms.spectra_forms import CompiledDecoding, CompiledSpectra
 from napari_mst.engine.kernels import processor
 from napari_mst.engine.kernels.caching import kept
 from napari_mst.engine.kernels.processor import (
@@ -69,19 +70,16 @@ def kernels() -> dict[str, Apply]:
     near = CompiledConvolution(nn.Conv2d(9, 10, 3))
     half = CompiledConvolution(nn.Conv2d(9, 18, 4, 2))
     fuse = CompiledUpFusion(torch.randn(4, 4, 9), torch.randn(4), torch.randn(4, 4))
-    estimate, encode, see = (
-        CompiledSpectra(pixelwise),
-        CompiledSpectra(pixelwise, is_encoded=True),
-        CompiledSpectra(camera),
-    )
+    estimate = CompiledSpectra(pixelwise)
+    encode = CompiledSpectra(pixelwise, is_encoded=True)
+    see = CompiledSpectra(camera)
     decode = CompiledDecoding()
     colours = CompiledColours()
     response = np.random.default_rng(0).random((9, 3), dtype=np.float32)
 
     def of_block(window: Window) -> Tensor:
         reach = window.grown(HALO)
-        top, bottom, left, right = (HALO - side for side in reach.missing(SIZE))
-        return apply_block(_cut(x, reach.clipped(SIZE)), (top, bottom, left, right))[0]
+        return apply_block(_cut(x, reach.clipped(SIZE)), reach.missing(SIZE))[0]
 
     def of_neighbours(window: Window) -> Tensor:
         reach = window.grown(1)

@@ -5,33 +5,38 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.engine.forms import native
-from napari_mst.engine.tiling import kernel_tile
+from napari_mst.engine.kernels import fault_of
+from napari_mst.engine.windows import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
+from napari_mst.reconstruction.consistency.compiled import compiled_colours
 
 if native.is_ready():
     from napari_mst.engine.forms.kernel_forms import (
         CompiledBlock,
         CompiledConvolution,
+        CompiledDecoding,
+        CompiledSpectra,
         CompiledUpFusion,
         compiled_gram,
     )
-    from napari_mst.engine.forms.spectra_forms import CompiledDecoding, CompiledSpectra
 
 Sides = tuple[int, int, int, int]
 
@@ -64,6 +69,13 @@ def block_and_mixing(channels: int, window: Tensor) -> tuple[SpectralAttentionBl
     return block, block.mixing(block.input_gram(window))
 
 
+def test_kernels_for_this_processor_are_right() -> None:
+    # Wrong ones are not used, so that all tests of them would be left out.
+    pytest.importorskip("numba")
+    fault = fault_of(native.largest_error)
+    assert fault == "" or fault.startswith("ImportError: no vector unit"), fault
+
+
 @needs_numba
 @pytest.mark.parametrize("channels", WIDTHS)
 @pytest.mark.parametrize(
@@ -73,7 +85,7 @@ def test_block_is_that_of_torch_at_every_border(channels: int, halo: Sides) -> N
     top, bottom, left, right = halo
     window = features(channels, 8 + top + bottom, 14 + left + right)
     block, mixing = block_and_mixing(channels, window)
-    ours = CompiledBlock(block, mixing)(window, halo)
+    ours = CompiledBlock(block, mixing)(window, cast("Sides", tuple(3 - side for side in halo)))
     exact = block.double().apply_mixing(window.double(), mixing)
     assert_equal(ours, exact[..., top : top + 8, left : left + 14])
 
@@ -83,7 +95,7 @@ def test_block_is_that_of_torch_at_every_border(channels: int, halo: Sides) -> N
 def test_block_of_every_small_size_is_that_of_torch(size: tuple[int, int]) -> None:
     window = features(9, *size)
     block, mixing = block_and_mixing(9, window)
-    ours = CompiledBlock(block, mixing)(window, (0, 0, 0, 0))
+    ours = CompiledBlock(block, mixing)(window, (3, 3, 3, 3))
     assert_equal(ours, block.double().apply_mixing(window.double(), mixing))
 
 
@@ -103,7 +115,7 @@ def test_gelu_of_large_and_small_values_is_that_of_torch() -> None:
             torch.tensor([0.0, 1e-30, -1e-30, 200.0, -200.0, 1e5, -1e5]),
         ]
     )
-    ours = CompiledBlock(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (0, 0, 0, 0))
+    ours = CompiledBlock(block, torch.zeros(1, 1, 1))(values.view(1, 1, 1, -1), (3, 3, 3, 3))
     exact = F.gelu(values.double())
     close = values.abs() < 1000
     difference = (ours.flatten().double() - values - exact).abs()
@@ -142,11 +154,9 @@ def test_convolutions_are_those_of_torch_at_every_border(
 def test_doubled_features_are_fused_as_by_torch(channels: int, size: tuple[int, int]) -> None:
     height, width = size
     x, skip = features(2 * channels, height, width), features(channels, 2 * height, 2 * width)
-    up, fuse, bias = (
-        torch.randn(4, channels, 2 * channels),
-        torch.randn(channels, channels),
-        torch.randn(channels),
-    )
+    up = torch.randn(4, channels, 2 * channels)
+    fuse = torch.randn(channels, channels)
+    bias = torch.randn(channels)
     ours = CompiledUpFusion(up, bias, fuse)(x, skip)
     quarters = torch.einsum("qci,nihw->ncqhw", up.double(), x.double())
     doubled = F.pixel_shuffle(quarters.flatten(1, 2), 2)
@@ -170,12 +180,21 @@ def test_threads_do_not_share_memory() -> None:
     windows = [features(9, 20 + i % 3, 40 + i) for i in range(24)]
     block, mixing = block_and_mixing(9, windows[0])
     apply = CompiledBlock(block, mixing)
-    expected = [apply(window, (0, 0, 0, 0)) for window in windows]
+    expected = [apply(window, (3, 3, 3, 3)) for window in windows]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda window: apply(window, (0, 0, 0, 0)), windows))
+        found = list(pool.map(lambda window: apply(window, (3, 3, 3, 3)), windows))
     assert all(torch.equal(ours, alone) for ours, alone in zip(found, expected, strict=True))
 
 
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Nobody has yet tried the kernels, before the test and after it."""
+    native.check_kernels.cache_clear()
+    yield
+    native.check_kernels.cache_clear()
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("fault", ["fails", "is wrong"])
 def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -187,27 +206,20 @@ def test_kernels_that_cannot_be_used_are_not_and_that_is_logged_once(
 
     monkeypatch.setattr(native, "is_installed", lambda: True)
     monkeypatch.setattr(native, "largest_error", error)
-    native.check_kernels.cache_clear()
-    try:
-        with caplog.at_level(logging.WARNING, "napari_mst"):
-            assert not native.is_ready()
-            assert not native.is_ready()
-        assert len(caplog.records) == 1
-        assert "Running without them" in caplog.text
-    finally:
-        native.check_kernels.cache_clear()
+    with caplog.at_level(logging.WARNING, "napari_mst"):
+        assert not native.is_ready()
+        assert not native.is_ready()
+    assert len(caplog.records) == 1
+    assert "Running without them" in caplog.text
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_without_numba_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(native, "find_spec", lambda name: None)
-    native.check_kernels.cache_clear()
-    try:
-        assert not native.is_ready()
-        assert not caplog.records
-    finally:
-        native.check_kernels.cache_clear()
+    assert not native.is_ready()
+    assert not caplog.records
 
 
 @needs_numba
@@ -246,6 +258,13 @@ def test_the_processor_and_the_layout_of_its_kernels_are_named(
     assert native.description().endswith(", without compiled kernels")
 
 
+def printed(code: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """The output of *code* in a fresh process."""
+    command = [sys.executable, "-c", code]
+    run = partial(subprocess.run, check=True, capture_output=True, text=True)
+    return str(run(command, cwd=folder, env=environment).stdout)
+
+
 PRODUCTS_FOR_ARM = """
 import llvmlite.binding
 llvmlite.binding.initialize_all_targets()
@@ -253,8 +272,8 @@ llvmlite.binding.initialize_all_asmprinters()
 llvmlite.binding.get_process_triple = lambda: "aarch64-unknown-linux-gnu"
 from numba import types
 from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
-from napari_mst.engine.kernels.rows import Row
-kinds = (Row, Taps, Layer, Target)
+from napari_mst.engine.kernels.rows import PackedRow
+kinds = (PackedRow, Taps, Layer, Target)
 records = [types.NamedUniTuple(types.int64, len(kind._fields), kind) for kind in kinds]
 multiply_row.compile((*records, types.int64))
 print(*multiply_row.inspect_asm().values())
@@ -263,17 +282,14 @@ print(*multiply_row.inspect_asm().values())
 
 @needs_numba
 @pytest.mark.slow
-def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers() -> None:
+def test_products_on_arm_multiply_by_a_lane_and_stay_in_the_registers(tmp_path: Path) -> None:
     """The innermost loop takes four channels of four vectors and five pixels.
 
     It is compiled here for a processor that is not here.
     """
     environment = {"NUMBA_CPU_NAME": "cortex-a72", "NUMBA_CPU_FEATURES": "+neon"}
-    command = [sys.executable, "-c", PRODUCTS_FOR_ARM]
-    done = subprocess.run(
-        command, env=os.environ | environment, check=True, capture_output=True, text=True
-    )
-    (loop,) = (part for part in done.stdout.split(":\n") if re.search(r"fmla\s.*\.s\[3\]", part))
+    assembly = printed(PRODUCTS_FOR_ARM, tmp_path, os.environ | environment)
+    (loop,) = (part for part in assembly.split(":\n") if re.search(r"fmla\s.*\.s\[3\]", part))
     assert len(re.findall(r"fmla\s.*\.s\[[0-3]\]", loop)) == 4 * 4 * 5
     assert not re.search(r"q\d+.*\[sp", loop)
 
@@ -320,15 +336,8 @@ def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Pa
             f"from numba import njit\n\n@njit\ndef add(x):\n    return x + {step}\n"
         )
         for _ in range(times):  # compiled, and taken from disk
-            done = subprocess.run(
-                [sys.executable, "-c", CALL],
-                cwd=tmp_path,
-                env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            assert done.stdout == f"{step}\n"
+            environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+            assert printed(CALL, tmp_path, environment) == f"{step}\n"
     assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2
 
 
@@ -352,29 +361,21 @@ def test_a_kernel_that_an_installation_brings_is_read_where_nothing_can_be_writt
     (tmp_path / "caller.py").write_text(CALLER)
     (tmp_path / "callee.py").write_text("from numba import njit\n\nadd = njit(lambda x: x + 1)\n")
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for code in (CALL, READ_ONLY)
-    ]
+    assert [printed(code, tmp_path, environment) for code in (CALL, READ_ONLY)] == ["1\n", "1\n"]
     assert list((tmp_path / "__pycache__").glob("*.nbc"))
-    assert told == ["1\n", "1\n"]
 
 
 @needs_numba
 def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
-    from napari_mst.engine.kernels import ahead
+    from napari_mst.engine.kernels import ahead, colours, powers
     from napari_mst.engine.kernels.block import apply_block
     from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
 
+    assert compiled_colours(np.zeros(1, np.float32))
     kernels: list[Any] = [apply_block, decode_spectra, estimate_spectra]
-    for kernel in kernels:  # which `native.is_ready` has called
+    kernels += [colours.count_outside, colours.move_spectra]
+    kernels += [powers.encode_light, powers.decode_light]
+    for kernel in kernels:  # which `native.is_ready` and `compiled_colours` have called
         assert kernel.signatures == [ahead.signature_of(kernel)]
 
 

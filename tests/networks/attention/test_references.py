@@ -13,12 +13,14 @@ from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.overlapping import OverlappingAttention
-from napari_mst.networks.attention.patch_merging import PatchMerging
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.relative_position import hat_index
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
-from napari_mst.networks.attention.transformer_block import TransformerBlock, load_published
-from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.attention.transformer_block import (
+    PatchMerging,
+    TransformerBlock,
+    load_published,
+)
+from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention, hat_index
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.layers import Image
+from pytestqt.qtbot import QtBot
 
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance
+from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.viewer.photos import LayerPhoto
 
 SHAPES = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
 BUNDLED = "mstpp-srgb"
@@ -40,6 +45,23 @@ def viewer() -> ViewerModel:
     return viewer
 
 
+@pytest.fixture
+def dock(viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
+    dock = AttentionDock(viewer)
+    qtbot.addWidget(dock)
+    dock.resize(560, 700)
+    dock.show()
+    return dock
+
+
+def photo_of(viewer: ViewerModel) -> LayerPhoto:
+    return LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
+
+
+def done(dock: AttentionDock, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: not dock.workspace.is_busy, timeout=120_000)
+
+
 def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
     shape = tuple(-(-side // pitch) for side in (20, 30))
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * factor
@@ -48,3 +70,11 @@ def make_map(overlay: str, pitch: int, factor: float = 1.0) -> AttentionMap:
     return AttentionMap(
         values, overlay, "1", Selection("stages.0.encoder.0"), pitch, offset, 0.0, history
     )
+
+
+def shown_map(viewer: ViewerModel, made: AttentionMap) -> Image:
+    """The layer that shows the map, which is the selected one."""
+    show_map(viewer, made, photo_of(viewer))
+    layer = viewer.layers.selection.active
+    assert isinstance(layer, Image)
+    return layer

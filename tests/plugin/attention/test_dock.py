@@ -9,14 +9,20 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
-from tests.plugin.attention.conftest import BUNDLED, make_map, make_record
+from tests.plugin.attention.conftest import (
+    BUNDLED,
+    done,
+    make_map,
+    make_record,
+    photo_of,
+    shown_map,
+)
 
 from napari_mst.attention.files import read_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.errors import AttentionError
-from napari_mst.plugin import session
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.layers import map_layers, map_of, show_map
+from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.request import Recording, Request
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import active_cube_layer
@@ -25,17 +31,7 @@ from napari_mst.reconstruction.options import RunOptions
 
 
 def recording(viewer: ViewerModel, seed: int = 0) -> Recording:
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    return Recording(make_record(seed), "photo", BUNDLED, "cpu", photo.reference())
-
-
-@pytest.fixture
-def dock(viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
-    dock = AttentionDock(viewer)
-    qtbot.addWidget(dock)
-    dock.resize(560, 700)
-    dock.show()
-    return dock
+    return Recording(make_record(seed), "photo", BUNDLED, "cpu", photo_of(viewer).reference())
 
 
 @pytest.fixture
@@ -46,18 +42,7 @@ def full_dock(dock: AttentionDock, viewer: ViewerModel) -> AttentionDock:
 
 def run_of(dock: AttentionDock) -> Recording:
     """The run that the dock is known to show."""
-    recording = dock.exploration.recording
-    assert recording is not None
-    return recording
-
-
-def click_head(dock: AttentionDock, block: str, head: int, qtbot: QtBot) -> None:
-    point = dock.panel.schematic.cell(block, head).center().toPoint()
-    qtbot.mouseClick(dock.panel.schematic, Qt.MouseButton.LeftButton, pos=point)
-
-
-def done(dock: AttentionDock, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: not dock.workspace.is_busy, timeout=120_000)
+    return dock.exploration.chosen.recording
 
 
 def test_weights_of_a_file_can_be_recorded(
@@ -65,7 +50,7 @@ def test_weights_of_a_file_can_be_recorded(
 ) -> None:
     path = str(tmp_path / "own.safetensors")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_, **__: (path, ""))
-    box = dock.panel.box.models
+    box = dock.box.models
     box.setCurrentIndex(box.count() - 1)
     box.activated.emit(box.count() - 1)
     assert (box.currentText(), box.currentData()) == ("own.safetensors", path)
@@ -74,82 +59,64 @@ def test_weights_of_a_file_can_be_recorded(
 
 
 def test_an_empty_dock_says_what_to_do(dock: AttentionDock) -> None:
-    assert "press Record" in dock.panel.text.text()
-    assert not dock.panel.box.save_button.isEnabled()
-    assert not any(button.isEnabled() for button in dock.panel.maps.buttons.values())
-
-
-@pytest.mark.parametrize(("block", "head"), [("stages.0.encoder.0", 0), ("stages.1.bottleneck", 3)])
-def test_a_click_on_the_schematic_shows_that_head(
-    full_dock: AttentionDock, qtbot: QtBot, block: str, head: int
-) -> None:
-    click_head(full_dock, block, head, qtbot)
-    matrices = run_of(full_dock).record[block]
-    np.testing.assert_array_equal(
-        full_dock.panel.matrices.chosen.picture.image.image, matrices.attention[head]
-    )
-    np.testing.assert_allclose(
-        full_dock.panel.matrices.chosen.bars.opts["width"], matrices.entropy[head]
-    )
-    assert full_dock.panel.schematic.current == (block, head)
-    assert f"head {head}" in full_dock.panel.matrices.chosen.title.text
+    assert "press Record" in dock.text.text()
+    assert not dock.box.save_button.isEnabled()
+    assert not any(button.isEnabled() for button in dock.maps.values())
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-def test_every_head_of_every_block_can_be_clicked(
+def test_every_head_of_every_block_can_be_clicked_and_is_shown(
     dock: AttentionDock, qtbot: QtBot, stages: int
 ) -> None:
     dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
+    schematic, plot = dock.schematic, dock.matrices.chosen
     heads = [
-        (block, head)
-        for block, (_, heads) in dock.panel.schematic.blocks.items()
-        for head in range(heads)
+        (block, head) for block, (_, heads) in schematic.blocks.items() for head in range(heads)
     ]
     assert len(heads) == 10 * stages
     for block, head in heads:
-        click_head(dock, block, head, qtbot)
-        assert dock.panel.schematic.current == (block, head)
-
-
-@pytest.mark.parametrize("stages", [1, 3])
-def test_the_u_shapes_of_all_stages_fill_the_width(dock: AttentionDock, stages: int) -> None:
-    dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
-    first, last = (
-        dock.panel.schematic.cell("stages.0.encoder.0", 0),
-        dock.panel.schematic.cell(f"stages.{stages - 1}.decoder.1", 0),
-    )
-    assert 0 < first.left() < 20
-    assert 0 < dock.panel.schematic.width() - last.right() < 20
+        point = schematic.cell(block, head).center().toPoint()
+        qtbot.mouseClick(schematic, Qt.MouseButton.LeftButton, pos=point)
+        assert schematic.current == (block, head)
+        matrices = run_of(dock).record[block]
+        np.testing.assert_array_equal(plot.picture.image.image, matrices.attention[head])
+        np.testing.assert_allclose(plot.bars.opts["width"], matrices.entropy[head])
+        assert f"head {head}" in plot.title.text
+    # The U-shapes of all stages fill the width.
+    assert 0 < schematic.cell("stages.0.encoder.0", 0).left() < 20
+    last = schematic.cell(f"stages.{stages - 1}.decoder.1", 0)
+    assert 0 < schematic.width() - last.right() < 20
 
 
 def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: QtBot) -> None:
     full_dock.exploration.choose("stages.0.encoder.0", 0)
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Down):
-        qtbot.keyClick(full_dock.panel.schematic, key)
-    assert full_dock.panel.schematic.current == ("stages.0.bottleneck", 2)
-    assert (
-        full_dock.panel.schematic.accessibleDescription() == "stage 1, bottleneck 20, head 2 of 4"
-    )
-    qtbot.keyClick(full_dock.panel.schematic, Qt.Key.Key_Up)
-    qtbot.keyClick(full_dock.panel.schematic, Qt.Key.Key_Left)
-    assert full_dock.panel.schematic.current == ("stages.0.encoder.1", 0)
+        qtbot.keyClick(full_dock.schematic, key)
+    assert full_dock.schematic.current == ("stages.0.bottleneck", 2)
+    assert full_dock.schematic.accessibleDescription() == "stage 1, bottleneck 20, head 2 of 4"
+    qtbot.keyClick(full_dock.schematic, Qt.Key.Key_Up)
+    assert full_dock.schematic.current == ("stages.0.bottleneck", 1)
+    qtbot.keyClick(full_dock.schematic, Qt.Key.Key_Left)
+    assert full_dock.schematic.current == ("stages.0.encoder.1", 0)
 
 
-def test_a_click_on_a_cell_chooses_both_channels(full_dock: AttentionDock, qtbot: QtBot) -> None:
-    plot = full_dock.panel.matrices.chosen
+def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
+    full_dock: AttentionDock, qtbot: QtBot
+) -> None:
+    plot = full_dock.matrices.chosen
     qtbot.waitExposed(full_dock)
     scene = plot.picture.view.mapViewToScene(QPointF(3, 1))
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=plot.mapFromScene(scene))
     assert full_dock.exploration.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 1, 3]
-    assert f"<b>{value:.4f}</b>" in full_dock.panel.matrices.values.text()
-    assert "row sum 1.0000" in full_dock.panel.matrices.values.text()
-
-
-def test_values_are_those_under_the_mouse(full_dock: AttentionDock) -> None:
-    full_dock.panel.matrices.chosen.hovered.emit((4, 2))
+    assert f"<b>{value:.4f}</b>" in full_dock.matrices.values.text()
+    assert "row sum 1.0000" in full_dock.matrices.values.text()
+    plot.hovered.emit((4, 2))
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 4, 2]
-    assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.panel.matrices.values.text()
+    assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.matrices.values.text()
+    full_dock.matrices.clicked.emit(1, 3)
+    assert full_dock.exploration.selection == Selection("stages.0.encoder.0")
+    assert "all channels" in full_dock.matrices.values.text()
 
 
 def test_a_kept_head_is_compared_with_one_of_another_run(
@@ -157,25 +124,26 @@ def test_a_kept_head_is_compared_with_one_of_another_run(
 ) -> None:
     kept = run_of(full_dock).record["stages.0.encoder.1"].attention[1]
     full_dock.exploration.choose("stages.0.encoder.1", 1)
-    full_dock.panel.matrices.compare_button.click()
+    full_dock.matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
     full_dock.exploration.choose("stages.2.bottleneck", 2)
-    np.testing.assert_array_equal(full_dock.panel.matrices.compared.picture.image.image, kept)
+    np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, kept)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
-    np.testing.assert_array_equal(full_dock.panel.matrices.chosen.picture.image.image, shown)
+    np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, shown)
     assert (
-        full_dock.panel.matrices.chosen.picture.image.levels[1]
-        == full_dock.panel.matrices.compared.picture.image.levels[1]
+        full_dock.matrices.chosen.picture.image.levels[1]
+        == full_dock.matrices.compared.picture.image.levels[1]
     )
-    full_dock.panel.matrices.compare_button.click()
-    assert full_dock.panel.matrices.compared.isHidden()
+    full_dock.matrices.compare_button.click()
+    assert full_dock.matrices.compared.isHidden()
 
 
 def test_matrices_and_maps_are_saved_and_opened_again(
     full_dock: AttentionDock, viewer: ViewerModel, tmp_path: Path
 ) -> None:
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    show_map(viewer, make_map("score", 2), "photo", photo.placement, is_new=False)
+    with pytest.raises(AttentionError, match="Expected a map to save"):
+        full_dock.save(str(tmp_path / "a.tif"))
+    shown_map(viewer, make_map("score", 2))
     full_dock.save(str(tmp_path / "a.npz"))
     full_dock.save(str(tmp_path / "a.tif"))
     assert len(read_attention(tmp_path / "a.npz")) == 15
@@ -184,12 +152,7 @@ def test_matrices_and_maps_are_saved_and_opened_again(
     full_dock.open(str(tmp_path / "a.npz"))
     assert run_of(full_dock).name == "a.npz: photo"
     assert not full_dock.make_map("score")
-    assert "no longer in the viewer" in full_dock.panel.text.text()
-
-
-def test_a_map_that_is_not_there_is_not_saved(full_dock: AttentionDock, tmp_path: Path) -> None:
-    with pytest.raises(AttentionError, match="Expected a map to save"):
-        full_dock.save(str(tmp_path / "a.tif"))
+    assert "no longer in the viewer" in full_dock.text.text()
 
 
 def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
@@ -200,7 +163,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert len(run_of(dock).record) == 5
     dock.exploration.choose("stages.0.encoder.1", 1)
     dock.exploration.choose_channels(3, 5)
-    qtbot.mouseClick(dock.panel.maps.buttons["score"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(dock.maps["score"], Qt.MouseButton.LeftButton)
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
     assert isinstance(layer, Image)
@@ -209,30 +172,30 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert map_of(layer).total == pytest.approx(logit, abs=1e-5)
     assert dock.make_steps()
     done(dock, qtbot)
-    shown = dock.panel.steps.plot.pictures["A"].image.image
+    shown = dock.steps.pictures["A"].image.image
     np.testing.assert_allclose(
         shown, run_of(dock).record["stages.0.encoder.1"].attention[1], atol=1e-6
     )
-    assert "62 x 12 x 16" in dock.panel.steps.plot.titles["X"].text
+    assert "62 x 12 x 16" in dock.steps.labels[0].text
     dock.exploration.choose_channels(7, 9)
-    assert "i = 7" in dock.panel.steps.plot.titles["K"].text
+    assert "i = 7" in dock.steps.labels[1].text
     viewer.layers["photo"].data = np.zeros((20, 30, 3), np.uint8)
     assert dock.make_map("score")
     done(dock, qtbot)
-    assert "changed since" in dock.panel.text.text()
+    assert "changed since" in dock.text.text()
 
 
 def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    assert session.workspace_of(viewer).run(Request(photo, BUNDLED, RunOptions("cpu")))
+    photo = photo_of(viewer)
+    assert dock.workspace.run(Request(photo, BUNDLED, RunOptions("cpu")))
     done(dock, qtbot)
     cube = active_cube_layer(viewer)
     assert cube is not None
     assert len(run_of(dock).record) == 5
     assert not dock.make_map("sensitivity")
-    assert "Pin a spectrum first" in dock.panel.text.text()
+    assert "Pin a spectrum first" in dock.text.text()
     spectra = SpectraDock(viewer)
     qtbot.addWidget(spectra)
     spectra.bench.pin(cube.data_to_world((15, 4, 6)))
@@ -246,14 +209,14 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert not dock.make_map("score")
 
 
-def test_a_region_is_listed_and_mapped_where_it_lies(
+def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = viewer.layers["photo"]
     part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
-    assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu")))
+    assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
-    assert "photo [4:16, 6:26]" in dock.panel.box.runs.currentText()
+    assert "photo [4:16, 6:26], unflipped of 8" in dock.box.runs.currentText()
     assert dock.make_map("score")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
@@ -265,23 +228,14 @@ def test_a_region_is_listed_and_mapped_where_it_lies(
     )
 
 
-def test_the_run_of_an_ensemble_says_of_which_pass_it_is(
-    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    assert dock.workspace.run(Request(photo, BUNDLED, RunOptions("cpu", ensemble=True)))
-    done(dock, qtbot)
-    assert "photo, unflipped of 8" in dock.panel.box.runs.currentText()
-
-
 def test_a_map_can_be_cancelled_and_adds_no_layer(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     dock.workspace.keep(recording(viewer))
     assert dock.make_map("attention")
-    dock.panel.cancel_button.click()
+    dock.cancel_button.click()
     done(dock, qtbot)
-    assert dock.panel.text.text() == "Cancelled."
+    assert dock.text.text() == "Cancelled."
     assert not map_layers(viewer)
 
 
@@ -289,11 +243,11 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
     full_dock: AttentionDock, qtbot: QtBot
 ) -> None:
     full_dock.resize(350, 800)
-    full_dock.panel.matrices.compare_button.click()
-    qtbot.waitUntil(full_dock.panel.matrices.compared.isVisible)
+    full_dock.matrices.compare_button.click()
+    qtbot.waitUntil(full_dock.matrices.compared.isVisible)
     assert full_dock.width() == 350
     assert full_dock.minimumSizeHint().width() <= 350
-    for plot in (full_dock.panel.matrices.chosen, full_dock.panel.matrices.compared):
+    for plot in (full_dock.matrices.chosen, full_dock.matrices.compared):
         assert plot.ci.boundingRect().width() <= plot.viewport().width() + 1
 
 
@@ -302,11 +256,9 @@ def test_all_plots_take_on_the_theme(
     full_dock: AttentionDock, viewer: ViewerModel, theme: str
 ) -> None:
     viewer.theme = theme
-    for plot in (
-        full_dock.panel.matrices.chosen,
-        full_dock.panel.matrices.compared,
-        full_dock.panel.steps.plot,
-    ):
+    matrices = full_dock.matrices
+    plots = (matrices.chosen, matrices.compared, full_dock.steps, full_dock.pixel.window_plot)
+    for plot in plots:
         assert (plot.backgroundBrush().color().lightness() < 128) == (theme == "dark")
 
 
@@ -324,4 +276,4 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     dock.hide()
     done(dock, qtbot)
     dock.show()
-    assert dock.panel.steps.plot.pictures["A"].image.image is not None
+    assert dock.steps.pictures["A"].image.image is not None

@@ -1,14 +1,13 @@
-"""Attention maps lie exactly on their photo, in colours that compare."""
+"""Attention maps lie exactly on their photo, one is seen at a time, and their colours compare."""
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.attention.conftest import make_map
+from tests.plugin.attention.conftest import make_map, shown_map
 
 from napari_mst.attention.overlays import DESCRIPTIONS
-from napari_mst.plugin.attention.layers import map_layers, map_of, show_map, summary
+from napari_mst.plugin.attention.layers import map_layers, map_of, summary
 from napari_mst.plugin.viewer.photos import photo_layers
-from napari_mst.plugin.viewer.placement import Placement
 
 
 @pytest.mark.parametrize("pitch", [1, 2, 4])
@@ -16,7 +15,7 @@ def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation
     viewer: ViewerModel, pitch: int
 ) -> None:
     photo = viewer.layers["photo"]
-    layer = show_map(viewer, make_map("score", pitch), "photo", Placement.of(photo), is_new=False)
+    layer = shown_map(viewer, make_map("score", pitch))
     rows, columns = layer.data.shape
     for row, column in ((0, 0), (rows - 1, 0), (0, columns - 1), (3, 2)):
         pixels = np.arange(pitch)
@@ -30,19 +29,24 @@ def test_a_map_lies_exactly_on_a_photo_with_scale_rotation_shear_and_translation
         )
 
 
-def test_maps_of_a_kind_share_one_layer_unless_a_new_one_is_wanted_and_always_their_limits(
+def test_a_map_is_shown_alone_in_the_layer_of_its_kind_unless_that_was_kept(
     viewer: ViewerModel,
 ) -> None:
-    placement = Placement.of(viewer.layers["photo"])
-    first = show_map(viewer, make_map("score", 2), "photo", placement, is_new=False)
-    assert show_map(viewer, make_map("score", 4), "photo", placement, is_new=False) is first
+    first = shown_map(viewer, make_map("score", 2))
+    assert shown_map(viewer, make_map("score", 4)) is first
     assert first.data.shape == (5, 8)
-    second = show_map(viewer, make_map("score", 1, factor=3), "photo", placement, is_new=True)
-    other = show_map(viewer, make_map("attention", 1), "photo", placement, is_new=False)
+    first.name = "kept"
+    second = shown_map(viewer, make_map("score", 1, factor=3))
+    other = shown_map(viewer, make_map("attention", 1))
     assert map_layers(viewer) == [first, second, other]
+    assert [layer.visible for layer in map_layers(viewer)] == [False, False, True]
+    # Layers of a kind have the same limits, the widest of all.
     assert first.contrast_limits == second.contrast_limits
     assert first.contrast_limits[0] == -first.contrast_limits[1] < -1000
     assert other.contrast_limits[0] == 0
+    assert shown_map(viewer, make_map("score", 1)) is second
+    assert viewer.layers[-1] is second
+    assert [layer.visible for layer in map_layers(viewer)] == [False, False, True]
     assert photo_layers(viewer) == [viewer.layers["photo"]]
     assert map_of(second).values is not None
 

@@ -10,8 +10,9 @@ import torch
 from napari.components import ViewerModel
 from napari.layers import Shapes
 from pytestqt.qtbot import QtBot
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPointF, Qt
 from safetensors.torch import save_file
+from tests.plugin.attention.conftest import done, photo_of
 
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.models import load_model
@@ -28,14 +29,6 @@ MATCH_START = Qt.MatchFlag.MatchStartsWith
 
 
 @pytest.fixture
-def dock(viewer: ViewerModel, qtbot: QtBot) -> AttentionDock:
-    dock = AttentionDock(viewer)
-    qtbot.addWidget(dock)
-    dock.show()
-    return dock
-
-
-@pytest.fixture
 def weights(tmp_path: Path) -> str:
     """A network with shifted windows of 4."""
     torch.manual_seed(0)
@@ -47,20 +40,14 @@ def weights(tmp_path: Path) -> str:
 @pytest.fixture
 def recorded(dock: AttentionDock, viewer: ViewerModel, weights: str) -> AttentionDock:
     """The dock with a run of that network, which nobody had to wait for."""
-    explorer = explorer_of(viewer, weights)
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point)
-    record = explorer.record()
-    dock.workspace.keep(Recording(record, "photo", weights, "cpu", photo.reference()))
+    record = explorer_of(viewer, weights).record()
+    reference = photo_of(viewer).reference()
+    dock.workspace.keep(Recording(record, "photo", weights, "cpu", reference))
     return dock
 
 
 def explorer_of(viewer: ViewerModel, weights: str) -> PixelExplorer:
-    photo = LayerPhoto.of(viewer.layers["photo"], viewer.dims.point).read()
-    return PixelExplorer(Reconstructor(load_model(weights), "cpu"), photo)
-
-
-def done(dock: AttentionDock, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: not dock.workspace.is_busy, timeout=120_000)
+    return PixelExplorer(Reconstructor(load_model(weights), "cpu"), photo_of(viewer).read())
 
 
 def world(viewer: ViewerModel, row: float, column: float) -> tuple[float, ...]:
@@ -71,12 +58,12 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
 ) -> None:
     recorded.exploration.choose("stages.0.encoder.1", 1)
-    recorded.panel.pixel.pick_button.click()
+    recorded.pixel.pick_button.click()
     recorded.picking.click(world(viewer, 13, 21))
     # A click during a job waits for it, and the last one counts.
     recorded.picking.click(world(viewer, 2, 3))
     recorded.picking.click(world(viewer, 0.2, 28.9))
-    qtbot.waitUntil(lambda: "Pixel (0, 28)" in recorded.panel.pixel.text.text(), timeout=120_000)
+    qtbot.waitUntil(lambda: "Pixel (0, 28)" in recorded.pixel.text.text(), timeout=120_000)
     expected = explorer_of(viewer, weights).weights("stages.0.encoder.1", 0, 29)
     layers = map_layers(viewer)
     assert [layer.visible for layer in layers] == [False, True]
@@ -87,28 +74,49 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
         # The first value is centred between the 2 x 2 pixels that it stands for.
         first = layer.data_to_world((0, 0))
         np.testing.assert_allclose(first, world(viewer, row + 0.5, column + 0.5))
-    assert "head 1 of 2" in recorded.panel.pixel.text.text()
+    assert "head 1 of 2" in recorded.pixel.text.text()
+    assert recorded.pixel.about.text().startswith("stage 1, encoder 62: windows of 4 x 4, sh")
     # In the corner, the mask leaves a part of the window; the rest comes from other borders.
     outlines = viewer.layers["Window of a pixel: photo"]
     assert isinstance(outlines, Shapes)
     assert outlines.nshapes == len(np.unique(expected.regions)) + 1
+    corners = np.concatenate(outlines.data)
+    assert (corners % 1 == 0.5).all(), "along the borders of pixels"
+    assert corners[:, 0].min() == -0.5, "with the first row"
     assert photo_layers(viewer) == [viewer.layers["photo"]]
+    # The dock shows the window enlarged: the pixels of the photo, and the weights of the head.
+    plot = recorded.pixel.window_plot
+    assert plot.isVisibleTo(recorded.pixel)
+    np.testing.assert_allclose(plot.weights.image.image, images[1], atol=1e-6)
+    rows, columns = (
+        first + np.arange(2 * side)
+        for first, side in zip((row, column), images[1].shape, strict=True)
+    )
+    seen = viewer.layers["photo"].data[rows.clip(0, 19)][:, columns.clip(0, 29)]
+    np.testing.assert_array_equal(plot.photo.image.image, seen)
+    plot.scene().sigMouseMoved.emit(plot.weights.view.mapViewToScene(QPointF(1, 0)))
+    assert plot.weight.text == f"weight {images[1][0, 1]:.4f}"
+    left, top = expected.query[1] - column, expected.query[0] - row
+    assert plot.photo.mark.rect().topLeft() == QPointF(left - 0.5, top - 0.5)
+    assert plot.weights.mark.rect().topLeft() == QPointF(left // 2 - 0.5, top // 2 - 0.5)
+    # What was found goes with its kind.
+    recorded.pixel.by.setCurrentIndex(recorded.pixel.by.findData(WINDOW))
+    assert not plot.isVisibleTo(recorded.pixel)
+    assert recorded.pixel.text.text() == ""
+    assert not any(layer.visible for layer in layers)
 
 
-def test_a_click_beside_the_photo_says_so(recorded: AttentionDock, viewer: ViewerModel) -> None:
-    recorded.picking.click(world(viewer, -1, 3))
-    assert "not on the photo" in recorded.panel.pixel.text.text()
-    assert not recorded.workspace.is_busy
-
-
-def test_a_run_between_pixels_has_no_matrix_and_says_where_to_look(
-    recorded: AttentionDock,
+def test_a_run_between_pixels_says_where_to_look_and_when_a_click_is_beside_the_photo(
+    recorded: AttentionDock, viewer: ViewerModel
 ) -> None:
-    page = recorded.panel.matrices
+    page = recorded.matrices
     assert page.chosen.isHidden()
     assert "windows of 4 x 4" in page.uniformity.text()
-    assert not recorded.panel.steps.button.isEnabled()
-    assert recorded.panel.schematic.blocks["stages.0.bottleneck"] == (124, 4)
+    assert not recorded.steps_button.isEnabled()
+    assert recorded.schematic.blocks["stages.0.bottleneck"] == (124, 4)
+    recorded.picking.click(world(viewer, -1, 3))
+    assert "not on the photo" in recorded.pixel.text.text()
+    assert not recorded.workspace.is_busy
 
 
 def test_the_photo_is_made_ready_once_and_anew_when_it_has_changed(
@@ -136,13 +144,18 @@ def test_the_photo_is_made_ready_once_and_anew_when_it_has_changed(
     assert "Expected the photo that was recorded" in recorded.workspace.state.text
 
 
+def page_on_noise(dock: AttentionDock, viewer: ViewerModel, kind: str) -> Any:
+    """The page "Pixel" with a *kind* of attention, and a photo of noise."""
+    random = np.random.default_rng(1)
+    viewer.layers["photo"].data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
+    dock.pixel.by.setCurrentIndex(dock.pixel.by.findData(kind))
+    return dock.pixel
+
+
 def test_the_mouse_shows_what_counts_in_non_local_means(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    random = np.random.default_rng(1)
-    viewer.layers["photo"].data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
-    page = dock.panel.pixel
-    page.by.setCurrentIndex(page.by.findData(ALIKE))
+    page = page_on_noise(dock, viewer, ALIKE)
     page.h.setValue(0.8)
     page.pick_button.click()
     qtbot.waitUntil(lambda: "Noise" in page.text.text(), timeout=60_000)
@@ -157,11 +170,11 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
     page.denoise_button.click()
     done(dock, qtbot)
     made = viewer.layers["photo (denoised)"]
-    assert viewer.layers.index(made) == 1  # below the map of weights
+    assert viewer.layers.index(made) == 1  # right above the photo, and nothing hides it
+    assert viewer.layers.selection.active is made
+    assert [other.visible for other in viewer.layers] == [True, True, False]
     assert made.data.shape == (64, 72, 3)
     assert made.data.dtype == np.uint8
-    page.before_button.click()
-    assert not made.visible
     # The denoised pixel is the mean that the map shows.
     after = page.text.text().split("after ")[1].split(" (")[0]
     np.testing.assert_allclose(made.data[10, 12], np.fromstring(after, sep=","), atol=0.51)
@@ -172,10 +185,7 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
 def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    random = np.random.default_rng(1)
-    viewer.layers["photo"].data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
-    page = dock.panel.pixel
-    page.by.setCurrentIndex(page.by.findData(SINGLE))
+    page = page_on_noise(dock, viewer, SINGLE)
     page.pick_button.click()
     qtbot.waitUntil(lambda: "Noise" in page.text.text(), timeout=60_000)
     dock.picking.click(world(viewer, 10, 12))
@@ -193,6 +203,7 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     page.numbers.steps.setCurrentIndex(8)
     page.reading.setCurrentIndex(1)
     page.side.setValue(3)
+    assert page.numbers.steps.count() == len(shown)
     model = page.numbers.table.model()
     row = [float(model.data(model.index(2, column))) for column in range(9)]
     assert sum(row) == pytest.approx(1, abs=1e-3)
@@ -206,7 +217,7 @@ def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
     recorded: AttentionDock, viewer: ViewerModel, weights: str, qtbot: QtBot
 ) -> None:
     recorded.exploration.choose("stages.0.encoder.1", 1)
-    page = recorded.panel.pixel
+    page = recorded.pixel
     page.by.setCurrentIndex(page.by.findData(WINDOW))
     page.pick_button.click()
     recorded.picking.click(world(viewer, 13, 21))

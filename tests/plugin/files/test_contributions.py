@@ -1,5 +1,6 @@
 """The manifest, and cubes in and out through napari."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.errors import SaveError
-from napari_mst.formats import FORMATS, Format, read_cube, write_cube
+from napari_mst.formats import FORMATS, Format, write_cube
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.plugin.files.contributions import cube_reader, read_layers, write_layer
 from napari_mst.plugin.viewer import picks
@@ -63,38 +64,6 @@ def test_each_writer_of_the_manifest_writes_the_format_of_its_suffixes(
 
 
 @pytest.mark.parametrize(
-    "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
-)
-def test_a_saved_layer_opens_again_bit_for_bit(
-    form: Format, tmp_path: Path, cube_viewer: ViewerModel
-) -> None:
-    layer = cube_viewer.layers["cube"]
-    path = tmp_path / f"saved{form.suffixes[0]}"
-    (saved,) = write_layer(str(path), *layer.as_layer_data_tuple()[:2])
-    reader = cube_reader(saved)
-    assert reader is not None
-    ((data, arguments, kind),) = reader(saved)
-    np.testing.assert_array_equal(data, layer.data)
-    assert (kind, arguments["name"], arguments["axis_labels"][0]) == (
-        "image",
-        "saved",
-        "wavelength",
-    )
-    assert arguments["metadata"]["napari_mst"].provenance == cube_in(layer).provenance
-
-
-def test_the_data_of_the_layer_are_saved_not_those_that_it_began_with(tmp_path: Path) -> None:
-    data, arguments, _ = cube_layer(make_cube(), "cube")
-    write_layer(str(tmp_path / "saved.hdr"), data + 1, arguments)
-    np.testing.assert_array_equal(read_cube(tmp_path / "saved.hdr").data, data + 1)
-
-
-def test_a_stack_without_wavelengths_is_saved_with_band_numbers(tmp_path: Path) -> None:
-    write_layer(str(tmp_path / "stack.hdr"), np.ones((3, 4, 5), np.float32), {"metadata": {}})
-    assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
-
-
-@pytest.mark.parametrize(
     ("data", "rgb"), [(np.ones((4, 5, 3)), True), (np.ones((4, 5)), False)], ids=["rgb", "grey"]
 )
 def test_what_is_no_stack_is_not_saved_as_a_cube(
@@ -111,26 +80,39 @@ def test_the_reader_declines_what_is_no_cube_file(tmp_path: Path) -> None:
     assert cube_reader(str(tmp_path / "missing.hdr")) is None
 
 
+@pytest.fixture
+def current(cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch) -> ViewerModel:
+    """The current viewer, which shows a cube."""
+    for module in ("opening", "saving"):
+        monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
+    return cube_viewer
+
+
 @pytest.mark.parametrize(
     "form", [form for form in FORMATS if form.suffixes], ids=lambda form: form.name
 )
-def test_picks_are_saved_with_the_cube_and_open_again_on_the_same_pixels(
-    form: Format, tmp_path: Path, cube_viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
+    form: Format, tmp_path: Path, current: ViewerModel
 ) -> None:
-    for module in ("opening", "saved_cube"):
-        monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
-    layer = cube_viewer.layers["cube"]
+    layer = current.layers["cube"]
+    # The numbers of the layer are saved, not those that it began with.
+    layer.data = layer.data + 1
     layer.scale, layer.translate = (10, 2, 3), (400, 5, 6)
     for pixel, window in (((2, 3), 1), ((4, 1), 5)):
-        picks.pin(cube_viewer, layer.data_to_world((0, *pixel)), window)
-    points = picks_in(cube_viewer)
+        picks.pin(current, layer.data_to_world((0, *pixel)), window)
+    points = picks_in(current)
     picks.set_feature(points, "name", ["leaf, \u00e9 {1}", "pick 2"])
     picks.recolour(points, 1, "#123456")
     (saved,) = write_layer(
         str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2]
     )
-    cube_viewer.layers.remove(points)
-    (data, arguments, _), (at, looks, kind) = read_layers(saved)
+    current.layers.remove(points)
+    assert cube_reader(saved) is read_layers
+    (data, arguments, is_image), (at, looks, kind) = read_layers(saved)
+    np.testing.assert_array_equal(data, layer.data)
+    shown = (is_image, arguments["name"], arguments["axis_labels"][0])
+    assert shown == ("image", "saved", "wavelength")
+    assert arguments["metadata"]["napari_mst"].provenance == cube_in(layer).provenance
     opened = ViewerModel()
     image, restored = opened.add_image(data, **arguments), opened.add_points(at, **looks)
     assert kind == "points"
@@ -148,16 +130,12 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
     text: str,
     reason: str,
     tmp_path: Path,
-    cube_viewer: ViewerModel,
-    monkeypatch: pytest.MonkeyPatch,
+    current: ViewerModel,
+    told: Callable[[], list[str]],
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr("napari_mst.plugin.files.opening.show_warning", told.append)
-    for module in ("opening", "saved_cube"):
-        monkeypatch.setattr(f"napari_mst.plugin.files.{module}.current_viewer", lambda: cube_viewer)
-    cube = replace(cube_in(cube_viewer.layers["cube"]), metadata={"picks": text})
+    cube = replace(cube_in(current.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
-        picks.pin(cube_viewer, cube_viewer.layers["cube"].data_to_world((0, 1, 1)))
+        picks.pin(current, current.layers["cube"].data_to_world((0, 1, 1)))
     (layer,) = read_layers(str(write_cube(tmp_path / "saved.npz", cube)))
     assert layer[2] == "image"
-    assert any(reason in sentence for sentence in told)
+    assert any(reason in sentence for sentence in told())

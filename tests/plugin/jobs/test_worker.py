@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 import weakref
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from napari_mst import AttentionExplorer, Reconstructor, load_model
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
-from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
 from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import JobWorker, start
@@ -25,26 +26,19 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction import denoising, preparing
 from napari_mst.reconstruction.options import RunOptions
 
+PIXELS = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
+
 
 class Payload:
     """Stands for a large array."""
 
 
-class Source:
-    name = "photo"
-    region: Rectangle | None = None
-
-    def __init__(self) -> None:
-        self.payload = Payload()
-
-    def read(self, encoding: Encoding | None = None) -> Photo:
-        return Photo.from_array(np.zeros((1, 1, 3), np.uint8), encoding=encoding)
-
-    def reference(self) -> None:
-        """Finds nothing again."""
+def source(region: Rectangle | None = None) -> LayerPhoto:
+    """A photo of 19 x 27 pixels."""
+    return LayerPhoto.of(Image(PIXELS, rgb=True, name="photo"), (0, 0), region)
 
 
-def failing(error: Exception, alive: list[Any], _: Source, __: Reports) -> None:
+def failing(error: Exception, alive: list[Any], _: Payload, __: Reports) -> None:
     tensor = Payload()
     alive.append(weakref.ref(tensor))
     raise error
@@ -62,16 +56,16 @@ def failing(error: Exception, alive: list[Any], _: Source, __: Reports) -> None:
 def test_every_error_leaves_the_thread_as_ours_without_frames(
     qtbot: QtBot, error: Exception, kind: type[NapariMstError], text: str
 ) -> None:
-    source = Source()
+    given = Payload()
     alive: list[Any] = []
-    payload = weakref.ref(source.payload)
+    payload = weakref.ref(given)
     failures: list[Exception] = []
-    job = Job(partial(failing, error, alive, source), alive.append, failures.append)
+    job = Job(partial(failing, error, alive, given), alive.append, failures.append)
     worker = JobWorker(ignore, job)
     worker.errored.connect(
         lambda *_: alive.append("errored")
     )  # napari's own slot for it fails under PySide6
-    del source, error, job
+    del given, error, job
     with qtbot.waitSignal(worker.finished):
         worker.start()
     (failure,) = failures
@@ -80,6 +74,18 @@ def test_every_error_leaves_the_thread_as_ours_without_frames(
     gc.collect()
     (frames,) = alive
     assert (payload(), frames()) == (None, None)  # although worker and error are still there
+
+
+def test_a_warning_of_a_job_is_logged(qtbot: QtBot, caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[str] = []
+    start(
+        Job(
+            run=lambda _: warnings.warn("a dim photo", UserWarning, stacklevel=1),
+            on_end=lambda: ended.append("end"),
+        )
+    )
+    qtbot.waitUntil(lambda: bool(ended))
+    assert [record.message for record in caplog.records] == ["a dim photo"]
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -146,13 +152,13 @@ def test_listeners_of_a_job_are_let_go_of_at_its_end(qtbot: QtBot) -> None:
     assert kept() is None
 
 
-def test_the_dock_gives_the_numbers_of_the_api() -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0))
+@pytest.mark.parametrize("region", [None, (2, 12, 3, 20)])
+def test_the_dock_gives_the_numbers_of_the_api(region: Rectangle | None) -> None:
     records: list[AttentionRecord] = []
-    request = Request(source, "mstpp-srgb", RunOptions("cpu"))
+    request = Request(source(region), "mstpp-srgb", RunOptions("cpu", region=region))
     cube = reconstruct(request, Reports(record=records.append))
-    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(pixels)
+    api = Reconstructor(load_model("mstpp-srgb"), device="cpu")
+    expected = api.reconstruct(PIXELS, region=region)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == expected.provenance.source_sha256
     (record,) = records
@@ -163,15 +169,12 @@ def test_the_dock_gives_the_numbers_of_the_api() -> None:
 def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
     region: tuple[int, int, int, int] | None, ensemble: bool
 ) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), region)
     options = RunOptions("cpu", region=region, ensemble=ensemble)
     records: list[AttentionRecord] = []
-    reconstruct(Request(source, "mstpp-srgb", options), Reports(record=records.append))
+    reconstruct(Request(source(region), "mstpp-srgb", options), Reports(record=records.append))
     (record,) = records
-    expected = AttentionExplorer(
-        Reconstructor(load_model("mstpp-srgb"), "cpu"), pixels, region=region
-    ).record()
+    api = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    expected = AttentionExplorer(api, PIXELS, region=region).record()
     for name in expected:
         np.testing.assert_array_equal(record[name].logits, expected[name].logits)
     assert record.provenance.region == expected.provenance.region
@@ -193,12 +196,7 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(
 ) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.request.PREVIEW_FROM", smallest)
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)
-    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    request = Request(
-        LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0)),
-        "mstpp-srgb",
-        RunOptions("cpu"),
-    )
+    request = Request(source(), "mstpp-srgb", RunOptions("cpu"))
     previews: list[SpectralCube] = []
     assert reconstruct(request, Reports(preview=previews.append)).shape == (31, 19, 27)
     assert [cube.shape for cube in previews] == shapes
@@ -211,18 +209,6 @@ def test_a_photo_is_prepared_once_for_its_plan_its_preview_and_its_run(
     prepare, decide = Mock(wraps=preparing.prepare), Mock(wraps=denoising.decided)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepare", prepare)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.decided", decide)
-    source = LayerPhoto.of(Image(np.zeros((19, 27, 3), np.uint8), rgb=True, name="photo"), (0, 0))
-    reconstruct(Request(source, "pixelwise-srgb", RunOptions("cpu")), Reports())
+    reconstruct(Request(source(), "pixelwise-srgb", RunOptions("cpu")), Reports())
     assert prepare.call_count == 1
     assert [call.args[0].is_preview for call in decide.call_args_list] == [False, True]
-
-
-def test_the_dock_gives_the_numbers_of_the_api_on_a_region() -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (19, 27, 3), dtype=np.uint8)
-    source = LayerPhoto.of(Image(pixels, rgb=True, name="photo"), (0, 0), (2, 12, 3, 20))
-    options = RunOptions("cpu", region=source.region)
-    cube = reconstruct(Request(source, "mstpp-srgb", options), Reports())
-    expected = Reconstructor(load_model("mstpp-srgb"), device="cpu").reconstruct(
-        pixels, region=(2, 12, 3, 20)
-    )
-    np.testing.assert_array_equal(cube.data, expected.data)

@@ -4,30 +4,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from napari.layers import Image
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
-from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 
 CUBE = SpectralCube(np.ones((2, 1, 1)), np.array([400.0, 500.0]))
 
 
-class Source:
-    name = "photo"
-    region: Rectangle | None = None
-
-    def read(self, encoding: Encoding | None = None) -> Photo:
-        return Photo.from_array(np.zeros((1, 1, 3), np.uint8), encoding=encoding)
-
-    def reference(self) -> None:
-        """Finds nothing again."""
-
-
-REQUEST = Request(Source(), "model", RunOptions("cpu"))
+PHOTO = LayerPhoto.of(Image(np.zeros((1, 1, 3), np.uint8), rgb=True, name="photo"), (0, 0))
+REQUEST = Request(PHOTO, "model", RunOptions("cpu"))
 
 
 class Bench:

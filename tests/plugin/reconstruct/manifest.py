@@ -6,12 +6,13 @@ python -m tests.plugin.reconstruct.manifest    # writes them into the file
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from qtpy.QtWidgets import QApplication, QCheckBox, QDoubleSpinBox
 
 import napari_mst
-from napari_mst.plugin.reconstruct.dock import kept_value, option_of
+from napari_mst.option import Option
+from napari_mst.plugin.reconstruct.dock import kept_value
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import SETTINGS, Row
 
@@ -20,15 +21,20 @@ TYPES = {bool: "boolean", float: "number", str: "string"}
 """The types of what is kept, as `napari.yaml` calls them."""
 
 
+def option_of(form: ReconstructionForm, row: Row) -> Option:
+    """The words of the option of *row*; none for a field of the form itself."""
+    hint = get_type_hints(type(form.options), include_extras=True).get(row.field)
+    words: Option = getattr(hint, "__metadata__", (Option(""),))[0]
+    return words
+
+
 def preference(row: Row, form: ReconstructionForm | None = None) -> dict[str, Any]:
     """The property of *row*, with the words of its widget."""
     form, widget = form or ReconstructionForm(), row.make()
     default, option = kept_value(form, row), option_of(form, row)
     found: dict[str, Any] = {"type": TYPES[type(default)], "default": default}
     title, about = row.label, widget.toolTip()
-    if option.choices:
-        found["enum"] = list(option.choices)
-    elif isinstance(default, str):
+    if isinstance(default, str):
         about += f" Write {option.metavar or option.help}."
     if isinstance(widget, QCheckBox):
         title = widget.text().capitalize()

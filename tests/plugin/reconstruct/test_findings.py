@@ -14,10 +14,10 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 
 from napari_mst.adaptation.calibrating import calibrate
-from napari_mst.colour import linear_to_srgb, srgb_response
+from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
-from napari_mst.light.attention import PatchAttention
+from napari_mst.light.attention import LightAttention
 from napari_mst.light.white_balance import white_balance
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
@@ -28,19 +28,23 @@ from napari_mst.photo.cameras import (
     Capture,
     unbalanced_response,
 )
-from napari_mst.photo.chart import Chart
-from napari_mst.photo.chart_kinds import CHARTS
-from napari_mst.photo.flat_field import FlatField
+from napari_mst.photo.chart import CHARTS, Chart
+from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.shot import Shot
+from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
-from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.reconstruct.finding import Finding
-from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm, resolve
+from napari_mst.plugin.reconstruct.drawing import ask_for_places, has_drawing, marks_layer
+from napari_mst.plugin.reconstruct.findings import (
+    AttentionView,
+    FindingRows,
+    LightViews,
+    show_attention,
+    views_of,
+)
+from napari_mst.plugin.reconstruct.form import DeviceEntry, Finding, ReconstructionForm, resolve
 from napari_mst.plugin.reconstruct.measuring import (
-    CLICK_PATCH,
     NO_CAMERA,
     NO_FRAME,
     TICK_TO_CORRECT,
@@ -49,20 +53,26 @@ from napari_mst.plugin.reconstruct.measuring import (
     light_order,
     patch_order,
 )
-from napari_mst.plugin.viewer.light_layer import LightViews, View, show_attention, views_of
-from napari_mst.plugin.viewer.marking import ask_for_places, marks_layer
 from napari_mst.plugin.viewer.photos import photo_layers
 
 CAMERA = "Nikon_D5100"
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
 TOLD = replace(PUBLISHED, name="told", title="Told", file="told.st", rendering=CAMERA_RGB)
 SRGB = replace(PUBLISHED, name="srgb", title="Photos", file="srgb.st")
-CPU = DeviceEntry("cpu", "cpu", "the processor", ("float32",))
+CPU = DeviceEntry("cpu", "cpu", "the processor")
 
 
 @pytest.fixture
 def viewer() -> ViewerModel:
     return ViewerModel()
+
+
+@pytest.fixture
+def sensor_form(viewer: ViewerModel) -> ReconstructionForm:
+    """A form with a photo of a sensor under A, whose white balance is not done."""
+    form = form_with(viewer.add_image(sensor_values("A"), rgb=True))
+    form.is_balanced = False
+    return form
 
 
 def chart_scene(response: Any) -> Any:
@@ -96,9 +106,15 @@ def form_with(layer: Image, card: Any = TOLD) -> ReconstructionForm:
     return form
 
 
-def done(order: Request | str, viewer: ViewerModel) -> Finding:
+def next_run(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """What a press on "Run" would do."""
+    order = resolve(form, viewer)
+    assert isinstance(order, Request)
+    return order
+
+
+def done(order: Request, viewer: ViewerModel) -> Finding:
     """Do the job of *order* as the workspace does, and return what it found."""
-    assert isinstance(order, Request), order
     assert order.job is not None
     assert order.job.show is not None
     finding = order.job.make(order, Reports())
@@ -107,19 +123,17 @@ def done(order: Request | str, viewer: ViewerModel) -> Finding:
     return finding
 
 
-def test_grey_patch_tells_the_capture_of_the_next_run(viewer: ViewerModel) -> None:
-    layer = viewer.add_image(sensor_values("A"), rgb=True)
-    form = form_with(layer)
-    form.is_balanced = False
+def test_grey_patch_tells_the_capture_of_the_next_run(
+    viewer: ViewerModel, sensor_form: ReconstructionForm
+) -> None:
+    form = sensor_form
     form.grey = 30.0
     finding = done(patch_order(form, viewer, [(5.2, 7.9)]), viewer)
-    photo = Photo.from_array(layer.data, encoding="linear")
+    photo = Photo.from_array(viewer.layers[0].data, encoding="linear")
     expected = capture_from_patch(photo, GreyPatch((5, 8), 0.3), CAMERA, start=OF_SENSOR)
     assert finding.capture == expected
     assert "illuminant A" in finding.text
-    order = resolve(form, viewer)
-    assert isinstance(order, Request)
-    assert order.options.capture == expected
+    assert next_run(form, viewer).options.capture == expected
 
 
 def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
@@ -133,50 +147,41 @@ def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
         tifffile.imwrite(tmp_path / f"{name}.tif", values, photometric="rgb")
     layer = viewer.add_image(frame // 2 + dark, rgb=True)
     form = form_with(layer)
-    assert frames_order(form, viewer) == NO_FRAME
+    with pytest.raises(PhotoError, match=NO_FRAME):
+        frames_order(form, viewer)
     form.white_frame, form.dark_frame = str(tmp_path / "white.tif"), str(tmp_path / "dark.tif")
     form.frame_reflectance = 80.0
     finding = done(frames_order(form, viewer), viewer)
     assert finding.capture == Capture(CAMERA, "A", 1 / 0.8)
-
-    def seen() -> Photo:
-        order = resolve(form, viewer)
-        assert isinstance(order, Request)
-        return order.read()
-
-    np.testing.assert_allclose(seen().pixels, 0.5, atol=1e-3)
+    np.testing.assert_allclose(next_run(form, viewer).read().pixels, 0.5, atol=1e-3)
     flat_field = FlatField(
         *(Photo.read(path, encoding="linear") for path in (form.white_frame, form.dark_frame))
     )
     plain = Photo.from_array(layer.data, encoding="linear")
-    assert seen().sha256 == flat_field.corrected(plain).sha256
+    assert next_run(form, viewer).read().sha256 == flat_field.corrected(plain).sha256
     measured = done(patch_order(form, viewer, [(40, 50)]), viewer)
     assert measured.corrections == finding.corrections
     form.finding = None
     form.illuminant = "A"
-    assert seen().sha256 == plain.sha256
+    assert next_run(form, viewer).read().sha256 == plain.sha256
     form.photo = weakref.ref(viewer.add_image(frame, rgb=True))
     assert form.white_frame == form.dark_frame == ""
 
 
-def test_rectangle_that_is_selected_is_the_grey_patch(viewer: ViewerModel) -> None:
-    layer = viewer.add_image(sensor_values("D65"), rgb=True)
-    form = form_with(layer)
-    form.is_balanced = False
-    assert patch_order(form, viewer) == CLICK_PATCH
+def test_rectangle_that_is_selected_is_the_grey_patch_and_one_beside_the_photo_is_refused(
+    viewer: ViewerModel, sensor_form: ReconstructionForm
+) -> None:
+    assert not has_drawing(viewer)
     viewer.add_shapes([[[2, 3], [2, 12], [9, 12], [9, 3]]])
-    drawn = done(patch_order(form, viewer), viewer)
-    clicked = done(patch_order(form, viewer, [(5, 7)]), viewer)
+    assert has_drawing(viewer)
+    drawn = done(patch_order(sensor_form, viewer), viewer)
+    clicked = done(patch_order(sensor_form, viewer, [(5, 7)]), viewer)
     assert drawn.capture is not None
     assert clicked.capture is not None
     assert drawn.capture.balance == clicked.capture.balance
-
-
-def test_rectangle_beside_the_photo_is_refused_in_one_sentence(viewer: ViewerModel) -> None:
-    form = form_with(viewer.add_image(sensor_values("D65"), rgb=True))
     viewer.add_shapes([[[200, 300], [200, 312], [209, 312], [209, 300]]])
-    told = patch_order(form, viewer)
-    assert told == "Expected a rectangle on the photo, got one beside it. Draw it on the photo."
+    with pytest.raises(PhotoError, match="Expected a rectangle on the photo, got one beside it"):
+        patch_order(sensor_form, viewer)
 
 
 def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
@@ -194,12 +199,9 @@ def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
     assert finding.calibration.means.after < 0.3 * finding.calibration.means.before
     assert len(points.data) == 24
     assert finding.details == finding.calibration.table()
-    order = resolve(form, viewer)
-    assert isinstance(order, Request)
-    expected = calibrate(Photo.from_array(layer.data), Chart(CORNERS)).corrected(
-        Photo.from_array(layer.data)
-    )
-    np.testing.assert_array_equal(order.read().pixels, expected.pixels)
+    photo = Photo.from_array(layer.data)
+    expected = calibrate(photo, Chart(CORNERS)).corrected(photo)
+    np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
 
 
 def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
@@ -212,23 +214,19 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
     assert finding.balance is not None
     assert finding.balance.is_far
     assert TICK_TO_CORRECT in finding.text
-
-    def seen() -> Photo:
-        order = resolve(form, viewer)
-        assert isinstance(order, Request)
-        return order.read()
-
     plain = Photo.from_array(codes)
-    assert seen().sha256 == plain.sha256  # nothing is corrected unless it is ticked
+    assert (
+        next_run(form, viewer).read().sha256 == plain.sha256
+    )  # nothing is corrected unless it is ticked
     form.correct_white(True)
     expected = white_balance(plain).corrected(plain)
-    np.testing.assert_array_equal(seen().pixels, expected.pixels)
-    assert seen().assumptions == expected.assumptions
+    np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
+    assert next_run(form, viewer).read().assumptions == expected.assumptions
     form.correct_white(False)
-    assert seen().sha256 == plain.sha256
+    assert next_run(form, viewer).read().sha256 == plain.sha256
     assert finding.light is not None
     form.take_light(finding.light.candidates[1].name)
-    assert "chosen among the likely lights" in seen().assumptions[-1]
+    assert "chosen among the likely lights" in next_run(form, viewer).read().assumptions[-1]
 
 
 def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> None:
@@ -250,22 +248,41 @@ def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) ->
 
 
 def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
-    viewer: ViewerModel,
+    viewer: ViewerModel, sensor_form: ReconstructionForm
 ) -> None:
-    layer = viewer.add_image(sensor_values("A"), rgb=True)
-    form = form_with(layer)
+    form = sensor_form
     form.camera = ""
-    assert light_order(form, viewer) == NO_CAMERA
+    with pytest.raises(PhotoError, match=NO_CAMERA):
+        light_order(form, viewer)
     form.camera = CAMERA
-    form.is_balanced = False
     finding = done(light_order(form, viewer), viewer)
     assert finding.light is not None
     assert sum(one.probability for one in finding.light.candidates) <= 1 + 1e-9
     assert finding.capture is None
     form.finding = finding
-    order = resolve(form, viewer)
-    assert isinstance(order, Request)
-    assert order.options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    assert next_run(form, viewer).options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+
+
+def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_is_listed(
+    viewer: ViewerModel, sensor_form: ReconstructionForm, qtbot: QtBot
+) -> None:
+    finding = done(light_order(sensor_form, viewer), viewer)
+    rows, views = FindingRows(sensor_form, viewer), LightViews(viewer)
+    for widget in (rows, views):
+        qtbot.addWidget(widget)
+    rows.draw()
+    assert finding.light is not None
+    names = [candidate.name for candidate in finding.light.candidates]
+    for button, name in zip(rows.bars.buttons, names, strict=True):
+        button.click()
+        assert sensor_form.illuminant == name
+    views.list_views(replace(finding, light=None))
+    assert views.count() == 0
+    views.list_views(finding)
+    assert views.count() == 1 + len(views_of(finding.light.attention))
+    views.setCurrentIndex(1)
+    views.activated.emit(1)
+    assert viewer.layers[-1].name.startswith("Light, all blocks (rollout)")
 
 
 def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
@@ -288,15 +305,11 @@ def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
     assert form.illuminant == "D50"
 
 
-def test_finding_goes_with_its_photo(viewer: ViewerModel) -> None:
-    layer = viewer.add_image(sensor_values("A"), rgb=True)
-    other = viewer.add_image(sensor_values("D65"), rgb=True)
-    form = form_with(layer)
-    form.is_balanced = False
-    done(patch_order(form, viewer, [(5, 8)]), viewer)
-    assert form.finding is not None
-    form.photo = weakref.ref(other)
-    assert form.finding is None
+def test_finding_goes_with_its_photo(viewer: ViewerModel, sensor_form: ReconstructionForm) -> None:
+    done(patch_order(sensor_form, viewer, [(5, 8)]), viewer)
+    assert sensor_form.finding is not None
+    sensor_form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True))
+    assert sensor_form.finding is None
 
 
 def test_asking_again_begins_anew(viewer: ViewerModel) -> None:
@@ -318,7 +331,7 @@ def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patc
 ) -> None:
     photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
     rows = np.random.default_rng(0).random((2, 3, 17, 17))
-    attention = PatchAttention(rows / rows.sum(axis=-1, keepdims=True))
+    attention = LightAttention(rows / rows.sum(axis=-1, keepdims=True))
     rollout, *others = views_of(attention)
     assert len(others) == 2 * (1 + 3)
     layer = show_attention(viewer, photo, attention, rollout)
@@ -327,34 +340,9 @@ def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patc
     np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
     assert layer not in photo_layers(viewer)
 
-    assert show_attention(viewer, photo, attention, View(1, 2)) is layer
+    assert show_attention(viewer, photo, attention, AttentionView(1, 2)) is layer
     (press,) = layer.mouse_drag_callbacks
     press(layer, SimpleNamespace(position=layer.data_to_world((2.2, 0.9))))
     np.testing.assert_array_equal(layer.data, attention.patch_map((2, 1), 1, 2))
     press(layer, SimpleNamespace(position=layer.data_to_world((-3, 0))))
     np.testing.assert_array_equal(layer.data, attention.class_token_map(1, 2))
-
-
-def test_what_told_the_light_is_listed_in_both_docks_and_shown_when_it_is_chosen(
-    viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    photo = viewer.add_image(sensor_values("A"), rgb=True)
-    form = form_with(photo)
-    form.is_balanced = False
-    finding = done(light_order(form, viewer), viewer)
-    assert finding.light is not None
-    views = LightViews(viewer)
-    qtbot.addWidget(views)
-    views.list_views(replace(finding, light=None))
-    assert views.count() == 0
-    views.list_views(finding)
-    assert views.count() == 1 + len(views_of(finding.light.attention))
-    views.setCurrentIndex(1)
-    views.activated.emit(1)
-    assert viewer.layers[-1].name.startswith("Light, all blocks (rollout)")
-    dock = AttentionDock(viewer)
-    qtbot.addWidget(dock)
-    dock.workspace.last_made = finding
-    dock.show()
-    assert dock.light.count() == views.count()
-    dock.hide()

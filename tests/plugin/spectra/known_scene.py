@@ -12,8 +12,8 @@ from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.viewer.layers import cube_layer

@@ -1,6 +1,6 @@
-"""Looks at what the spectra dock draws, and does to it what napari does."""
+"""Looks at what the spectra dock draws, and does to it what napari and a person do."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,56 +8,84 @@ from napari.components import ViewerModel
 from napari.layers import Image, Points
 from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
+from qtpy.QtGui import QAction
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import picks_in
 
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.snapshot import Line
-from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.spectra.menus import FilledMenu
+from napari_mst.plugin.spectra.snapshot import DrawnCurve
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.spectrum import Spectrum
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 
 
-def lines(dock: SpectraDock, qtbot: QtBot) -> list[Line]:
-    """The curves, when nothing more is to be drawn."""
-    qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
-    return list(dock.plot.curves.lines)
+def entries(menu: Any) -> dict[str, QAction]:
+    """The entries of a menu, or of that of a button, by their titles, as it opens now."""
+    opened: FilledMenu = menu if isinstance(menu, FilledMenu) else menu.menu()
+    opened.refill()
+    return {action.text(): action for action in opened.actions() if not action.isSeparator()}
 
 
-def drawn(dock: SpectraDock, qtbot: QtBot) -> list[tuple[str, NDArray[np.float64]]]:
-    """Colour and values of the curves."""
-    return [(line.spectrum.colour, line.spectrum.values) for line in lines(dock, qtbot)]
+def choose(menu: Any, title: str) -> None:
+    """Open a menu, and click on an entry that is not grey."""
+    action = entries(menu)[title]
+    assert action.isEnabled(), action.toolTip()
+    action.trigger()
 
 
-def points_of(viewer: ViewerModel) -> Points:
-    points = picks.picks_layer(viewer)
-    assert points is not None
-    return points
+@dataclass
+class Desk:
+    """The dock with a cube in its viewer, and hands to use it with."""
 
+    dock: SpectraDock
+    viewer: ViewerModel
+    qtbot: QtBot
 
-def second_cube(viewer: ViewerModel, **changes: Any) -> Image:
-    """Another visible cube with other values, while the first stays selected."""
-    data, arguments, _ = cube_layer(make_cube(), "other")
-    layer = viewer.add_image(data + 1, **{**arguments, **changes})
-    viewer.layers.selection.active = viewer.layers["cube"]
-    return layer
+    @property
+    def bench(self) -> Bench:
+        return self.dock.bench
 
+    @property
+    def points(self) -> Points:
+        return picks_in(self.viewer)
 
-def show_errors(dock: SpectraDock) -> None:
-    dock.bench.settings = replace(dock.bench.settings, is_error_shown=True)
+    def pin(self, row: int, column: int) -> None:
+        self.bench.pin((550, row, column))
 
+    def choose(self, button: str, title: str) -> None:
+        choose(getattr(self.dock.menus, button), title)
 
-def hover(viewer: ViewerModel, position: tuple[float, ...]) -> None:
-    """Do what napari does when the mouse moves."""
+    def lines(self) -> list[DrawnCurve]:
+        """The curves, when nothing more is to be drawn."""
+        self.qtbot.waitUntil(lambda: not self.dock.is_drawing, timeout=30_000)
+        return list(self.dock.plot.curves.lines)
 
-    class Event:
-        pass
+    def wait_for_text(self, text: str) -> None:
+        self.qtbot.waitUntil(lambda: text in self.bench.snapshot.text, timeout=30_000)
 
-    event: Any = Event()
-    event.position = position
-    for callback in viewer.mouse_move_callbacks:
-        callback(viewer, event)
+    def drawn(self) -> list[tuple[str, NDArray[np.float64]]]:
+        """Colour and values of the curves."""
+        return [(line.spectrum.colour, line.spectrum.values) for line in self.lines()]
+
+    def second_cube(self, **changes: Any) -> Image:
+        """Another visible cube with other values, while the first stays selected."""
+        data, arguments, _ = cube_layer(make_cube(), "other")
+        layer = self.viewer.add_image(data + 1, **{**arguments, **changes})
+        self.viewer.layers.selection.active = self.viewer.layers["cube"]
+        return layer
+
+    def hover(self, row: int, column: int) -> None:
+        """Do what napari does when the mouse moves."""
+
+        class Event:
+            position = (550, row, column)
+
+        event: Any = Event()
+        for callback in self.viewer.mouse_move_callbacks:
+            callback(self.viewer, event)
 
 
 def bounds(spectrum: Spectrum) -> NDArray[np.float64]:

@@ -13,7 +13,6 @@ from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.snapshot import Settings
 from napari_mst.plugin.viewer import picks
-from napari_mst.spectra.library import colour_checker
 
 
 @pytest.fixture
@@ -25,27 +24,6 @@ def bench(cube_viewer: ViewerModel) -> Bench:
 
 def shown(bench: Bench) -> list[str]:
     return [line.spectrum.name for line in bench.finish().curves.lines]
-
-
-def test_curves_are_hidden_soloed_renamed_recoloured_and_deleted(bench: Bench) -> None:
-    for column in (1, 2, 3):
-        bench.pin((550, 5, column))
-    assert shown(bench) == ["pick 1", "pick 2", "pick 3"]
-    bench.show(bench.entries[:1], False)
-    assert shown(bench) == ["pick 2", "pick 3"]
-    bench.solo(bench.entries[1:2])
-    assert shown(bench) == ["pick 2"]
-    bench.solo(bench.entries[1:2])
-    bench.rename(bench.entries[1], "leaf")
-    bench.recolour(bench.entries[2], "#102030")
-    assert shown(bench) == ["pick 1", "leaf", "pick 3"]
-    assert bench.snapshot.curves.lines[2].spectrum.colour == "#102030"
-    bench.delete(bench.entries[:1])
-    assert shown(bench) == ["leaf", "pick 3"]
-    bench.undo()
-    assert shown(bench) == ["pick 1", "leaf", "pick 3"]
-    bench.clear()
-    assert shown(bench) == []
 
 
 def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerModel) -> None:
@@ -85,39 +63,24 @@ def test_rows_of_a_layer_that_was_just_deleted_can_still_be_changed(
     assert shown(bench) == []
 
 
-def test_clicks_pin_only_while_they_are_meant_to(bench: Bench, cube_viewer: ViewerModel) -> None:
+def test_a_click_pins_and_selects_while_it_is_meant_to(
+    bench: Bench, cube_viewer: ViewerModel
+) -> None:
     bench.settings = Settings(is_picking=False)
     bench.click((550, 4, 7))
     assert picks.picks_layer(cube_viewer) is None
     bench.settings = Settings()
-    bench.click((550, 4, 7))
-    assert shown(bench) == ["pick 1"]
-
-
-def test_the_selected_spectrum_is_matched_with_a_library(bench: Bench) -> None:
-    chart = colour_checker()
-    bench.open_spectra([chart[6]])
+    for number, row in enumerate((4, 5), 1):
+        bench.click((550, row, 7))
+        # The newest pick is what the next command means.
+        bench.finish()
+        assert [entry.first.name for entry in bench.chosen] == [f"pick {number}"]
+    bench.point_at((550, 6, 7))
+    assert bench.pin_here()
     bench.finish()
-    bench.library = chart
-    assert not any(bench.snapshot.matches)
-    bench.choose([0])
-    assert len(bench.snapshot.matches) == 5
-    assert bench.snapshot.matches[0].spectrum.name == chart[6].name
-    bench.choose_match(1)
-    assert bench.snapshot.curves.lines[-1].spectrum.name == bench.snapshot.matches[1].spectrum.name
-
-
-def test_a_slow_read_does_not_hold_up_what_is_shown(cube_viewer: ViewerModel) -> None:
-    reads = Later()
-    bench = Bench(cube_viewer, start_reading=reads)
-    bench.attach()
-    bench.pin((550, 4, 7))
-    cube_viewer.add_shapes(np.array([[3, 4], [3, 9], [8, 9]]), shape_type="polygon", name="leaf")
-    assert shown(bench) == ["pick 1"]
-    assert bench.is_busy
-    reads.do()
-    assert shown(bench) == ["pick 1", "leaf 1"]
-    assert not bench.is_busy
+    assert [entry.first.name for entry in bench.chosen] == ["pick 3"]
+    assert not bench.pin_here()
+    assert shown(bench) == ["pick 1", "pick 2", "pick 3"]
 
 
 def test_a_map_that_was_cancelled_is_not_shown_though_it_comes_late(
@@ -138,7 +101,6 @@ def test_a_map_that_was_cancelled_is_not_shown_though_it_comes_late(
 
 def test_a_map_follows_its_lines_in_the_same_layer(bench: Bench, cube_viewer: ViewerModel) -> None:
     data = make_cube().data
-    bench.maps.open()
     bench.maps.choose("ratio")
     bench.maps.run()
     layer = cube_viewer.layers["Ratio A / B: cube"]
@@ -148,8 +110,6 @@ def test_a_map_follows_its_lines_in_the_same_layer(bench: Bench, cube_viewer: Vi
     assert len(cube_viewer.layers) == 2
     expected = data[30, 1:, 1:] / data[0, 1:, 1:]
     np.testing.assert_allclose(layer.data[1:, 1:], expected, rtol=1e-5)
-    bench.maps.close()
-    assert bench.maps.markers == []
 
 
 def test_without_a_cube_a_map_cannot_be_made(bench: Bench, cube_viewer: ViewerModel) -> None:

@@ -6,7 +6,7 @@ from qtpy.QtGui import QPainterPath
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.plugin.spectra.curves import MOST_SMOOTH, CurvesItem
-from napari_mst.plugin.spectra.snapshot import Line
+from napari_mst.plugin.spectra.snapshot import DrawnCurve
 from napari_mst.spectra.spectrum import Spectrum
 
 COLOURS = ("#e6194b", "#f58231", "#3cb44b")
@@ -34,7 +34,7 @@ def test_many_curves_are_drawn_by_colour(qapp: QApplication, lines: int, strokes
     item, painter = CurvesItem(), Painter()
     item.set_lines(
         [
-            Line(Spectrum(WAVELENGTHS, np.full(5, float(row)), colour=COLOURS[row % 3]))
+            DrawnCurve(Spectrum(WAVELENGTHS, np.full(5, float(row)), colour=COLOURS[row % 3]))
             for row in range(lines)
         ]
     )

@@ -11,55 +11,48 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtTest import QTest
 from tests.plugin.conftest import make_cube
-from tests.plugin.spectra.probe import SQUARE, hover, lines, second_cube
+from tests.plugin.spectra.probe import SQUARE, Desk
 
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.snapshot import Marker
+from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.viewer.layers import cube_layer, go_to
 from napari_mst.spectra.library import colour_checker
 
 
-def test_the_live_curve_is_the_spectrum_under_the_mouse(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    hover(cube_viewer, (550, 4, 7))
-    lines(spectra_dock, qtbot)
-    np.testing.assert_allclose(spectra_dock.plot.lives[0].yData, make_cube().data[:, 4, 7])
-    assert spectra_dock.text.text() == "row 4, column 7"
-    spectra_dock.menus.windows[2].trigger()
-    hover(cube_viewer, (550, 4, 7))
-    lines(spectra_dock, qtbot)
+def test_the_live_curve_is_the_spectrum_under_the_mouse(desk: Desk) -> None:
+    desk.hover(4, 7)
+    desk.lines()
+    np.testing.assert_allclose(desk.dock.plot.lives[0].yData, make_cube().data[:, 4, 7])
+    assert desk.dock.text.text() == "row 4, column 7"
+    desk.choose("pick", "5 x 5 pixels")
+    desk.hover(4, 7)
+    desk.lines()
     np.testing.assert_allclose(
-        spectra_dock.plot.lives[0].yData,
+        desk.dock.plot.lives[0].yData,
         make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2)),
     )
-    assert spectra_dock.text.text() == "row 4, column 7, mean of 25 pixels"
-    hover(cube_viewer, (550, 40, 7))
-    lines(spectra_dock, qtbot)
-    assert spectra_dock.plot.lives[0].yData is None
+    assert desk.dock.text.text() == "row 4, column 7, mean of 25 pixels"
+    desk.hover(40, 7)
+    desk.lines()
+    assert desk.dock.plot.lives[0].yData is None
 
 
 def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(
-    spectra_dock: SpectraDock,
-    cube_viewer: ViewerModel,
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines(spectra_dock, qtbot)
-    qtbot.waitUntil(lambda: not spectra_dock.pace.is_resting)
+    desk.lines()
     reads = []
-    update = spectra_dock.bench.update
+    update = desk.bench.update
 
     def counted(**how: Any) -> Any:
         reads.append(1)
         return update(**how)
 
-    monkeypatch.setattr(spectra_dock.bench, "update", counted)
+    monkeypatch.setattr(desk.bench, "update", counted)
     for column in range(30):
-        hover(cube_viewer, (550, 4, column))
+        desk.hover(4, column)
+    desk.lines()
     assert len(reads) == 1
-    lines(spectra_dock, qtbot)
-    assert len(reads) == 2
 
 
 def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
@@ -69,7 +62,7 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
     dock.show()
 
     def told() -> tuple[bool, str]:
-        lines(dock, qtbot)
+        Desk(dock, viewer, qtbot).lines()
         return dock.plot.band.isVisible(), dock.plot.band.label.toPlainText()
 
     data, arguments, _ = cube_layer(make_cube(), "cube")
@@ -83,119 +76,105 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
         assert dock.plot.cursor.label.toPlainText() == "600 nm"
 
 
-def test_no_two_choices_of_a_menu_read_the_same(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel
-) -> None:
-    second_cube(cube_viewer)
-    spectra_dock.menus.fill_compare()
-    for button in spectra_dock.menus.buttons:
-        if button.menu() is None:
-            continue
-        texts = [action.text() for action in button.menu().actions() if not action.isSeparator()]
+def test_no_menu_is_long_or_says_the_same_twice_and_what_is_grey_says_why(desk: Desk) -> None:
+    desk.second_cube()
+    number = 0
+    for menu in desk.dock.findChildren(FilledMenu):
+        menu.refill()
+        actions = [action for action in menu.actions() if not action.isSeparator()]
+        texts = [action.text() for action in actions]
         assert len(set(texts)) == len(texts)
         assert all(texts)
-    assert [draw.text() for draw in spectra_dock.menus.draws][-1] == "Draw an ellipse"
+        assert all(one.isEnabled() or one.toolTip() != one.text() for one in actions)
+        number += len(actions)
+    assert number <= 40
 
 
-def test_markers_tell_their_unit(spectra_dock: SpectraDock, qtbot: QtBot) -> None:
-    lines(spectra_dock, qtbot)
-    spectra_dock.plot.set_markers([Marker("A", "#4d8fea", 620)])
-    assert spectra_dock.plot.markers[0].label.format.format(value=620) == "A 620 nm"
+def test_the_line_follows_the_slider_and_drags_it(desk: Desk) -> None:
+    desk.lines()
+    desk.viewer.dims.set_point(0, 620)
+    assert desk.dock.plot.band.value() == 620
+    desk.dock.plot.band_dragged.emit(473.0)
+    assert desk.viewer.dims.point[0] == 470
 
 
-def test_the_line_follows_the_slider_and_drags_it(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    lines(spectra_dock, qtbot)
-    cube_viewer.dims.set_point(0, 620)
-    assert spectra_dock.plot.band.value() == 620
-    spectra_dock.plot.band_dragged.emit(473.0)
-    assert cube_viewer.dims.point[0] == 470
-
-
-def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    cube_viewer.dims.set_point(0, 620)
-    spectra_dock.bench.pin((550, 4, 7))
-    lines(spectra_dock, qtbot)
-    model, data = spectra_dock.model, make_cube().data
+def test_values_are_read_at_the_cursor_and_else_at_the_band_that_is_shown(desk: Desk) -> None:
+    desk.viewer.dims.set_point(0, 620)
+    desk.pin(4, 7)
+    desk.lines()
+    model, data = desk.dock.model, make_cube().data
 
     def said() -> tuple[object, object]:
         return model.headerData(3, Qt.Orientation.Horizontal), model.data(model.index(0, 3))
 
     assert said() == ("620 nm", f"{data[22, 4, 7]:.4f}")
-    spectra_dock.plot.cursor_moved.emit(412.0)
+    desk.dock.plot.cursor_moved.emit(412.0)
     assert said() == ("410 nm", f"{data[1, 4, 7]:.4f}")
-    spectra_dock.plot.cursor_moved.emit(None)
+    desk.dock.plot.cursor_moved.emit(None)
     assert said()[0] == "620 nm"
 
 
-def test_the_range_of_values_fits_is_fixed_or_locked(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    view = spectra_dock.plot.view
-    spectra_dock.bench.pin((550, 4, 7))
-    lines(spectra_dock, qtbot)
-    top = make_cube().data[:, 4, 7].max()
-    assert view.viewRange()[1][0] <= 0 < top <= view.viewRange()[1][1] < 1.2 * top
-    second_cube(cube_viewer)
-    lines(spectra_dock, qtbot)
-    assert view.viewRange()[1][1] > 1 + top
-    spectra_dock.menus.ranges[1].trigger()
-    assert view.viewRange()[1] == [0, 1]
-    spectra_dock.menus.ranges[2].trigger()
-    spectra_dock.menus.clear.trigger()
-    lines(spectra_dock, qtbot)
-    assert view.viewRange()[1] == [0, 1]
-    assert view.state["mouseEnabled"] == [True, True]
+def test_the_axis_of_values_rests_while_the_mouse_moves(desk: Desk) -> None:
+    def axis() -> list[float]:
+        desk.lines()
+        return list(desk.dock.plot.view.viewRange()[1])
+
+    data = make_cube().data.copy()
+    data[:, 9, 9] = 2.5
+    desk.viewer.layers["cube"].data = data
+    desk.pin(4, 7)
+    assert axis() == [0, 1]
+    desk.hover(0, 0)
+    assert axis() == [0, 1]
+    desk.hover(9, 9)
+    grown = axis()
+    assert 2.5 < grown[1] < 3
+    desk.hover(0, 0)
+    assert axis() == grown
+    desk.choose("view", "Fit the values")
+    desk.hover(40, 7)
+    desk.pin(4, 8)
+    top = data[:, 4, 7:9].max()
+    assert top < axis()[1] < 1.2 * top
 
 
-def test_a_click_on_a_curve_chooses_its_row(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
+def test_a_click_on_a_curve_chooses_its_row(desk: Desk) -> None:
     data = make_cube().data.copy()
     data[:, 15, 20] = 0.5
-    cube_viewer.layers["cube"].data = data
+    desk.viewer.layers["cube"].data = data
     for row, column in ((1, 1), (15, 20)):
-        spectra_dock.bench.pin((550, row, column))
-    lines(spectra_dock, qtbot)
-    plot = spectra_dock.plot
+        desk.pin(row, column)
+    desk.lines()
+    plot = desk.dock.plot
     spot = plot.view.mapViewToScene(QPointF(500, 0.5))
     QTest.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=spot.toPoint())
-    assert spectra_dock.table.chosen() == [1]
+    assert desk.dock.table.chosen() == [1]
     far = plot.view.mapViewToScene(QPointF(500, 0.75))
     QTest.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=far.toPoint())
-    assert spectra_dock.table.chosen() == []
+    assert desk.dock.table.chosen() == []
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_the_plot_takes_on_the_theme(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, theme: str
-) -> None:
-    cube_viewer.theme = theme
-    background = spectra_dock.plot.backgroundBrush().color().lightness()
+def test_the_plot_takes_on_the_theme(desk: Desk, theme: str) -> None:
+    desk.viewer.theme = theme
+    background = desk.dock.plot.backgroundBrush().color().lightness()
     assert (background < 128) == (theme == "dark")
 
 
-def test_nothing_of_a_hidden_dock_holds_a_cube(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    spectra_dock.bench.pin((550, 4, 7))
-    cube_viewer.add_shapes(SQUARE, shape_type="polygon")
-    lines(spectra_dock, qtbot)
-    spectra_dock.hide()
-    data = weakref.ref(cube_viewer.layers["cube"].data)
-    cube_viewer.layers.clear()
-    qtbot.waitUntil(lambda: not gc.collect() and data() is None)
+def test_nothing_of_a_hidden_dock_holds_a_cube(desk: Desk) -> None:
+    desk.pin(4, 7)
+    desk.viewer.add_shapes(SQUARE, shape_type="polygon")
+    desk.lines()
+    desk.dock.hide()
+    data = weakref.ref(desk.viewer.layers["cube"].data)
+    desk.viewer.layers.clear()
+    desk.qtbot.waitUntil(lambda: not gc.collect() and data() is None)
 
 
-def test_what_was_opened_is_told_until_something_is_pinned(
-    spectra_dock: SpectraDock, cube_viewer: ViewerModel, qtbot: QtBot
-) -> None:
-    spectra_dock.bench.open_spectra(colour_checker()[:2])
-    lines(spectra_dock, qtbot)
-    assert spectra_dock.text.text() == "0 put back on the image, 2 only drawn."
-    spectra_dock.bench.pin((550, 4, 7))
-    lines(spectra_dock, qtbot)
-    assert spectra_dock.text.text().startswith("Move over a cube")
+def test_what_was_opened_is_told_until_something_is_pinned(desk: Desk) -> None:
+    desk.bench.open_spectra(colour_checker()[:2])
+    desk.lines()
+    assert desk.dock.text.text() == "0 put back on the image, 2 only drawn."
+    desk.pin(4, 7)
+    desk.lines()
+    assert desk.dock.text.text().startswith("Move over a cube")

@@ -1,23 +1,22 @@
 """The menu Known of the spectra dock: what it offers makes picks known, on another thread."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
-from qtpy.QtGui import QAction
-from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QMenu
+from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog
 from tests.plugin.in_viewer import picks_in
 from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
+from tests.plugin.spectra.probe import choose, entries
 
 from napari_mst.adaptation.adapting import adapt
-from napari_mst.plugin.jobs.composing import Colours, Composer
+from napari_mst.plugin.dock import UNDO
+from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.pick_rows import keys_of
-from napari_mst.plugin.viewer.composites import composite_of
-from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.layers import composite_of, cube_of
 from napari_mst.spectra.library import colour_checker, write_spectra
 
 
@@ -38,14 +37,12 @@ def dock(scene: ViewerModel, qtbot: QtBot) -> SpectraDock:
     return dock
 
 
-def actions(menu: QMenu) -> dict[str, QAction]:
-    return {action.text(): action for action in menu.actions() if action.text()}
-
-
 def trigger(dock: SpectraDock, title: str) -> None:
-    menu = dock.menus.known
-    menu.fill()
-    actions(menu.button.menu())[title].trigger()
+    choose(dock.known.button, title)
+
+
+def undo(dock: SpectraDock) -> None:
+    choose(dock.menus.pick, f"Undo\t{UNDO.text}")
 
 
 def mark_as_pasted(dock: SpectraDock, monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
@@ -64,14 +61,13 @@ def mark_from_chart(dock: SpectraDock, monkeypatch: pytest.MonkeyPatch, _: Path)
     trigger(dock, "From the ColorChecker ...")
 
 
-def mark_other_grey(dock: SpectraDock, monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
+def mark_grey(dock: SpectraDock, monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
     monkeypatch.setattr(QInputDialog, "getDouble", lambda *_: (18.0, True))
-    trigger(dock, "A grey of ...")
+    trigger(dock, "A grey ...")
 
 
 WAYS = {
-    "50 % grey": lambda dock, *_: trigger(dock, "A 50 % grey"),
-    "18 % grey": mark_other_grey,
+    "18 % grey": mark_grey,
     "pasted": mark_as_pasted,
     "dark skin": mark_from_file,
     "as in truth": lambda dock, *_: trigger(dock, "As in: truth"),
@@ -102,9 +98,9 @@ def test_every_way_makes_the_selected_pick_known(
     assert estimate is not None
     expected = adapt(estimate, scene.layers["photo"].data, [entry.mark.at(*SPOTS[0])])
     np.testing.assert_array_equal(layer.data, expected.data)
-    assert dock.menus.known.after.isChecked()
-    dock.menus.known.after.click()
-    qtbot.waitUntil(lambda: not dock.menus.known.after.isChecked())
+    assert dock.known.after.isChecked()
+    dock.known.after.click()
+    qtbot.waitUntil(lambda: not dock.known.after.isChecked())
     assert scene.layers["estimate"].visible
 
 
@@ -146,49 +142,49 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
     qtbot.waitUntil(is_painted)
     assert cubes_seen(scene) == after
     for expected in (before, after):
-        dock.menus.known.after.click()
+        dock.known.after.click()
         waits_to_see(qtbot, scene, expected)
     # A selected picture stands for its cube.
     scene.layers.selection.active = composite_of(scene, layer)
-    dock.menus.undo.trigger()
+    undo(dock)
     qtbot.waitUntil(lambda: composite_of(scene, layer) is None)
     assert cubes_seen(scene) == before
     assert scene.layers.selection.active is estimate
 
 
 def test_spots_are_suggested_and_undone(
-    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot
+    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    menu = dock.menus.known
-    menu.fill()
-    # PySide6 ends a menu that only a dropped action knows.
-    all_of_it = actions(menu.button.menu())
-    suggest = all_of_it["Suggest where to measure"].menu()
-    actions(suggest)["4 spots"].trigger()
+    monkeypatch.setattr(QInputDialog, "getInt", lambda *_: (4, True))
+    trigger(dock, "Suggest where to measure ...")
     # Something else that is drawn anew meanwhile does not stop the search.
     dock.bench.rename(dock.bench.entries[0], "leaf")
     qtbot.waitUntil(lambda: len(dock.bench.chosen) == 4, timeout=60_000)
     trigger(dock, "As in: truth")
     qtbot.waitUntil(lambda: "estimate adapted" in scene.layers, timeout=60_000)
-    dock.menus.undo.trigger()
+    undo(dock)
     qtbot.waitUntil(lambda: "estimate adapted" not in scene.layers, timeout=60_000)
-    dock.menus.undo.trigger()
+    undo(dock)
     qtbot.waitUntil(lambda: len(dock.bench.entries) == 1)
-    assert menu.after.isHidden()
+    assert dock.known.after.isHidden()
 
 
-def test_a_menu_without_a_pick_says_so(
-    dock: SpectraDock, scene: ViewerModel, told: Callable[[], list[str]]
-) -> None:
+def test_what_cannot_become_known_is_grey(dock: SpectraDock, scene: ViewerModel) -> None:
     dock.bench.clear()
-    trigger(dock, "A 99 % grey")
-    assert "Expected picks to make known, got none" in told()[-1]
+    dock.bench.finish()
+    menu = entries(dock.known.button)
+    assert not menu["A grey ..."].isEnabled()
+    assert menu["A grey ..."].toolTip().startswith("Click on the image")
+    assert menu["From a file ..."].isEnabled()
+    scene.layers.clear()
+    menu = entries(dock.known.button)
+    assert not any(action.isEnabled() for action in menu.values())
 
 
 def test_hidden_dock_ends_no_adaptation_and_a_closed_viewer_is_no_error(
-    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot
+    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trigger(dock, "A 50 % grey")
+    mark_grey(dock, monkeypatch, Path())
     qtbot.waitUntil(lambda: "estimate adapted" in scene.layers, timeout=60_000)
     dock.hide()
     layer = scene.layers["estimate adapted"]

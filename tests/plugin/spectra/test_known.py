@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,22 +22,30 @@ from tests.plugin.spectra.later import Later
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import band_width
+from napari_mst.adaptation.parts import Part
 from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.plugin.files.saved_cube import cube_to_save
-from napari_mst.plugin.spectra import resolve
+from napari_mst.plugin.files.saving import cube_to_save
+from napari_mst.plugin.jobs.job import Start, run_now
+from napari_mst.plugin.spectra import adapter, resolve
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.known import preview
-from napari_mst.plugin.spectra.known.actions import grey, pasted
+from napari_mst.plugin.spectra.known import grey, pasted
 from napari_mst.plugin.spectra.pick_rows import keys_of
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 
-def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
+def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel, Bench]:
+    """The scene with picks at *spots*, and its bench."""
     viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS)
+    bench = Bench(viewer, start_job=start)
+    bench.attach()
+    pin(bench, *spots)
+    return viewer, bench
+
+
+def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
+    viewer, bench = pinned(*SPOTS)
     before = bench.snapshot.curves.lines[0].spectrum.values
     bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
     curve, true, *_ = bench.finish().curves.lines
@@ -55,12 +64,10 @@ def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
 def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(preview, "PIXELS", 200)
-    monkeypatch.setattr(preview, "EXACT", 10)
-    viewer, jobs = with_scene(), Later()
-    bench = Bench(viewer, start_job=jobs)
-    bench.attach()
-    pin(bench, *SPOTS)
+    monkeypatch.setattr(adapter, "PIXELS", 200)
+    monkeypatch.setattr(adapter, "EXACT", 10)
+    jobs = Later()
+    viewer, bench = pinned(*SPOTS, start=jobs)
     bench.known.mark_from(bench.entries[:2], viewer.layers["truth"])
     assert bench.finish().known.is_busy
     jobs.do()
@@ -91,10 +98,8 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
 
 
 def test_preview_reads_like_an_array() -> None:
-    viewer, jobs = with_scene(), Later()
-    bench = Bench(viewer, start_job=jobs)
-    bench.attach()
-    pin(bench, SPOTS[0])
+    jobs = Later()
+    viewer, bench = pinned(SPOTS[0], start=jobs)
     bench.known.mark(bench.entries, grey(50, WAVELENGTHS))
     bench.finish()
     jobs.do()
@@ -114,10 +119,17 @@ def test_preview_reads_like_an_array() -> None:
             data[outside]
 
 
+def test_the_part_on_the_screen_is_what_the_canvas_shows_of_the_image() -> None:
+    def part(corners: list[list[int]]) -> Part:
+        return adapter.on_screen(Mock(corner_pixels=np.array(corners)), (90, 80))
+
+    assert part([[0, 0, 4], [0, 29, 33]]) == Part(range(30), range(4, 34))
+    assert part([[0, 40, -9], [0, 99, 19]]) == Part(range(40, 90), range(20))
+    assert part([[0, 0, 0], [0, 89, 79]]) == part([[0, 0, 0], [0, 0, 0]]) == Part.whole((90, 80))
+
+
 def test_width_of_the_band_is_a_layer_that_follows() -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS)
+    viewer, bench = pinned(*SPOTS)
     bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
     bench.finish()
     bench.known.show_width(True)
@@ -133,9 +145,7 @@ def test_width_of_the_band_is_a_layer_that_follows() -> None:
 
 @pytest.mark.parametrize("is_undone", [False, True])
 def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS)
+    viewer, bench = pinned(*SPOTS)
     bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
     bench.finish()
     base = viewer.layers["estimate"]
@@ -155,9 +165,7 @@ def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> No
 
 
 def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS)
+    viewer, bench = pinned(*SPOTS)
     bench.known.mark(bench.entries[:1], grey(40, WAVELENGTHS))
     bench.finish()
     layer = viewer.layers["estimate adapted"]
@@ -200,9 +208,7 @@ def test_without_its_photo_a_cube_waits_for_it() -> None:
 
 
 def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS[:2])
+    viewer, bench = pinned(*SPOTS[:2])
     bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
     bench.finish()
     points = picks_in(viewer)
@@ -217,8 +223,7 @@ def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
 
 
 def test_file_with_places_becomes_picks() -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
+    _, bench = pinned()
     curves = [
         replace(one, origin=Origin(row=row, column=column))
         for one, (row, column) in zip(colour_checker(), SPOTS, strict=False)
@@ -241,7 +246,7 @@ BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
         "got 0 within",
     ),
     "too bright a grey": (lambda _: grey(120, WAVELENGTHS), "Expected a grey above 0"),
-    "too few numbers": (lambda _: pasted("1 2 3", WAVELENGTHS), "Expected 31 values, .* 3 numbers"),
+    "too few numbers": (lambda _: pasted("1 2 3", WAVELENGTHS), "Expected 31 values, .* got 3"),
     "no numbers": (lambda _: pasted(" \n", WAVELENGTHS), "got nothing"),
 }
 
@@ -253,9 +258,7 @@ def mark(bench: Bench, values: np.ndarray, wavelengths: np.ndarray = WAVELENGTHS
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_known_is_refused_and_nothing_changes(name: str) -> None:
     act, message = BAD[name]
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, SPOTS[0])
+    viewer, bench = pinned(SPOTS[0])
     with pytest.raises(SpectrumError, match=message):
         act(bench)
     assert keys_of(picks_in(viewer)) == [""]
@@ -263,9 +266,7 @@ def test_what_cannot_be_known_is_refused_and_nothing_changes(name: str) -> None:
 
 
 def test_a_cube_that_cannot_be_adapted_is_refused() -> None:
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, SPOTS[0])
+    viewer, bench = pinned(SPOTS[0])
     cut = cube_in(viewer.layers["estimate"]).sel(wavelength=slice(500, 600))
     add_cube(viewer, cut, "cut")
     bench.finish()
@@ -299,9 +300,7 @@ def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
 
 def test_bands_are_drawn_of_few_selected_picks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolve, "MOST_BANDS", 1)
-    viewer = with_scene()
-    bench = bench_of(viewer)
-    pin(bench, *SPOTS)
+    viewer, bench = pinned(*SPOTS)
     bench.known.mark_from(bench.entries, viewer.layers["truth"])
     bench.finish()
     for chosen, banded in (([0], 1), ([0, 1], 0)):

@@ -16,22 +16,21 @@ from qtpy.QtTest import QTest
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import cube_in
 
-from napari_mst import colour
-from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.cube import SpectralCube, colour
+from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
-from napari_mst.metrics import spectral_angles
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.photos import is_made, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.workspace_dock.samples import sample_path
+from napari_mst.plugin.workspace import sample_path
 from napari_mst.spectra.map_kind import MapInputs, MapResult
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES
+from napari_mst.spectra.maps import MAPS, MOST_CLASSES, band_ratio
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
+Make = Callable[[str], Any]
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
 
 
@@ -56,59 +55,64 @@ def chart(cube_viewer: ViewerModel) -> Image:
     return cube_viewer.add_image(data, **arguments)
 
 
-def made(dock: MapsDock, title: str, qtbot: QtBot) -> Any:
-    """The layer that a press of Run adds."""
-    qtbot.waitUntil(lambda: not dock.is_drawing, timeout=30_000)
-    before = set(dock.viewer.layers)
-    dock.kinds.setCurrentIndex(NUMBERS[title])
-    QTest.mouseClick(dock.run_button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not dock.maps.is_busy, timeout=30_000)
-    return [layer for layer in dock.viewer.layers if layer not in before][-1]
+@pytest.fixture
+def make(maps_dock: MapsDock, qtbot: QtBot) -> Make:
+    """A press of Run, and the layer that it adds."""
+
+    def made(title: str) -> Any:
+        qtbot.waitUntil(lambda: not maps_dock.is_drawing, timeout=30_000)
+        before = set(maps_dock.viewer.layers)
+        maps_dock.kinds.setCurrentIndex(NUMBERS[title])
+        QTest.mouseClick(maps_dock.run_button, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
+        return [layer for layer in maps_dock.viewer.layers if layer not in before][-1]
+
+    return made
 
 
 @pytest.mark.parametrize("title", [kind.title for kind in MAPS.values()])
 def test_every_map_is_a_layer_on_the_place_of_its_cube(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot, title: str
+    maps_dock: MapsDock, chart: Image, title: str, make: Make
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
         maps_dock.bench.pin(chart.data_to_world((0, row, column)))
     data, arguments, _ = cube_layer(
         SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth"
     )
-    truth = cube_viewer.add_image(
+    truth = maps_dock.viewer.add_image(
         data, **{**arguments, "scale": chart.scale, "translate": chart.translate}
     )
-    cube_viewer.layers.selection.active = chart
+    maps_dock.viewer.layers.selection.active = chart
     maps_dock.bench.reference = truth
-    layer = made(maps_dock, title, qtbot)
+    layer = make(title)
     named = "PC 1 (" if title == "Principal components" else title
     assert layer.name.startswith(named)  # napari cuts long names in the middle
     assert layer.name.endswith(": chart")
     assert layer.visible
     np.testing.assert_array_equal(layer.scale[-2:], (2, 2))
     np.testing.assert_array_equal(layer.translate[-2:], (5, 7))
-    assert cube_of(layer) is not None or layer.metadata[METADATA_KEY] == "map"
+    assert cube_of(layer) is not None or is_made(layer)
     assert (
         layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
     )
-    assert cube_viewer.layers.selection.active is chart
-    older = made(maps_dock, "True colour", qtbot)
-    older.visible = False
-    newest = made(maps_dock, title, qtbot)
-    parts = (chart, layer, older, newest, picks.picks_layer(cube_viewer))
-    order = [cube_viewer.layers.index(one) for one in parts]
+    assert maps_dock.viewer.layers.selection.active is chart
+    older = make("Anomalies (RX)")
+    assert not layer.visible or cube_of(layer) is not None
+    newest = make(title)
+    parts = (chart, layer, older, newest, picks.picks_layer(maps_dock.viewer))
+    order = [maps_dock.viewer.layers.index(one) for one in parts]
     assert order == sorted(order)
     assert newest.visible
 
 
 def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
         maps_dock.bench.pin(chart.data_to_world((0, row, column)))
     maps_dock.kinds.setCurrentIndex(0)
     maps_dock.number.setValue(3.0)
-    layer: Labels = made(maps_dock, "Spectral angle classes", qtbot)
+    layer: Labels = make("Spectral angle classes")
     for number, (row, column) in enumerate(((5, 5), (15, 26)), 1):
         truth = spectral_angles(
             chart.data, chart.data[:, row, column][:, None, None] + 0 * chart.data, dark=-np.inf
@@ -119,7 +123,7 @@ def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_thresho
 
 
 def test_the_colours_of_classes_are_compiled_on_another_thread(
-    maps_dock: MapsDock, chart: Image, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    maps_dock: MapsDock, chart: Image, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
     threads: list[threading.Thread] = []
     plain = DirectLabelColormap.map
@@ -130,32 +134,30 @@ def test_the_colours_of_classes_are_compiled_on_another_thread(
 
     monkeypatch.setattr(DirectLabelColormap, "map", watched)
     maps_dock.bench.pin(chart.data_to_world((0, 5, 5)))
-    made(maps_dock, "Spectral angle classes", qtbot)
+    make("Spectral angle classes")
     assert threads[0] is not threading.main_thread()
 
 
 def test_dragging_a_line_makes_the_same_layer_anew(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot, make: Make
 ) -> None:
-    layer = made(maps_dock, "Composite", qtbot)
-    count, before = len(cube_viewer.layers), layer.data.copy()
-    line = maps_dock.plot.markers[0]
+    layer = make("Ratio A / B")
+    count, before = len(maps_dock.viewer.layers), layer.data.copy()
+    line = maps_dock.plot.handles[0]
     line.setValue(450)
     line.sigDragged.emit(line)
     line.setValue(430)
     line.sigDragged.emit(line)
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
-    assert len(cube_viewer.layers) == count
+    assert len(maps_dock.viewer.layers) == count
+    cube = cube_in(chart)
+    expected = band_ratio(cube, 430, maps_dock.maps.wavelengths[1])
     assert not np.array_equal(layer.data, before)
-    np.testing.assert_array_equal(layer.data[..., 1:], before[..., 1:])
-    maps_dock.hide()
-    assert maps_dock.plot.markers == []
+    np.testing.assert_array_equal(layer.data, expected)
 
 
-def test_the_difference_from_its_own_photo_is_not_seen(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
-) -> None:
-    layer = made(maps_dock, "Difference from the photo", qtbot)
+def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make) -> None:
+    layer = make("Difference from the photo")
     assert np.nanmax(layer.data) < 1
 
 
@@ -163,28 +165,23 @@ def test_the_difference_from_its_own_photo_is_not_seen(
     "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
 )
 def test_what_a_map_lacks_is_said_in_one_sentence(
-    maps_dock: MapsDock,
-    cube_viewer: ViewerModel,
-    qtbot: QtBot,
-    told: Callable[[], list[str]],
-    title: str,
+    maps_dock: MapsDock, qtbot: QtBot, told: Callable[[], list[str]], title: str
 ) -> None:
     maps_dock.kinds.setCurrentIndex(NUMBERS[title])
     maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
-    assert len(cube_viewer.layers) == 1
+    assert len(maps_dock.viewer.layers) == 1
     (message,) = told()
     assert message.startswith("Expected ")
-    cube_viewer.layers.clear()
+    needs = MAPS[maps_dock.kinds.currentData()].needs
+    assert maps_dock.run_button.isEnabled() == (needs == "photo")
+    maps_dock.viewer.layers.clear()
     maps_dock.run()
     assert told()[1:] == ["Expected a cube layer to make a map of, got none. Select one."]
 
 
 def test_a_map_is_cancelled_and_another_can_be_made(
-    maps_dock: MapsDock,
-    cube_viewer: ViewerModel,
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
     def endless(inputs: MapInputs, watch: Watch) -> MapResult:
         while True:
@@ -198,37 +195,37 @@ def test_a_map_is_cancelled_and_another_can_be_made(
         assert maps_dock.run_button.text() == "Cancel"
         maps_dock.run_button.click()
         qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
-    assert len(cube_viewer.layers) == 1
-    assert isinstance(made(maps_dock, "Ratio A / B", qtbot), Image)
+    assert len(maps_dock.viewer.layers) == 1
+    assert isinstance(make("Ratio A / B"), Image)
 
 
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot
 ) -> None:
     data, arguments, _ = cube_layer(make_cube(), "other")
-    other = cube_viewer.add_image(data, **arguments)
-    cube_viewer.layers.selection.active = chart
+    other = maps_dock.viewer.add_image(data, **arguments)
+    maps_dock.viewer.layers.selection.active = chart
     maps_dock.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
     maps_dock.run()
-    cube_viewer.layers.selection.active = other
+    maps_dock.viewer.layers.selection.active = other
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
-    assert [layer.name for layer in cube_viewer.layers] == [
+    assert [layer.name for layer in maps_dock.viewer.layers] == [
         "photo",
         "chart",
         "other",
         "Ratio A / B: chart",
     ]
-    assert cube_viewer.layers.selection.active is other
+    assert maps_dock.viewer.layers.selection.active is other
 
 
 def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_first_is_seen(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:
-    cube_viewer.dims.set_point(0, 550)
-    before = cube_viewer.dims.range
-    first = made(maps_dock, "Principal components", qtbot)
-    components = [layer for layer in cube_viewer.layers if layer.name.startswith("PC ")]
-    assert (cube_viewer.dims.range, cube_viewer.dims.point[0]) == (before, 550)
+    maps_dock.viewer.dims.set_point(0, 550)
+    before = maps_dock.viewer.dims.range
+    first = make("Principal components")
+    components = [layer for layer in maps_dock.viewer.layers if layer.name.startswith("PC ")]
+    assert (maps_dock.viewer.dims.range, maps_dock.viewer.dims.point[0]) == (before, 550)
     assert [layer.visible for layer in components] == [False, False, True]
     assert [layer.ndim for layer in components] == [2, 2, 2]
     assert components[-1] is first
@@ -247,22 +244,22 @@ def test_thousands_of_spectra_are_refused_as_classes(
 
 
 def test_a_cube_is_denoised_to_a_cube_and_a_selected_photo_to_a_photo(
-    maps_dock: MapsDock, cube_viewer: ViewerModel, chart: Image, qtbot: QtBot
+    maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:
     for title in ("Denoised", "Denoised, guided by the photo"):
-        cube_viewer.layers.selection.active = chart
-        layer = made(maps_dock, title, qtbot)
+        maps_dock.viewer.layers.selection.active = chart
+        layer = make(title)
         cube = cube_in(layer)
         np.testing.assert_array_equal(cube.wavelengths, cube_in(chart).wavelengths)
         assert "denoised" in cube.provenance.assumptions[-1]
         np.testing.assert_array_equal(layer.translate, chart.translate)
-        cube_viewer.layers.remove(layer)
-    photo = cube_viewer.layers["photo"]
-    cube_viewer.layers.selection.active = photo
-    layer = made(maps_dock, "Denoised", qtbot)
+        maps_dock.viewer.layers.remove(layer)
+    photo = maps_dock.viewer.layers["photo"]
+    maps_dock.viewer.layers.selection.active = photo
+    layer = make("Denoised")
     assert (layer.name, layer.rgb, layer.data.shape) == ("photo (denoised)", True, photo.data.shape)
     np.testing.assert_array_equal(layer.scale, photo.scale)
     # It can be reconstructed, and does not stand in for the photo that the cube was made from.
-    assert layer in photo_layers(cube_viewer)
-    difference = made(maps_dock, "Difference from the photo", qtbot)
+    assert layer in photo_layers(maps_dock.viewer)
+    difference = make("Difference from the photo")
     assert np.nanmax(difference.data) < 1

@@ -9,12 +9,11 @@ from napari.layers import Labels, Shapes
 from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 
-from napari_mst.plugin.spectra import region_tasks
-from napari_mst.plugin.spectra.regions import LabelRows, Looks, ShapeRows
+from napari_mst.plugin.spectra import reader
+from napari_mst.plugin.spectra.regions import LabelRows, ShapeRows, looks
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
-from napari_mst.spectra.incremental_means import MovingMeans
-from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.spectra.regions import MovingMeans
 from napari_mst.watch import UNWATCHED
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -26,13 +25,13 @@ def rows_of(layer: Shapes | Labels) -> ShapeRows | LabelRows:
 
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
-    reading = region_tasks.spectra_of(cube, "std", MovingMeans())
+    reading = reader.spectra_of(cube, "std", MovingMeans())
     return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer)]
 
 
 def names(layer: Shapes | Labels, *indices: int) -> list[str]:
-    looks = Looks(rows_of(layer), range(len(layer.data) if isinstance(layer, Shapes) else 10))
-    return [looks.name(index) for index in indices]
+    known = looks(rows_of(layer), range(len(layer.data) if isinstance(layer, Shapes) else 10))
+    return [known[index][0] for index in indices]
 
 
 def mean(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -144,7 +143,7 @@ def test_shapes_of_one_colour_get_colours_of_their_own(cube_viewer: ViewerModel)
     np.testing.assert_array_equal(shapes.edge_color[0], before)
     assert (
         len(
-            {Looks(ShapeRows(shapes), range(3)).colour(index) for index in range(3)}
+            {colour for _, colour in looks(ShapeRows(shapes), range(3)).values()}
             - set(picks.PALETTE[:2])
         )
         == 3
@@ -185,22 +184,8 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
     noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
     data, arguments, _ = cube_layer(cube, "truth")
     truth = cube_viewer.add_image(data + noise, **arguments)
-    reads = region_tasks.errors_of(cube_viewer.layers["cube"], truth)
+    reads = reader.errors_of(cube_viewer.layers["cube"], truth)
     (task,) = LabelRows(labels).tasks(reads, cube_viewer)
     comparison = task.run(UNWATCHED)[1]
     assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)
-
-
-def test_a_region_is_the_mean_of_its_pixels_as_the_core_reads_them(
-    cube_viewer: ViewerModel,
-) -> None:
-    shapes = cube_viewer.add_shapes(SQUARE, shape_type="polygon")
-    cube = cube_viewer.layers["cube"]
-    reading = region_tasks.spectra_of(cube, (5.0, 95.0), MovingMeans())
-    (task,) = ShapeRows(shapes).tasks(reading, cube_viewer)
-    spectrum = task.run(UNWATCHED)
-    expected = region_spectrum(make_cube(), Region.of_mask(block()), (5.0, 95.0))
-    assert expected.lower is not None
-    np.testing.assert_allclose(spectrum.lower, expected.lower)
-    assert spectrum.spread == expected.spread

@@ -1,6 +1,7 @@
 """Snapshots of the workbench, on a viewer without a window."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.plugin.conftest import make_cube
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.snapshot import HINT, VIEWS, Intent, Snapshot
+from napari_mst.plugin.spectra.snapshot import HINT, VIEWS, Snapshot
 from napari_mst.plugin.viewer.layers import cube_layer
 
 
@@ -25,19 +26,18 @@ def bench(cube_viewer: ViewerModel) -> Bench:
     return bench
 
 
-def test_an_empty_intent_shows_the_hint() -> None:
-    snapshot = resolve(Intent(), Snapshot())
+def test_without_layers_the_hint_is_shown() -> None:
+    snapshot = resolve(Snapshot(), Snapshot())
     assert snapshot.text == HINT
     assert snapshot.axes is None
-    assert snapshot.band is None
     assert snapshot.curves.lines == ()
 
 
-def test_the_same_intent_gives_the_same_snapshot(bench: Bench) -> None:
+def test_the_same_wishes_give_the_same_snapshot(bench: Bench) -> None:
     first = bench.snapshot
-    again = resolve(first.made_from, Snapshot())
+    again = resolve(first, Snapshot())
     assert again.curves.keys == first.curves.keys
-    assert (again.text, again.notes, again.band) == (first.text, first.notes, first.band)
+    assert (again.text, again.notes) == (first.text, first.notes)
     for one, two in zip(again.curves.lines, first.curves.lines, strict=True):
         np.testing.assert_array_equal(one.spectrum.values, two.spectrum.values)
 
@@ -47,7 +47,7 @@ def test_a_cursor_leaves_everything_else_as_it_is(bench: Bench) -> None:
     bench.point_at_wavelength(412)
     after = bench.snapshot
     assert after.reading is not None
-    assert (after.cursor, after.reading.wavelength) == (412, 410)
+    assert (after.cursor, after.reading[0]) == (412, 410)
     for part in ("axes", "entries", "curves", "live", "matches"):
         assert getattr(after, part) is getattr(before, part)
 
@@ -62,20 +62,26 @@ def test_a_selection_changes_the_curves_and_not_the_rows(bench: Bench) -> None:
     assert after.axes is before.axes
 
 
-@pytest.mark.parametrize("number", [0, 3], ids=["as it is", "normalised at the band"])
-def test_another_band_makes_other_curves_only_if_they_depend_on_it(
-    bench: Bench, cube_viewer: ViewerModel, number: int
-) -> None:
-    bench.settings = replace(bench.settings, view=VIEWS[number])
+def test_another_band_leaves_the_curves_as_they_are(bench: Bench, cube_viewer: ViewerModel) -> None:
     before = bench.snapshot
     cube_viewer.dims.set_point(0, 620)
     bench.finish()
-    values = bench.snapshot.curves.lines[0].spectrum.values
-    assert bench.snapshot.band == 620
-    if number:
-        assert values[22] == pytest.approx(1)
-    else:
-        assert values is before.curves.lines[0].spectrum.values
+    assert bench.snapshot.bands is not None
+    assert bench.snapshot.bands.shown == 620
+    assert bench.snapshot.curves is before.curves
+
+
+@pytest.mark.parametrize(
+    ("choices", "top"),
+    [({}, 1.0), ({"is_fitted": True}, None), ({"view": VIEWS[2]}, 1.0), ({"view": VIEWS[3]}, None)],
+    ids=["as it is", "fitted", "maximum", "derivative"],
+)
+def test_only_the_axis_of_values_from_0_to_1_shows_all_of_them(
+    bench: Bench, choices: dict[str, Any], top: float | None
+) -> None:
+    bench.set(**choices)
+    assert bench.snapshot.axes is not None
+    assert bench.snapshot.axes.top == top
 
 
 def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: ViewerModel) -> None:
@@ -96,6 +102,6 @@ def test_an_axis_of_errors_says_so(bench: Bench, cube_viewer: ViewerModel) -> No
     snapshot = bench.finish()
     assert snapshot.axes is not None
     assert snapshot.axes.label == "error"
-    assert snapshot.live.spectra == ()
+    assert snapshot.live == ()
     bench.reference = None
     assert bench.finish().axes != snapshot.axes

@@ -18,10 +18,10 @@ from tests.plugin.in_viewer import cube_in
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.viewer.bands import SliderLabel
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement, pixel_at
-from napari_mst.plugin.viewer.slider import SliderLabel
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
 PLANES = np.moveaxis(PIXELS, -1, 0)
@@ -116,10 +116,12 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     assert (layer.axis_labels[0], str(layer.units[0])) == ("wavelength", "nanometer")
     assert band_of(layer, viewer.dims.point) == 15
     assert viewer.dims.axis_labels[0] == "550 nm"
-    go_to(viewer, layer, 400)
-    assert viewer.dims.axis_labels[0] == "400 nm"
+    go_to(viewer, layer, 620)
+    assert viewer.dims.axis_labels[0] == "620 nm"
     viewer.add_points([[1, 2]])  # napari writes the labels of its layers again
-    assert viewer.dims.axis_labels[0] == "400 nm"
+    assert viewer.dims.axis_labels[0] == "620 nm"
+    viewer.add_layer(layer_of(cube()))
+    assert (viewer.dims.point[0], viewer.dims.axis_labels[0]) == (620, "620 nm")
     assert not viewer.canvas.overlays.current_slice.visible
 
 
@@ -142,23 +144,6 @@ def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(
     layer = viewer.add_layer(layer_of(other))
     assert layer._slice.image.raw.max() == 1
     assert viewer.dims.axis_labels[0] == told
-
-
-def test_the_slider_keeps_its_wavelength_when_napari_writes_the_name_of_the_axis() -> None:
-    """As it does when a layer is added."""
-    viewer = ViewerModel()
-    SliderLabel.of(viewer)
-    viewer.add_layer(layer_of(cube()))
-    viewer.dims.axis_labels = ("wavelength", "y", "x")
-    assert viewer.dims.axis_labels[0] == "550 nm"
-
-
-def test_a_cube_that_opens_where_the_slider_stands_leaves_it_there() -> None:
-    viewer = ViewerModel()
-    SliderLabel.of(viewer)
-    go_to(viewer, viewer.add_layer(layer_of(cube())), 620)
-    viewer.add_layer(layer_of(cube()))
-    assert viewer.dims.point[0] == 620
 
 
 def test_wavelengths_do_not_rescale_an_image_that_is_measured_in_micrometres() -> None:

@@ -1,15 +1,16 @@
 """Picks on a viewer without a window."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import cube_in, picks_in
+from tests.plugin.in_viewer import add_cube, picks_in
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.plugin.viewer.picks import pin, pixel_under, pixels_of
 from napari_mst.plugin.viewer.placement import Placement
 
@@ -19,8 +20,12 @@ def places(viewer: ViewerModel, layer: Image | None = None) -> list[list[int]]:
     return pixels[inside].tolist()
 
 
-def test_a_pin_is_a_point_on_the_centre_of_its_pixel(cube_viewer: ViewerModel) -> None:
+def test_a_pin_is_a_point_on_the_centre_of_its_pixel_beside_the_selected_cube(
+    cube_viewer: ViewerModel,
+) -> None:
+    cube = cube_viewer.layers.selection.active
     assert pin(cube_viewer, (550, 4.3, 6.8))
+    assert cube_viewer.layers.selection.active is cube
     np.testing.assert_array_equal(picks_in(cube_viewer).data, [[4, 7]])
     assert places(cube_viewer) == [[4, 7]]
 
@@ -29,12 +34,6 @@ def test_a_pixel_is_pinned_once_with_each_window(cube_viewer: ViewerModel) -> No
     assert [pin(cube_viewer, (550, 4, 7)), pin(cube_viewer, (450, 4.4, 6.6))] == [True, False]
     assert pin(cube_viewer, (550, 4, 7), window=3)
     assert picks.windows(picks_in(cube_viewer)).tolist() == [1, 3]
-
-
-def test_pinning_leaves_the_cube_selected(cube_viewer: ViewerModel) -> None:
-    cube = cube_viewer.layers.selection.active
-    pin(cube_viewer, (550, 4, 7))
-    assert cube_viewer.layers.selection.active is cube
 
 
 def test_names_are_given_once_and_the_first_free_number_is_taken(cube_viewer: ViewerModel) -> None:
@@ -64,8 +63,7 @@ def test_points_keep_their_pixels_under_every_transform(
         shear=[0.3],
         units="um",
     )
-    data, arguments, _ = cube_layer(cube_in(cube_viewer.layers[0]), "cube", Placement.of(photo))
-    layer = viewer.add_image(data, **arguments)
+    layer = add_cube(viewer, make_cube(), "cube", Placement.of(photo))
     every = [[row, column] for row in (0, 7, 19) for column in (0, 13, 29)]
     for row, column in every:
         assert pin(viewer, layer.data_to_world((3, row, column)))
@@ -76,9 +74,12 @@ def test_points_keep_their_pixels_under_every_transform(
 
 
 def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerModel) -> None:
-    data, arguments, _ = cube_layer(make_cube(10, 15), "coarse")
-    coarse = cube_viewer.add_image(
-        data, **{**arguments, "scale": (10, 2, 2), "translate": (400, 0.5, 0.5)}
+    coarse = add_cube(
+        cube_viewer,
+        make_cube(10, 15),
+        "coarse",
+        scale=(10, 2, 2),
+        translate=(400, 0.5, 0.5),
     )
     cube_viewer.layers.selection.active = cube_viewer.layers["cube"]
     pin(cube_viewer, (550, 7, 12))
@@ -86,43 +87,45 @@ def test_a_cube_on_other_pixels_is_read_at_the_same_place(cube_viewer: ViewerMod
     assert places(cube_viewer, coarse) == [[3, 6]]
 
 
+def hide(layer: Image, _: ViewerModel) -> None:
+    layer.visible = False
+
+
+def show_in_three_dimensions(_: Image, viewer: ViewerModel) -> None:
+    viewer.dims.ndisplay = 3
+
+
+def take_the_cube_away(layer: Image, _: ViewerModel) -> None:
+    del layer.metadata["napari_mst"]
+
+
+def mix_bands_and_rows(layer: Image, _: ViewerModel) -> None:
+    layer.affine = [[1, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+
+
 @pytest.mark.parametrize(
-    "state",
+    ("position", "change"),
     [
-        "077-left",
-        "077-right",
-        "077-above",
-        "077-below",
-        "077-nan",
-        "077-hidden",
-        "077-3-D",
-        "077-no-cube",
-        "077-mixed",
+        pytest.param((4, -0.51), None, id="077-left"),
+        pytest.param((4, 29.51), None, id="077-right"),
+        pytest.param((-0.51, 7), None, id="077-above"),
+        pytest.param((19.51, 7), None, id="077-below"),
+        pytest.param((np.nan, 7), None, id="077-nan"),
+        pytest.param((4, 7), hide, id="077-hidden"),
+        pytest.param((4, 7), show_in_three_dimensions, id="077-3-D"),
+        pytest.param((4, 7), take_the_cube_away, id="077-no-cube"),
+        pytest.param((4, 7), mix_bands_and_rows, id="077-mixed"),
     ],
 )
-def test_bad_input(cube_viewer: ViewerModel, state: str) -> None:
-    layer, position = cube_viewer.layers[0], [550.0, 4.0, 7.0]
-    outside = {
-        "077-left": (2, -0.51),
-        "077-right": (2, 29.51),
-        "077-above": (1, -0.51),
-        "077-below": (1, 19.51),
-    }
-    if state in outside:
-        axis, value = outside[state]
-        position[axis] = value
-    elif state == "077-hidden":
-        layer.visible = False
-    elif state == "077-3-D":
-        cube_viewer.dims.ndisplay = 3
-    elif state == "077-no-cube":
-        del layer.metadata["napari_mst"]
-    elif state == "077-mixed":
-        layer.affine = [[1, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    else:
-        position[1] = np.nan
-    assert pixel_under(cube_viewer, position) is None
-    assert not pin(cube_viewer, position)
+def test_bad_input(
+    cube_viewer: ViewerModel,
+    position: tuple[float, float],
+    change: Callable[[Image, ViewerModel], None] | None,
+) -> None:
+    if change is not None:
+        change(cube_viewer.layers[0], cube_viewer)
+    assert pixel_under(cube_viewer, (550, *position)) is None
+    assert not pin(cube_viewer, (550, *position))
     assert len(cube_viewer.layers) == 1
 
 
@@ -140,50 +143,42 @@ def test_new_points_get_the_colour_that_is_used_least() -> None:
     np.testing.assert_allclose(points.face_color, picks.COLOURS[:2])
 
 
-def test_undo_goes_back_through_add_move_recolour_rename_and_delete(
+def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
     cube_viewer: ViewerModel,
 ) -> None:
     history = picks.History()
-    assert not history.undo(picks.picks_layer(cube_viewer))
+    history.undo(picks.picks_layer(cube_viewer))
+    assert not history.can_undo
     pin(cube_viewer, (550, 5, 1))
     points = picks_in(cube_viewer)
-    states = []
-
-    def changed() -> None:
+    states = list[picks.State]()
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: picks.name_all(points),
+        lambda: points.add([7, 7]),
+        lambda: picks.name_all(points),
+        lambda: setattr(points, "data", [[5, 1], [8, 8]]),
+        lambda: picks.recolour(points, 1, "#102030"),
+        lambda: picks.set_feature(points, "name", ["leaf", "soil"]),
+        lambda: setattr(points, "shown", [False, True]),
+        lambda: picks.remove(points, [0]),
+    )
+    for change in changes:
+        change()
         history.record(points)
         history.record(points)  # nothing has changed since
-        states.append(
-            (
-                points.data.tolist(),
-                picks.names(points),
-                picks.colours(points),
-                points.shown.tolist(),
-            )
-        )
-
-    changed()
-    points.add([7, 7])
-    picks.name_all(points)
-    changed()
-    points.data = [[5, 1], [8, 8]]
-    changed()
-    picks.recolour(points, 1, "#102030")
-    changed()
-    picks.set_feature(points, "name", ["leaf", "soil"])
-    changed()
-    points.shown = [False, True]
-    changed()
-    picks.remove(points, [0])
-    changed()
+        states.append(picks.State.of(points))
     for state in states[-2::-1]:
-        assert history.undo(points)
-        assert (
-            points.data.tolist(),
-            picks.names(points),
-            picks.colours(points),
-            points.shown.tolist(),
-        ) == state
-    assert not history.undo(points)
+        history.undo(points)
+        assert picks.State.of(points).equals(state)
+    assert not history.can_undo
+    for state in states[1:]:
+        history.redo(points)
+        assert picks.State.of(points).equals(state)
+    assert not history.can_redo
+    history.undo(points)
+    picks.recolour(points, 0, "#405060")
+    history.redo(points)
+    assert picks.colours(points)[0] == "#405060"
 
 
 def test_picks_whose_layer_has_no_windows_are_named(cube_viewer: ViewerModel) -> None:

@@ -1,7 +1,7 @@
-"""The network's operations on a CPU as compiled kernels: what the torch forms give, faster.
+"""Passes on a CPU as compiled kernels: what torch gives, to rounding, faster.
 
 This module imports numba, so it is imported only where `native.can_run` says so.
-Letters: C channels, h, w sides of a region.
+Letters: B bands, C channels, h, w sides of a region.
 """
 
 import torch
@@ -19,15 +19,29 @@ from napari_mst.engine.forms.packing import (
     vector,
 )
 from napari_mst.engine.kernels.block import SCRATCH_ROWS, BlockWeights, apply_block
-from napari_mst.engine.kernels.convolution import ConvolutionWeights, convolve
-from napari_mst.engine.kernels.convolution import scratch_bytes as convolution_bytes
+from napari_mst.engine.kernels.convolution import (
+    ConvolutionWeights,
+    UpFusionWeights,
+    convolution_bytes,
+    convolve,
+    double,
+    fusion_bytes,
+)
 from napari_mst.engine.kernels.gram import GRAM_BYTES, add_gram
 from napari_mst.engine.kernels.processor import LANES, STEP
 from napari_mst.engine.kernels.rows import Missing, row_bytes
-from napari_mst.engine.kernels.upsampling import UpFusionWeights, double
-from napari_mst.engine.kernels.upsampling import scratch_bytes as fusion_bytes
+from napari_mst.engine.kernels.spectra import (
+    FEATURE_CHANNELS,
+    Planes,
+    SpectrumWeights,
+    decode_spectra,
+    estimate_spectra,
+    scratch_bytes,
+)
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
+from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, OnePixel, PixelwiseNetwork
+from napari_mst.networks.refining import BLACK, decoded, encoded
 
 _DOUBLE_BYTES = 8
 
@@ -63,19 +77,20 @@ class CompiledBlock:
         addresses = (weight.data_ptr() for weight in self._weights)
         self._addresses = BlockWeights(self._planes, *addresses)
 
-    def __call__(self, window: Tensor, halo: Sides) -> Tensor:
-        """The block inside the *halo* of *window*, (1, C, h, w).
+    def __call__(self, window: Tensor, missing: Sides) -> Tensor:
+        """The block inside the halo of *window*, (1, C, h, w).
 
-        The halo has `HALO` pixels on each side, or fewer where the image ends.
+        The halo has `HALO` pixels on each side, less those *missing* where the image ends.
         """
         window = side_by_side(window)
-        top, bottom, left, right = halo
-        height = window.shape[2] - top - bottom
-        width = window.shape[3] - left - right
+        top, bottom, left, right = missing
+        height = window.shape[2] + top + bottom - 2 * HALO
+        width = window.shape[3] + left + right - 2 * HALO
         out = empty(self._channels, height, width)
         scratch = scratch_memory(SCRATCH_ROWS * row_bytes(width + 2 * HALO, self._planes))
-        missing = Missing(*(HALO - side for side in halo))
-        apply_block(features_of(window), missing, self._addresses, features_of(out), scratch)
+        apply_block(
+            features_of(window), Missing(*missing), self._addresses, features_of(out), scratch
+        )
         return out
 
 
@@ -170,6 +185,67 @@ def compiled_gram(x: Tensor) -> Tensor:
     return upper + upper.triu(1).mT
 
 
+class CompiledSpectra:
+    """The spectra of a *network*, `encoded` if so asked: what torch gives, to rounding."""
+
+    def __init__(self, network: OnePixel, is_encoded: bool = False) -> None:
+        self._bands = network.out_bands
+        width = filled(network.width)
+        outside = filled(self._bands)
+        sizes = [FEATURE_CHANNELS, width, width, width, outside]
+        # In the order of `SpectrumWeights`. They are kept: the record has only their addresses.
+        self._weights = []
+        for (weight, bias), before, after in zip(
+            network.layers(), sizes[:-1], sizes[1:], strict=True
+        ):
+            self._weights += [panels(weight, after, before), vector(bias, after)]
+        matrix, *numbers = network.start()
+        self._weights.append(torch.stack([vector(column, outside) for column in matrix.T]))
+        self._weights.append(_limits(*numbers))
+        addresses = (weight.data_ptr() for weight in self._weights)
+        planes = width // LANES, outside // LANES
+        self._record = SpectrumWeights(int(is_encoded), *planes, *addresses)
+
+    def __call__(self, photo: Tensor) -> Tensor:
+        """(1, 3, h, w) -> (1, B, h, w)."""
+        if photo.stride(3) != 1:
+            photo = photo.contiguous()
+        out = empty(self._bands, *photo.shape[2:])
+        scratch = scratch_memory(scratch_bytes(self._record))
+        estimate_spectra(_planes(photo), self._record, features_of(out), scratch)
+        return out
+
+
+class CompiledDecoding:
+    """Encoded spectra as reflectances: what `decoded` gives, to rounding."""
+
+    def __init__(self) -> None:
+        self._limits = _limits()
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """(1, B, h, w) -> (1, B, h, w), whose pixels lie side by side."""
+        codes = side_by_side(codes)
+        _, bands, height, width = codes.shape
+        planes = -(-bands // LANES)
+        # Row by row with all bands: a distance from band to band that is a large power of two would
+        # leave most of the cache unused.
+        out = torch.empty(height, planes * LANES, width)
+        whole = out.permute(1, 0, 2)[None]
+        decode_spectra(features_of(codes), self._limits.data_ptr(), planes, _planes(whole))
+        return whole[:, :bands]
+
+
+def _limits(*of_start: float) -> Tensor:
+    """The numbers named `LIMITS`; those of a start may be missing."""
+    return torch.tensor((BLACK, DARKEST, OFFSET, LIMIT, *of_start))
+
+
+def _planes(picture: Tensor) -> Planes:
+    """(1, C, h, w), whose pixels lie side by side, as kernels take it."""
+    number = picture.element_size()
+    return Planes(picture.data_ptr(), number * picture.stride(1), number * picture.stride(2))
+
+
 def largest_error() -> float:
     """The error of the kernels against torch on small random features, by the largest value."""
     # The fork leaves the random numbers of the caller as they are.
@@ -185,11 +261,16 @@ def largest_error() -> float:
         mixing = block.mixing(block.input_gram(x))
         doubled = F.pixel_shuffle(torch.einsum("qci,nihw->ncqhw", up, x).flatten(1, 2), 2)
         fused = doubled + F.conv2d(skip, fuse[:, :, None, None], bias)
+        network = PixelwiseNetwork(5, 12)
+        photo = 1.2 * torch.rand(1, 3, 4, 15)
+        codes = 1.1 * torch.rand(1, 5, 4, 15)
         pairs = [
-            (CompiledBlock(block, mixing)(x, (0, 0, 0, 0)), block.apply_mixing(x, mixing.float())),
+            (CompiledBlock(block, mixing)(x, (HALO,) * 4), block.apply_mixing(x, mixing.float())),
             (CompiledConvolution(half)(x, (1, 1, 1, 1)), half(x)),
             (CompiledUpFusion(up, bias, fuse)(x, skip), fused),
             (compiled_gram(x), block.input_gram(x)),
+            (CompiledSpectra(network, is_encoded=True)(photo), encoded(network(photo))),
+            (CompiledDecoding()(codes), decoded(codes)),
         ]
         return max(
             float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import torch
 
-from napari_mst.engine.kernels.checking import fault_of
+from napari_mst.engine.kernels import fault_of
 
 logger = logging.getLogger("napari_mst")
 
@@ -105,6 +105,6 @@ def _compile_missing() -> None:
 
 def largest_error() -> float:
     """The error of the kernels against torch, by the largest value; compiles them if need be."""
-    from napari_mst.engine.forms import kernel_forms, spectra_forms
+    from napari_mst.engine.forms import kernel_forms
 
-    return max(kernel_forms.largest_error(), spectra_forms.largest_spectra_error())
+    return kernel_forms.largest_error()

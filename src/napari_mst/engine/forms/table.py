@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from types import MethodType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from napari_mst.engine.forms import native, onednn
-from napari_mst.engine.forms.convolution import bordered
-from napari_mst.engine.forms.fusion import UpFusion
+from napari_mst.engine.forms import native, torch_forms
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import (
     HALO,
@@ -29,9 +27,11 @@ from napari_mst.networks.attention.spectral import (
 )
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import Concatenated, Plus
-from napari_mst.networks.network import Local, Pass, Program
+from napari_mst.networks.network import Local, Pass
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
+
+M = TypeVar("M", bound=nn.Module)
 
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
@@ -122,42 +122,21 @@ def statistic_form(
     return compiled_gram
 
 
-def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
-    """Tell whether compiled kernels compute a pass of *program*.
-
-    The first to ask may wait until they are compiled.
-    """
-    passes = program.passes
-    compiled = [form for form in FORMS if form.pace == COMPILED_PACE]
-    is_known = any(form.fits(passes[index:]) for index in range(len(passes)) for form in compiled)
-    return is_known and native.can_run(device, dtype)
-
-
-def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
-    """The most numbers for each pixel that a pass without a form works with at a time."""
-    most = 0
-    for index, each in enumerate(program.passes):
-        if not _has_form(program.passes, index, device, dtype):
-            most = max(most, program.values(each))
-    return most
-
-
-def _has_form(passes: Sequence[Pass], index: int, device: torch.device, dtype: torch.dtype) -> bool:
-    """Tell whether a form computes the pass at *index*, alone or together with the one before."""
-    for start in range(max(index - 1, 0), index + 1):
-        form = form_of(passes[start:], device, dtype)
-        if form is not None and start + len(form.kinds) > index:
-            return True
-    return False
-
-
 def in_precision(local: Local, dtype: torch.dtype) -> Local:
     """A plain *local* for maps of *dtype*: modules are converted, functions compute in float32."""
-    if not isinstance(local, nn.Module):
-        return partial(_in_float32, local) if dtype.itemsize == 2 else local
-    if all(weight.dtype == dtype for weight in local.parameters()):
-        return local
-    return copy.deepcopy(local).to(dtype)
+    if isinstance(local, nn.Module):
+        return _converted(local, dtype)
+    return partial(_in_float32, local) if dtype.itemsize == 2 else local
+
+
+def _converted(module: M, dtype: torch.dtype) -> M:
+    """*module* with weights of *dtype*."""
+    if all(weight.dtype == dtype for weight in module.parameters()):
+        return module
+    # The copy takes the converted tensors for its own, so that none is copied for nothing.
+    tensors = (*module.parameters(), *module.buffers())
+    converted = {id(each): each.to(dtype) for each in tensors if each.is_floating_point()}
+    return copy.deepcopy(module, converted)
 
 
 def _in_float32(local: Local, *given: Any) -> Tensor:
@@ -240,40 +219,39 @@ def _is_fusion(local: Local) -> bool:
 # Builders
 
 
-def _block(apply: Callable[[Tensor, Sides], Tensor]) -> Compute:
-    def compute(windows: Windows, missing: Sides) -> Tensor:
-        top, bottom, left, right = (HALO - side for side in missing)
-        return apply(windows[0], (top, bottom, left, right))
-
-    return compute
-
-
 def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
     from napari_mst.engine.forms.kernel_forms import CompiledBlock
 
-    return _block(CompiledBlock(_owner(passes[0].local), mixing))
-
-
-def _onednn_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> Compute:
-    return _block(onednn.OneDnnBlock(_owner(passes[0].local), mixing, dtype))
+    block = CompiledBlock(_owner(passes[0].local), mixing)
+    return lambda windows, missing: block(windows[0], missing)
 
 
 def _torch_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> Compute:
     block = _converted(_owner(passes[0].local), dtype)
+    can_fuse = torch_forms.can_fuse(mixing.device, dtype)
+    apply = partial(torch_forms.fused_mixing, block) if can_fuse else block.apply_mixing
 
     def compute(windows: Windows, missing: Sides) -> Tensor:
         (features,) = windows
         top, bottom, left, right = (HALO - side for side in missing)
         height, width = features.shape[-2:]
-        result = block.apply_mixing(features, mixing)
+        result = apply(features, mixing)
         return result[..., top : height - bottom, left : width - right]
 
     return compute
 
 
-def _convolution(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
-    convolve = bordered(_convolved(passes[0].local), dtype)
+def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+    from napari_mst.engine.forms.kernel_forms import CompiledConvolution
 
+    return _convolution(CompiledConvolution(_convolved(passes[0].local)))
+
+
+def _torch_convolution(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
+    return _convolution(torch_forms.bordered(_convolved(passes[0].local), dtype))
+
+
+def _convolution(convolve: Callable[[Tensor, Sides], Tensor]) -> Compute:
     def compute(windows: Windows, missing: Sides) -> Tensor:
         features, *others = windows
         result = convolve(features, missing)
@@ -285,14 +263,25 @@ def _convolution(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> C
     return compute
 
 
-def _up_fusion(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
-    up, fuse = passes
-    fused = UpFusion(cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local), dtype)
+def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
+    from napari_mst.engine.forms.kernel_forms import CompiledUpFusion
+
+    fused = CompiledUpFusion(*torch_forms.folded_fusion(*_up_and_fuse(passes)))
     return lambda windows, _missing: fused(*windows)
 
 
+def _torch_fusion(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
+    fused = torch_forms.up_fusion(*_up_and_fuse(passes), dtype)
+    return lambda windows, _missing: fused(*windows)
+
+
+def _up_and_fuse(passes: Sequence[Pass]) -> tuple[nn.ConvTranspose2d, nn.Conv2d]:
+    up, fuse = passes
+    return cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local)
+
+
 def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.spectra_forms import CompiledSpectra
+    from napari_mst.engine.forms.kernel_forms import CompiledSpectra
 
     local = passes[0].local
     network = _estimator(local)
@@ -301,7 +290,7 @@ def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtyp
 
 
 def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.spectra_forms import CompiledDecoding
+    from napari_mst.engine.forms.kernel_forms import CompiledDecoding
 
     decode = CompiledDecoding()
     return lambda windows, _missing: decode(windows[0])
@@ -326,36 +315,30 @@ def _convolved(local: Local) -> nn.Conv2d:
     return cast("nn.Conv2d", local)
 
 
-def _converted(block: SpectralAttentionBlock, dtype: torch.dtype) -> SpectralAttentionBlock:
-    """*block* with weights of *dtype*, and without whatever is hooked to it."""
-    if block.attention.to_v.weight.dtype == dtype:
-        return block
-    channels = block.attention.to_v.in_features
-    weights = {name: weight.to(dtype) for name, weight in block.state_dict().items()}
-    with torch.device("meta"):  # takes no memory for weights that are replaced at once
-        converted = SpectralAttentionBlock(channels, block.attention.heads, not _has_no_norm(block))
-    converted.load_state_dict(weights, assign=True)
-    return converted
-
-
 def _anywhere(_device: torch.device, _dtype: torch.dtype) -> bool:
     return True
 
 
-# Kernels before oneDNN, and both before plain torch, which computes on any device.
+# Kernels before plain torch, which computes on any device.
 FORMS: list[Form] = [
     Form("block, compiled", (_is_published_block,), native.can_run, _compiled_block, COMPILED_PACE),
-    Form("block, oneDNN", (_is_published_block,), onednn.can_run, _onednn_block),
     Form("block", (_is_block,), _anywhere, _torch_block),
-    Form("convolution, compiled", (_is_convolution,), native.can_run, _convolution, COMPILED_PACE),
-    Form("convolution", (_is_convolution,), _anywhere, _convolution),
+    Form(
+        "convolution, compiled",
+        (_is_convolution,),
+        native.can_run,
+        _compiled_convolution,
+        COMPILED_PACE,
+    ),
+    Form("convolution", (_is_convolution,), _anywhere, _torch_convolution),
     Form(
         "doubling and fusion, compiled",
         (_is_doubling, _is_fusion),
         native.can_run,
-        _up_fusion,
+        _compiled_fusion,
         COMPILED_PACE,
     ),
+    Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _torch_fusion),
     Form(
         "estimate, compiled",
         (_is_estimate,),
@@ -364,6 +347,5 @@ FORMS: list[Form] = [
         COMPILED_PACE,
     ),
     Form("decoding, compiled", (_is_decoding,), native.can_run, _compiled_decoding, DECODING_PACE),
-    Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _up_fusion),
 ]
 """The rows in order of speed: the first that fits is taken."""

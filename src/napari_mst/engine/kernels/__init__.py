@@ -5,16 +5,27 @@ channels that only fill up a vector. So what a loop reads lies side by side, and
 multiple of a large power of two. A block goes through an image row by row and keeps the few rows
 that the next convolution needs, so nothing but its input and its output leaves the cache.
 
-    processor    the vector unit, and how kernels fill its registers: as is fastest by `peak`
+    processor    the vector unit, its peak, and how kernels fill its registers
     emitter      vector instructions of LLVM, written out
     caching      what is compiled stays on disk
-    checking     kernels that are wrong, or that no compiler makes, are not used
     rows         features in memory, and rows of them as planes of vectors
-    products     convolutions over all channels; filters: over each channel alone
-    block, convolution, upsampling, gram    the kernels that `engine.forms.kernel_forms` calls
-    spectra             the pixelwise network, for `engine.forms.spectra_forms`
-    colours, light      for `reconstruction.consistency`: spectra moved to the colours of a photo
+    products     convolutions over all channels, or over each alone
+    block, convolution, gram, spectra    the kernels that `engine.forms.kernel_forms` calls
+    colours, powers     for `reconstruction.consistency`: spectra moved to the colours of a photo
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what
 is computed.
 """
+
+from collections.abc import Callable
+
+_TOLERANCE = 1e-5  # of kernels, by the largest value
+
+
+def fault_of(largest_error: Callable[[], float]) -> str:
+    """The reason not to use kernels whose *largest_error* this computes; "" if they are right."""
+    try:
+        error = largest_error()
+    except Exception as failure:  # noqa: BLE001 - a compiler may fail in any way, and nobody needs it
+        return f"{type(failure).__name__}: {failure}".splitlines()[0]
+    return "" if error < _TOLERANCE else f"they are off by {error:.1g}"

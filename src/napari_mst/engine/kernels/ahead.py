@@ -17,11 +17,10 @@ from numba import types
 from napari_mst.engine.kernels.block import apply_block
 from napari_mst.engine.kernels.caching import is_kept
 from napari_mst.engine.kernels.colours import count_outside, move_spectra
-from napari_mst.engine.kernels.convolution import convolve
+from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.gram import add_gram
-from napari_mst.engine.kernels.light import decode_light, encode_light
+from napari_mst.engine.kernels.powers import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
-from napari_mst.engine.kernels.upsampling import double
 
 # The first takes about as long as all others, so two processes end together.
 _GROUPS: tuple[dict[str, Any], ...] = (

@@ -12,13 +12,20 @@ from numba import njit
 
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, emitted
-from napari_mst.engine.kernels.filters import Filters, Neighbours, filter_row
 from napari_mst.engine.kernels.processor import VECTOR, kernel
-from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
+from napari_mst.engine.kernels.products import (
+    POINT,
+    Layer,
+    Neighbours,
+    Taps,
+    Target,
+    filter_row,
+    multiply_row,
+)
 from napari_mst.engine.kernels.rows import (
     Features,
     Missing,
-    Row,
+    PackedRow,
     clear_outside,
     clear_row,
     from_pixel,
@@ -31,8 +38,20 @@ from napari_mst.engine.kernels.rows import (
 EXPANSION = 4
 """Hidden channels of the feed-forward part for each channel."""
 
-# In the order of `_Rows`. A hidden row is as long as `EXPANSION` others.
-SCRATCH_ROWS = 3 + 3 + 3 + 1 + 2 + 1 + 1 + EXPANSION + 3 * EXPANSION
+# Rows of scratch memory: rings of three, unless said otherwise.
+_INPUTS = 0  # the packed input
+_VALUES = 3  # its product with the value matrix
+_FILTERED_VALUES = 6  # the values after the first depthwise convolution and GELU
+_POSITION = 9  # one row after the second
+_ATTENDED = 10  # the input with its attention added: a ring of two
+_NORMALISED = 12  # one row of it after LayerNorm
+_RESULT = 13  # one row of the block's result
+_FILTERED = (
+    14  # one hidden row after its depthwise convolution; it is as long as `EXPANSION` others
+)
+_HIDDEN = _FILTERED + EXPANSION  # the hidden rows before it
+
+SCRATCH_ROWS = _HIDDEN + 3 * EXPANSION
 """Rows of scratch memory that `apply_block` needs, 6 pixels wider than what it computes."""
 
 
@@ -55,41 +74,13 @@ class BlockWeights(NamedTuple):
     epsilon: int
 
 
-class _Rows(NamedTuple):
-    """Addresses of the rows in scratch memory: rings of three, unless said otherwise.
-
-    Attributes
-    ----------
-    inputs, values
-        The packed input, and its product with the value matrix.
-    filtered_values, position
-        The values after the first depthwise convolution and GELU, and one row after the second.
-    attended
-        The input with its attention added: a ring of two.
-    normalised
-        One row of it after LayerNorm.
-    result
-        One row of the block's result.
-    filtered, hidden
-        One row of the hidden channels after their depthwise convolution, and those before it.
-    """
-
-    inputs: int
-    values: int
-    filtered_values: int
-    position: int
-    attended: int
-    normalised: int
-    result: int
-    filtered: int
-    hidden: int
-
-
 class _Work(NamedTuple):
     """All that the steps know of a block; rows of the image count from the first one computed.
 
     Attributes
     ----------
+    scratch
+        The address of the scratch memory.
     width
         Pixels of a row that are computed.
     row
@@ -102,7 +93,7 @@ class _Work(NamedTuple):
         Channels of the block.
     """
 
-    rows: _Rows
+    scratch: int
     weights: BlockWeights
     width: int
     row: int
@@ -113,19 +104,9 @@ class _Work(NamedTuple):
     channels: int
 
 
-class _Normalising(NamedTuple):
-    """One pixel of a row, the address of the epsilon of its LayerNorm, and that of its result."""
-
-    row: Row
-    channels: int
-    epsilon: int
-    target: int
-
-
 @emitted
-def _normalise(e: Emitter, given: _Normalising) -> None:
-    """LayerNorm of one pixel, without its affine part; zero where there is no channel."""
-    row, channels, epsilon, target = given
+def _normalise(e: Emitter, row: PackedRow, channels: int, epsilon: int, target: int) -> None:
+    """LayerNorm of the first pixel of a row, without its affine part; zero beyond its channels."""
     builder = e.builder
     count = builder.sitofp(channels, FLOAT)
     total = e.variable(e.constant(0))
@@ -150,45 +131,38 @@ def _normalise(e: Emitter, given: _Normalising) -> None:
 
 
 @part
-def _row(address: int, work: _Work) -> Row:
-    """The row of the block's channels at *address*."""
+def _row(work: _Work, index: int) -> PackedRow:
+    """A row of the block's channels, by its index in scratch memory."""
     planes = work.weights.planes
-    return Row(address, planes, work.row // planes)
+    return PackedRow(work.scratch + index * work.row, planes, work.row // planes)
 
 
 @part
-def _hidden_row(address: int, work: _Work) -> Row:
-    """The row of hidden channels at *address*."""
+def _hidden_row(work: _Work, index: int) -> PackedRow:
+    """A row of hidden channels, by its index in scratch memory."""
     planes = work.weights.planes
-    return Row(address, EXPANSION * planes, work.row // planes)
+    return PackedRow(work.scratch + index * work.row, EXPANSION * planes, work.row // planes)
 
 
 @part
-def _of_ring(ring: int, y: int, size: int, row: int) -> int:
-    """The address of row *y* in a ring of *size* rows."""
-    return ring + y % size * row
-
-
-@part
-def _around(ring: int, y: int, row: int) -> Neighbours:
-    """Row *y* of a ring of three, with its neighbours."""
-    return Neighbours(
-        _of_ring(ring, y - 1, 3, row), _of_ring(ring, y, 3, row), _of_ring(ring, y + 1, 3, row)
-    )
+def _around(work: _Work, ring: int, y: int, length: int) -> Neighbours:
+    """Row *y* of a *ring* of three, each as long as *length* others, with its neighbours."""
+    first = work.scratch + ring * work.row
+    row = length * work.row
+    return Neighbours(first + (y - 1) % 3 * row, first + y % 3 * row, first + (y + 1) % 3 * row)
 
 
 @njit(inline="always")
 def _take_row(y: int, source: Features, work: _Work) -> None:
     """Take row *y* of the input and compute its values: the first step."""
-    rows, weights = work.rows, work.weights
     wide = work.width + 6
-    inputs = _row(_of_ring(rows.inputs, y, 3, work.row), work)
-    values = _row(_of_ring(rows.values, y, 3, work.row), work)
+    inputs = _row(work, _INPUTS + y % 3)
+    values = _row(work, _VALUES + y % 3)
     if work.begin <= y < work.end:
         clear_outside(inputs, work.left, work.right, wide)
         pack_row(row_of(source, y - work.begin), inputs, work.left, wide - work.right)
         target = Target(values.address, VECTOR, values.planes, 0, 0)
-        multiply_row(inputs, POINT, Layer(weights.value, 0, 0), target, wide)
+        multiply_row(inputs, POINT, Layer(work.weights.value, 0, 0), target, wide)
     else:
         clear_row(inputs, 0, wide)
         clear_row(values, 0, wide)
@@ -197,12 +171,10 @@ def _take_row(y: int, source: Features, work: _Work) -> None:
 @njit(inline="always")
 def _filter_values(y: int, work: _Work) -> None:
     """The first depthwise convolution of the values, and its GELU: the second step."""
-    rows = work.rows
     wide = work.width + 4
-    filtered = _row(_of_ring(rows.filtered_values, y, 3, work.row), work)
+    filtered = _row(work, _FILTERED_VALUES + y % 3)
     if work.begin <= y < work.end:
-        filters = Filters(work.weights.first_filters, 1)
-        filter_row(_around(rows.values, y, work.row), filters, filtered, wide)
+        filter_row(_around(work, _VALUES, y, 1), work.weights.first_filters, 1, filtered, wide)
         clear_outside(filtered, max(work.left - 1, 0), max(work.right - 1, 0), wide)
     else:
         clear_row(filtered, 0, wide)
@@ -211,18 +183,18 @@ def _filter_values(y: int, work: _Work) -> None:
 @njit(inline="always")
 def _attend_row(y: int, work: _Work) -> None:
     """Attention, LayerNorm, the product that expands the channels, and its GELU: the third step."""
-    rows, weights = work.rows, work.weights
+    weights = work.weights
     wide = work.width + 2
-    hidden = _hidden_row(_of_ring(rows.hidden, y, 3, EXPANSION * work.row), work)
+    hidden = _hidden_row(work, _HIDDEN + y % 3 * EXPANSION)
     if not work.begin <= y < work.end:
         clear_row(hidden, 0, wide)
         return
-    attended = _row(_of_ring(rows.attended, y, 2, work.row), work)
+    attended = _row(work, _ATTENDED + y % 2)
     _add_attention(y, attended, work)
-    normalised = _row(rows.normalised, work)
+    normalised = _row(work, _NORMALISED)
     for pixel in range(wide):
         place = normalised.address + pixel * VECTOR
-        _normalise(_Normalising(from_pixel(attended, pixel), work.channels, weights.epsilon, place))
+        _normalise(from_pixel(attended, pixel), work.channels, weights.epsilon, place)
     expand = Layer(weights.expand, weights.hidden_bias, 1)
     target = Target(hidden.address, VECTOR, hidden.planes, 0, 0)
     multiply_row(normalised, POINT, expand, target, wide)
@@ -230,15 +202,15 @@ def _attend_row(y: int, work: _Work) -> None:
 
 
 @njit(inline="always")
-def _add_attention(y: int, attended: Row, work: _Work) -> None:
+def _add_attention(y: int, attended: PackedRow, work: _Work) -> None:
     """The second depthwise convolution of the values, the mixing product, and the residual."""
-    rows, weights = work.rows, work.weights
+    weights = work.weights
     wide = work.width + 2
-    position = _row(rows.position, work)
-    filters = Filters(weights.second_filters, 0)
-    filter_row(_around(rows.filtered_values, y, work.row), filters, position, wide)
+    position = _row(work, _POSITION)
+    around = _around(work, _FILTERED_VALUES, y, 1)
+    filter_row(around, weights.second_filters, 0, position, wide)
     # Two pixels in: the inputs have a halo of three pixels, and what is attended has one of one.
-    inputs = from_pixel(_row(_of_ring(rows.inputs, y, 3, work.row), work), 2)
+    inputs = from_pixel(_row(work, _INPUTS + y % 3), 2)
     mix = Layer(weights.mixing, weights.bias, 0)
     target = Target(attended.address, VECTOR, attended.planes, position.address, inputs.address)
     multiply_row(inputs, POINT, mix, target, wide)
@@ -247,42 +219,16 @@ def _add_attention(y: int, attended: Row, work: _Work) -> None:
 @njit(inline="always")
 def _reduce_row(y: int, work: _Work) -> None:
     """Filter the hidden channels, multiply them back, and add the residual: the last step."""
-    rows, weights = work.rows, work.weights
-    filtered = _hidden_row(rows.filtered, work)
-    filters = Filters(weights.hidden_filters, 1)
-    filter_row(_around(rows.hidden, y, EXPANSION * work.row), filters, filtered, work.width)
+    weights = work.weights
+    around = _around(work, _HIDDEN, y, EXPANSION)
+    filter_row(around, weights.hidden_filters, 1, _hidden_row(work, _FILTERED), work.width)
     # Each quarter of the hidden channels is summed up by itself, as if it were a row of a filter:
     # short sums round less.
     quarters = Taps(EXPANSION, work.row, 1, 0, 1, POINT.steps)
-    attended = from_pixel(_row(_of_ring(rows.attended, y, 2, work.row), work), 1)
-    target = Target(rows.result, VECTOR, attended.planes, 0, attended.address)
-    multiply_row(
-        _row(filtered.address, work), quarters, Layer(weights.reduce, 0, 0), target, work.width
-    )
-
-
-@part
-def _scratch_rows(scratch: int, row: int) -> _Rows:
-    """The rows of *row* bytes one after the other; `SCRATCH_ROWS` counts them."""
-    values = scratch + 3 * row
-    filtered_values = values + 3 * row
-    position = filtered_values + 3 * row
-    attended = position + row
-    normalised = attended + 2 * row
-    result = normalised + row
-    filtered = result + row
-    hidden = filtered + EXPANSION * row
-    return _Rows(
-        inputs=scratch,
-        values=values,
-        filtered_values=filtered_values,
-        position=position,
-        attended=attended,
-        normalised=normalised,
-        result=result,
-        filtered=filtered,
-        hidden=hidden,
-    )
+    attended = from_pixel(_row(work, _ATTENDED + y % 2), 1)
+    result = _row(work, _RESULT).address
+    target = Target(result, VECTOR, attended.planes, 0, attended.address)
+    multiply_row(_row(work, _FILTERED), quarters, Layer(weights.reduce, 0, 0), target, work.width)
 
 
 @kernel
@@ -292,7 +238,7 @@ def apply_block(
     """Compute *out* from *source* with its halo: 3 pixels on each side, less those *missing*."""
     row = row_bytes(out.width + 6, weights.planes)
     work = _Work(
-        rows=_scratch_rows(scratch, row),
+        scratch=scratch,
         weights=weights,
         width=out.width,
         row=row,
@@ -302,7 +248,7 @@ def apply_block(
         right=missing.right,
         channels=out.channels,
     )
-    result = _row(work.rows.result, work)
+    result = _row(work, _RESULT)
     for y in range(-3, out.height + 3):
         _take_row(y, source, work)
         if y >= -1:

@@ -25,7 +25,7 @@ _COLOURS = range(3)
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
-class Spectra(NamedTuple):
+class SpectraPlanes(NamedTuple):
     """Spectra (B, h, w), whose pixels lie side by side.
 
     Attributes
@@ -46,7 +46,7 @@ class Spectra(NamedTuple):
     width: int
 
 
-class Colours(NamedTuple):
+class ColourPlanes(NamedTuple):
     """Addresses of colours (3, h, w) that lie side by side: those shown, and those allowed."""
 
     shown: int
@@ -92,7 +92,7 @@ class _Pixels(NamedTuple):
     """
 
     spectra: int
-    colours: Colours
+    colours: ColourPlanes
     channel: int
     bands: int
     left: int
@@ -317,16 +317,18 @@ def _write_surfaces(e: Emitter, pixels: _Pixels, is_outside: Value) -> None:
 
 
 @part
-def _pixels(start: int, left: int, spectra: Spectra, colours: Colours, moving: Moving) -> _Pixels:
+def _pixels(
+    start: int, left: int, spectra: SpectraPlanes, colours: ColourPlanes, moving: Moving
+) -> _Pixels:
     """The vector of pixels that begins *start* pixels after the first of *colours*."""
     shift = start * _FLOAT_BYTES
-    place = Colours(colours.shown + shift, colours.low + shift, colours.high + shift)
+    place = ColourPlanes(colours.shown + shift, colours.low + shift, colours.high + shift)
     channel = spectra.height * spectra.width * _FLOAT_BYTES
     return _Pixels(0, place, channel, spectra.bands, left, moving)
 
 
 @kernel
-def count_outside(spectra: Spectra, colours: Colours, moving: Moving) -> None:
+def count_outside(spectra: SpectraPlanes, colours: ColourPlanes, moving: Moving) -> None:
     """Add the number of *spectra* whose colours are not allowed to that at the scratch memory."""
     count = spectra.height * spectra.width
     for start in range(0, count, LANES):
@@ -334,7 +336,7 @@ def count_outside(spectra: Spectra, colours: Colours, moving: Moving) -> None:
 
 
 @kernel
-def move_spectra(spectra: Spectra, colours: Colours, moving: Moving) -> None:
+def move_spectra(spectra: SpectraPlanes, colours: ColourPlanes, moving: Moving) -> None:
     """Move *spectra*, in place, until they show *colours* that are allowed."""
     piece = moving.scratch + 2 * VECTOR * spectra.bands
     band = _PIECE * _FLOAT_BYTES

@@ -1,15 +1,15 @@
-"""3x3 convolutions, and 4x4 ones of stride 2."""
+"""3x3 convolutions, 4x4 ones of stride 2, and features doubled in size and fused with a skip."""
 
 from typing import NamedTuple
 
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.processor import VECTOR, kernel
-from napari_mst.engine.kernels.products import Layer, Taps, Target, multiply_row
+from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
+from napari_mst.engine.kernels.products import POINT, Layer, Taps, Target, multiply_row
 from napari_mst.engine.kernels.rows import (
     Features,
     Missing,
-    Pixels,
-    Row,
+    PackedRow,
+    PixelRow,
     clear_row,
     pack_row,
     row_bytes,
@@ -42,7 +42,7 @@ class ConvolutionWeights(NamedTuple):
     bias: int
 
 
-def scratch_bytes(convolution: ConvolutionWeights, width: int) -> int:
+def convolution_bytes(convolution: ConvolutionWeights, width: int) -> int:
     """Scratch memory that `convolve` needs for a padded image of *width* columns."""
     packed = 2 * convolution.side * convolution.stride * convolution.planes
     return row_bytes(width, packed + convolution.out_planes)
@@ -59,7 +59,7 @@ def _pack_phases(
     width = source.width + left + right
     plane = row_bytes(width, 1)
     for i in range(stride):
-        row = Row(target + i * convolution.planes * plane, convolution.planes, plane)
+        row = PackedRow(target + i * convolution.planes * plane, convolution.planes, plane)
         start = (left - i + stride - 1) // stride
         stop = (width - right - i + stride - 1) // stride
         end = (width - i + stride - 1) // stride
@@ -69,7 +69,7 @@ def _pack_phases(
         clear_row(row, stop, end)
         column = i + start * stride - left
         first = source.address + (y - top) * source.row + column * source.pixel
-        pack_row(Pixels(first, source.pixel * stride, source.channels), row, start, stop)
+        pack_row(PixelRow(first, source.pixel * stride, source.channels), row, start, stop)
 
 
 @kernel
@@ -83,7 +83,7 @@ def convolve(
     row = stride * planes * plane
     taps = Taps(side, row, stride, planes * plane, side // stride, convolution.steps)
     layer = Layer(convolution.weights, convolution.bias, 0)
-    result = Row(scratch + 2 * side * row, convolution.out_planes, plane)
+    result = PackedRow(scratch + 2 * side * row, convolution.out_planes, plane)
     target = Target(result.address, VECTOR, convolution.out_planes, 0, 0)
     for y in range(height):
         # Every row is packed twice, so that the rows that a place of the filter needs always follow
@@ -92,6 +92,57 @@ def convolve(
         _pack_phases(source, y, missing, convolution, scratch + (y % side + side) * row)
         above = y - side + 1
         if above >= 0 and above % stride == 0:
-            first = Row(scratch + (y + 1) % side * row, planes, plane)
+            first = PackedRow(scratch + (y + 1) % side * row, planes, plane)
             multiply_row(first, taps, layer, target, out.width)
             unpack_row(result, row_of(out, above // stride), out.width)
+
+
+class UpFusionWeights(NamedTuple):
+    """Vectors of a pixel before and after, and addresses of the weights.
+
+    Attributes
+    ----------
+    planes, skip_planes
+        Vectors of a pixel of the features, and of the skip and the result.
+    up, bias
+        Four matrices, one for each pixel of a square, and what is added.
+    fuse
+        The matrix of the skip.
+    """
+
+    planes: int
+    skip_planes: int
+    up: int
+    bias: int
+    fuse: int
+
+
+def fusion_bytes(weights: UpFusionWeights, width: int) -> int:
+    """Scratch memory that `double` needs for *width* pixels."""
+    return row_bytes(2 * width + PIXELS, weights.planes + 5 * weights.skip_planes)
+
+
+@kernel
+def double(
+    source: Features, skip: Features, weights: UpFusionWeights, out: Features, scratch: int
+) -> None:
+    """Compute *out*, twice as high and wide as *source*, from it and the *skip*."""
+    planes, skip_planes = weights.planes, weights.skip_planes
+    plane = row_bytes(2 * source.width + PIXELS, 1)
+    matrix = planes * skip_planes * VECTOR * LANES
+    low = PackedRow(scratch, planes, plane)
+    high = PackedRow(low.address + planes * plane, skip_planes, plane)
+    doubled = high.address + skip_planes * plane
+    result = PackedRow(high.address + 3 * skip_planes * plane, skip_planes, plane)
+    for y in range(out.height):
+        if y % 2 == 0:
+            pack_row(row_of(source, y // 2), low, 0, source.width)
+        pack_row(row_of(skip, y), high, 0, out.width)
+        for column in range(2):
+            up = Layer(weights.up + (y % 2 * 2 + column) * matrix, weights.bias, 0)
+            # Each product writes every second pixel, so that the row needs no rearranging.
+            target = Target(doubled + column * VECTOR, 2 * VECTOR, skip_planes, 0, 0)
+            multiply_row(low, POINT, up, target, source.width)
+        fused = Target(result.address, VECTOR, skip_planes, doubled, 0)
+        multiply_row(high, POINT, Layer(weights.fuse, 0, 0), fused, out.width)
+        unpack_row(result, row_of(out, y), out.width)

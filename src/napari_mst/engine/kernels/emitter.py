@@ -1,13 +1,14 @@
 """Vector instructions of LLVM, written where numba compiles a kernel.
 
 Plain Python that numba compiles would leave it to LLVM which loops become vector instructions. Here
-they are written out, so that products stay in registers. An instruction takes one record (a
-NamedTuple) of 64-bit integers, which are bytes, addresses and counts, or of further records.
+are written out: products stay in registers. An instruction takes addresses and counts, which are
+64-bit integers, and records (NamedTuples) of them.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from llvmlite import ir
@@ -16,6 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from napari_mst.engine.kernels.processor import LANES, STEP
+
+Given = ParamSpec("Given")
 
 Value = Any
 """A value in the code that is emitted; LLVM's own types are not typed."""
@@ -254,29 +257,31 @@ class Emitter:
                     self.put(result, register)
 
 
-Record = TypeVar("Record")
+def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:
+    """An instruction of compiled code, which *emit* writes with an `Emitter`."""
 
+    # numba asks for the signature, which `wraps` takes from *emit*.
+    @functools.wraps(emit)
+    def instruction(_: Any, *given: Any) -> Any:
+        kinds = [types.unliteral(each) for each in given]
 
-def emitted(emit: Callable[[Emitter, Record], None]) -> Callable[[Record], None]:
-    """An instruction of compiled code that takes a record; *emit* writes it with an `Emitter`."""
-
-    @intrinsic
-    def instruction(_: Any, record: Any) -> Any:
-        kind = types.unliteral(record)
-
-        def generate(context: Any, builder: Any, _: Any, given: Sequence[Value]) -> Value:
-            emit(Emitter(builder), _unpacked(builder, kind, given[0]))
+        def generate(context: Any, builder: Any, _: Any, values: Sequence[Value]) -> Value:
+            write: Callable[..., None] = emit
+            write(Emitter(builder), *_unpacked(builder, kinds, values))
             return context.get_dummy_value()
 
-        return types.void(kind), generate
+        return types.void(*kinds), generate
 
-    return instruction
+    return intrinsic(instruction)
 
 
-def _unpacked(builder: Any, kind: Any, value: Value) -> Any:
-    """A record of values, as the compiled code has it in one value of *kind*."""
-    if not isinstance(kind, types.BaseTuple):
-        return value
-    members = cgutils.unpack_tuple(builder, value, kind.count)
-    named = (_unpacked(builder, each, own) for each, own in zip(kind.types, members, strict=True))
-    return kind.instance_class(*named)
+def _unpacked(builder: Any, kinds: Sequence[Any], values: Sequence[Value]) -> list[Any]:
+    """Values, and records of them, which the compiled code has in one value of their kind."""
+    return [
+        kind.instance_class(
+            *_unpacked(builder, kind.types, cgutils.unpack_tuple(builder, value, kind.count))
+        )
+        if isinstance(kind, types.BaseTuple)
+        else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]

@@ -12,15 +12,6 @@ GRAM_BYTES = 1 << 14
 _DOUBLE_BYTES = 8
 
 
-class _Widening(NamedTuple):
-    """Addresses of a pixel and of its vectors of float64; how many channels and vectors it has."""
-
-    pixel: int
-    channels: int
-    target: int
-    planes: int
-
-
 class _Products(NamedTuple):
     """A few channels and one plane of some pixels, and the place of their products in the matrix.
 
@@ -37,9 +28,8 @@ class _Products(NamedTuple):
 
 
 @emitted
-def _widen(e: Emitter, widening: _Widening) -> None:
+def _widen(e: Emitter, pixel: int, channels: int, target: int, planes: int) -> None:
     """Copy the channels of a pixel to vectors of float64, side by side."""
-    pixel, channels, target, planes = widening
     with e.loop(planes) as loop:
         lanes = e.lanes_left(channels, loop.index)
         vector = e.load_some(e.along(pixel, loop.index, VECTOR), lanes)
@@ -79,7 +69,7 @@ def add_gram(source: Features, planes: int, target: int, scratch: int) -> None:
             # Every few rows of the matrix read all pixels again: they are widened once, before.
             for pixel in range(pixels):
                 place = source.address + y * source.row + (start + pixel) * source.pixel
-                _widen(_Widening(place, source.channels, scratch + pixel * pixel_bytes, planes))
+                _widen(place, source.channels, scratch + pixel * pixel_bytes, planes)
             for row in range(0, source.channels, GRAM_ROWS):
                 # Planes before this one lie wholly below the diagonal.
                 for plane in range(row // LANES, planes):

@@ -1,7 +1,7 @@
-"""Exponentials and powers of vectors, to about one rounding of float32.
+"""Exponentials and powers of vectors, to about one rounding of float32; light as sRGB, and back.
 
 Both are sums of the usual series, on arguments so small that a few terms are enough. A vector of
-NaN stays NaN.
+NaN stays NaN. sRGB is that of IEC 61966-2-1, as in `colour.linear_to_srgb`.
 """
 
 import math
@@ -10,9 +10,11 @@ from fractions import Fraction
 import numpy as np
 from llvmlite import ir
 
-from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value
-from napari_mst.engine.kernels.processor import LANES
+from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value, emitted
+from napari_mst.engine.kernels.processor import LANES, kernel
 
+_FLOAT_BYTES = 4
+_LEAST_POWER = 1e-6  # far below where the curve of sRGB becomes a straight line
 _INTS = ir.VectorType(ir.IntType(32), LANES)
 
 # 0.3466 ** 8 / 8! is 5e-9, which float32 does not see.
@@ -94,3 +96,43 @@ def _power_of_2(e: Emitter, whole: Value) -> Value:
 
 def _ints(value: int) -> Value:
     return ir.Constant(_INTS, [value] * LANES)
+
+
+@emitted
+def _encode(e: Emitter, source: int, target: int, numbers: int) -> None:
+    """Write a vector of light, 0 to 1, in sRGB codes, 0 to 255; see `colour.linear_to_srgb`."""
+    lanes = e.lanes_left(numbers, e.integer(0))
+    value = e.limited(e.load_some(source, lanes), 0, 1)
+    curve = power(e, e.larger(value, e.constant(_LEAST_POWER)), Fraction(5, 12))
+    curve = e.multiply_add(curve, e.constant(1.055 * 255), e.constant(-0.055 * 255))
+    straight = e.builder.fmul(value, e.constant(12.92 * 255))
+    is_dark = e.builder.fcmp_ordered("<=", value, e.constant(0.0031308))
+    e.store_some(e.builder.select(is_dark, straight, curve), target, lanes)
+
+
+@kernel
+def encode_light(source: int, target: int, numbers: int) -> None:
+    """Compute the sRGB codes, 0 to 255, of *numbers* of linear light that lie side by side."""
+    for start in range(0, numbers, LANES):
+        shift = start * _FLOAT_BYTES
+        _encode(source + shift, target + shift, numbers - start)
+
+
+@emitted
+def _decode(e: Emitter, source: int, target: int, numbers: int) -> None:
+    """Write a vector of light whose sRGB values, 0 to 1, are given; see `colour.srgb_to_linear`."""
+    lanes = e.lanes_left(numbers, e.integer(0))
+    value = e.load_some(source, lanes)
+    base = e.builder.fdiv(e.builder.fadd(value, e.constant(0.055)), e.constant(1.055))
+    curve = power(e, e.larger(base, e.constant(_LEAST_POWER)), Fraction(12, 5))
+    straight = e.builder.fdiv(value, e.constant(12.92))
+    is_dark = e.builder.fcmp_ordered("<=", value, e.constant(0.04045))
+    e.store_some(e.builder.select(is_dark, straight, curve), target, lanes)
+
+
+@kernel
+def decode_light(source: int, target: int, numbers: int) -> None:
+    """Compute linear light from *numbers* of sRGB, 0 to 1, that lie side by side."""
+    for start in range(0, numbers, LANES):
+        shift = start * _FLOAT_BYTES
+        _decode(source + shift, target + shift, numbers - start)

@@ -1,4 +1,4 @@
-"""Products of features with matrices: convolutions over all channels of a row."""
+"""Convolutions of a row: products over all channels with matrices, and filters of each alone."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from numba import njit
 
 from napari_mst.engine.kernels.emitter import FLOATS, Emitter, Value, emitted
 from napari_mst.engine.kernels.processor import LANES, PIXELS, STEP, VECTOR, VECTORS
-from napari_mst.engine.kernels.rows import Row
+from napari_mst.engine.kernels.rows import PackedRow
 
 # Pixel by pixel: the value of a pixel meets all vectors of weights, and its register is free again.
 _PLACES = [(vector, pixel) for pixel in range(PIXELS) for vector in range(VECTORS)]
@@ -14,6 +14,9 @@ _PLACES = [(vector, pixel) for pixel in range(PIXELS) for vector in range(VECTOR
 
 _STEP_BYTES = STEP * VECTORS * VECTOR
 """Bytes of the weights of one step."""
+
+
+_TAPS = 9  # of a depthwise filter
 
 
 class Taps(NamedTuple):
@@ -77,26 +80,19 @@ class Target(NamedTuple):
     second: int
 
 
-class _Product(NamedTuple):
-    """One panel of output channels of a few pixels, for one row of the filter."""
-
-    source: Row
-    taps: Taps
-    layer: Layer
-    target: Target
-
-
 @emitted
-def _multiply(e: Emitter, product: _Product) -> None:
-    """Sum up the bias and weights x source, take its GELU, and add the other rows."""
-    _, _, layer, target = product
-    plane = product.source.plane
+def _multiply(e: Emitter, source: PackedRow, taps: Taps, layer: Layer, target: Target) -> None:
+    """Sum up the bias and weights x source, take its GELU, and add the other rows.
+
+    It is one panel of output channels of a few pixels, for one row of the filter.
+    """
+    plane = source.plane
     sums = e.variables(len(_PLACES), e.constant(0))
     # Registers are LLVM variables here; its optimiser keeps them in the machine's own.
     with e.when(layer.bias):
         for total, (vector, _) in zip(sums, _PLACES, strict=True):
             e.put(e.load(e.at(layer.bias, vector * VECTOR)), total)
-    _sum_up(e, product, sums)
+    _sum_up(e, source, taps, layer.weights, sums)
     e.apply_gelu(sums, layer.has_gelu)
     for added in (target.first, target.second):
         with e.when(added):
@@ -108,10 +104,9 @@ def _multiply(e: Emitter, product: _Product) -> None:
         e.store(e.value(total), e.along(of_vector, pixel, target.pixel))
 
 
-def _sum_up(e: Emitter, product: _Product, sums: list[Value]) -> None:
-    """Add the products of all taps to *sums*; the weights lie in the order of these loops."""
-    source, taps, layer, _ = product
-    weights: Value = e.variable(layer.weights)
+def _sum_up(e: Emitter, source: PackedRow, taps: Taps, first: Value, sums: list[Value]) -> None:
+    """Add the products of all taps to *sums*; from *first* on, weights lie in this order."""
+    weights = e.variable(first)
     with (
         e.loop(taps.phases) as phase,
         e.loop(taps.columns) as column,
@@ -135,7 +130,7 @@ def _sum_up(e: Emitter, product: _Product, sums: list[Value]) -> None:
 
 
 @njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
-def multiply_row(source: Row, taps: Taps, layer: Layer, target: Target, width: int) -> None:
+def multiply_row(source: PackedRow, taps: Taps, layer: Layer, target: Target, width: int) -> None:
     """A convolution of the *width* pixels of a row, panel by panel.
 
     The rows of the filter are summed up one after the other, as short sums round less than long
@@ -155,7 +150,53 @@ def multiply_row(source: Row, taps: Taps, layer: Layer, target: Target, width: i
                 first = target.first + shift if target.first else 0
                 second = target.second + shift if target.second and i == last else 0
                 here = source.address + i * taps.row + pixel * VECTOR
-                own_row = Row(here, source.planes, source.plane)
+                own_row = PackedRow(here, source.planes, source.plane)
                 own_layer = Layer(weights, 0 if i else bias, layer.has_gelu)
                 own_target = Target(place, target.pixel, VECTORS, place if i else first, second)
-                _multiply(_Product(own_row, taps, own_layer, own_target))
+                _multiply(own_row, taps, own_layer, own_target)
+
+
+# Depthwise
+
+
+_FILTERED = 6
+"""Pixels that are filtered at a time."""
+
+
+class Neighbours(NamedTuple):
+    """Addresses of three packed rows of an image."""
+
+    above: int
+    here: int
+    below: int
+
+
+@emitted
+def _filter(e: Emitter, rows: Neighbours, weights: int, has_gelu: int, target: int) -> None:
+    """Filter one plane of a few pixels by 3x3."""
+    sums = e.variables(_FILTERED, e.constant(0))
+    for row, source in enumerate(rows):
+        # Neighbouring pixels share their values: each is loaded once for all three columns.
+        values = [e.load(e.at(source, pixel * VECTOR)) for pixel in range(_FILTERED + 2)]
+        for column in range(3):
+            weight = e.load(e.at(weights, (3 * row + column) * VECTOR))
+            for pixel, total in enumerate(sums):
+                e.put(e.multiply_add(weight, values[pixel + column], e.value(total)), total)
+    e.apply_gelu(sums, has_gelu)
+    for pixel, total in enumerate(sums):
+        e.store(e.value(total), e.at(target, pixel * VECTOR))
+
+
+@njit(forceinline=True)  # so that LLVM knows which parts of the records are constants
+def filter_row(
+    rows: Neighbours, weights: int, has_gelu: int, target: PackedRow, width: int
+) -> None:
+    """Filter all planes of the *width* pixels between *rows*, which are two pixels wider.
+
+    *weights* is the address of the filters of all channels; *has_gelu* is 1 where GELU follows.
+    """
+    for i in range(target.planes):
+        for pixel in range(0, width, _FILTERED):
+            shift = i * target.plane + pixel * VECTOR
+            shifted = Neighbours(rows.above + shift, rows.here + shift, rows.below + shift)
+            _filter(shifted, weights + i * _TAPS * VECTOR, has_gelu, target.address + shift)

@@ -39,7 +39,7 @@ class Missing(NamedTuple):
     right: int
 
 
-class Row(NamedTuple):
+class PackedRow(NamedTuple):
     """A packed row, or a part of it from one pixel on.
 
     Attributes
@@ -64,19 +64,11 @@ def row_bytes(width: int, planes: int) -> int:
     return groups * PIXELS * VECTOR * planes
 
 
-class Pixels(NamedTuple):
+class PixelRow(NamedTuple):
     """A row of features: address of the first pixel, bytes from one to the next, and channels."""
 
     address: int
     stride: int
-    channels: int
-
-
-class _Transfer(NamedTuple):
-    """One pixel of a packed row, the address of its features, and their channels."""
-
-    row: Row
-    pixel: int
     channels: int
 
 
@@ -87,9 +79,8 @@ def _zero(e: Emitter, address: int) -> None:
 
 
 @emitted
-def _pack(e: Emitter, transfer: _Transfer) -> None:
+def _pack(e: Emitter, row: PackedRow, pixel: int, channels: int) -> None:
     """Copy the channels of a pixel to its vectors."""
-    row, pixel, channels = transfer
     # Channels end within the last vector: behind them lies the next pixel, or memory of others.
     with e.loop(row.planes) as loop:
         vector = e.load_some(e.along(pixel, loop.index, VECTOR), e.lanes_left(channels, loop.index))
@@ -97,9 +88,8 @@ def _pack(e: Emitter, transfer: _Transfer) -> None:
 
 
 @emitted
-def _unpack(e: Emitter, transfer: _Transfer) -> None:
+def _unpack(e: Emitter, row: PackedRow, pixel: int, channels: int) -> None:
     """Copy the vectors of a pixel to its channels."""
-    row, pixel, channels = transfer
     with e.loop(row.planes) as loop:
         vector = e.load(e.along(row.address, loop.index, row.plane))
         lanes = e.lanes_left(channels, loop.index)
@@ -107,13 +97,13 @@ def _unpack(e: Emitter, transfer: _Transfer) -> None:
 
 
 @part
-def from_pixel(row: Row, pixel: int) -> Row:
+def from_pixel(row: PackedRow, pixel: int) -> PackedRow:
     """*row* from *pixel* on."""
-    return Row(row.address + pixel * VECTOR, row.planes, row.plane)
+    return PackedRow(row.address + pixel * VECTOR, row.planes, row.plane)
 
 
 @part
-def clear_row(row: Row, start: int, stop: int) -> None:
+def clear_row(row: PackedRow, start: int, stop: int) -> None:
     """Zero the pixels *start* to *stop*."""
     for i in range(row.planes):
         for pixel in range(start, stop):
@@ -121,29 +111,29 @@ def clear_row(row: Row, start: int, stop: int) -> None:
 
 
 @part
-def clear_outside(row: Row, left: int, right: int, width: int) -> None:
+def clear_outside(row: PackedRow, left: int, right: int, width: int) -> None:
     """Zero the pixels beside the image: the network's own convolutions see zeros there."""
     clear_row(row, 0, left)
     clear_row(row, width - right, width)
 
 
 @part
-def row_of(features: Features, y: int) -> Pixels:
+def row_of(features: Features, y: int) -> PixelRow:
     """Row *y* of *features*."""
-    return Pixels(features.address + y * features.row, features.pixel, features.channels)
+    return PixelRow(features.address + y * features.row, features.pixel, features.channels)
 
 
 @part
-def pack_row(source: Pixels, row: Row, start: int, stop: int) -> None:
+def pack_row(source: PixelRow, row: PackedRow, start: int, stop: int) -> None:
     """Copy the first pixels of *source* to the pixels *start* to *stop* of *row*."""
     for pixel in range(start, stop):
         place = source.address + (pixel - start) * source.stride
-        _pack(_Transfer(from_pixel(row, pixel), place, source.channels))
+        _pack(from_pixel(row, pixel), place, source.channels)
 
 
 @part
-def unpack_row(row: Row, target: Pixels, width: int) -> None:
+def unpack_row(row: PackedRow, target: PixelRow, width: int) -> None:
     """Copy *width* pixels of *row* to *target*."""
     for pixel in range(width):
         place = target.address + pixel * target.stride
-        _unpack(_Transfer(from_pixel(row, pixel), place, target.channels))
+        _unpack(from_pixel(row, pixel), place, target.channels)

@@ -12,7 +12,7 @@ from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
 from napari_mst.engine.kernels.powers import exponential, power
 from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
-from napari_mst.engine.kernels.rows import Features, Row, clear_row, row_bytes
+from napari_mst.engine.kernels.rows import Features, PackedRow, PixelRow, clear_row, row_bytes
 
 ENCODING = Fraction(5, 12)
 """The power that encodes light; its inverse decodes."""
@@ -83,41 +83,18 @@ _LIGHT_BYTES = _PIECE * _FLOAT_BYTES + VECTOR
 """Bytes from one of them to the next."""
 
 
-class _Colours(NamedTuple):
+class _PixelVector(NamedTuple):
     """A vector of pixels of a photo, and the places where its features and its light go."""
 
     photo: Planes
     pixels: int
     limits: int
-    target: Row
+    target: PackedRow
     light: int
-
-
-class _Spectrum(NamedTuple):
-    """A pixel of the last layer: its row and light, and the address that its spectrum goes to."""
-
-    row: Row
-    light: int
-    channels: int
-    target: int
-    start: int
-    limits: int
-    is_encoded: int
-
-
-class _Decoding(NamedTuple):
-    """The encoded spectrum of a pixel, and the places of its bands: bytes from one to the next."""
-
-    pixel: int
-    channels: int
-    target: int
-    band: int
-    planes: int
-    limits: int
 
 
 @emitted
-def _take_features(e: Emitter, colours: _Colours) -> None:
+def _take_features(e: Emitter, colours: _PixelVector) -> None:
     """Write the features and the light of a vector of pixels; see `colour_features`."""
     photo, pixels, limits, target, light = colours
     builder = e.builder
@@ -145,9 +122,14 @@ def _take_features(e: Emitter, colours: _Colours) -> None:
 
 
 @emitted
-def _bound(e: Emitter, spectrum: _Spectrum) -> None:
-    """Write the spectrum of a pixel from its last layer and its start; see `pixelwise.Start`."""
-    row, light, channels, target, start, limits, is_encoded = spectrum
+def _bound(
+    e: Emitter, row: PackedRow, light: int, target: PixelRow, weights: SpectrumWeights
+) -> None:
+    """Write the spectrum of a pixel from its last layer, its light and its start.
+
+    See `pixelwise.Start`.
+    """
+    limits = weights.limits
     builder = e.builder
     *colours, least, limit = (
         e.splat(e.load(e.at(light, index * _LIGHT_BYTES), FLOAT)) for index in range(_LIGHT)
@@ -160,7 +142,7 @@ def _bound(e: Emitter, spectrum: _Spectrum) -> None:
         first: Value = e.constant(0)
         for index, colour in enumerate(colours):
             plane = builder.add(loop.index, builder.mul(row.planes, e.integer(index)))
-            first = e.multiply_add(e.load(e.along(start, plane, VECTOR)), colour, first)
+            first = e.multiply_add(e.load(e.along(weights.start, plane, VECTOR)), colour, first)
         first = e.smaller(e.larger(first, least), most)
         share = builder.fdiv(first, limit)
         # limit x sigmoid(estimate + log(share / (1 - bend x share))), but without a logarithm.
@@ -168,27 +150,26 @@ def _bound(e: Emitter, spectrum: _Spectrum) -> None:
         others = e.multiply_add(bend, share, e.constant(1))
         result = builder.fdiv(first, e.multiply_add(negative, others, share))
         spectrum_of = e.variable(result)
-        with e.when(is_encoded):
+        with e.when(weights.is_encoded):
             e.put(power(e, builder.fadd(result, black), ENCODING), spectrum_of)
-        lanes = e.lanes_left(channels, loop.index)
-        e.store_some(e.value(spectrum_of), e.along(target, loop.index, VECTOR), lanes)
+        lanes = e.lanes_left(target.channels, loop.index)
+        e.store_some(e.value(spectrum_of), e.along(target.address, loop.index, VECTOR), lanes)
 
 
 @emitted
-def _decode(e: Emitter, decoding: _Decoding) -> None:
+def _decode(e: Emitter, pixel: PixelRow, out: Planes, planes: int, limits: int) -> None:
     """Write the reflectance of a pixel, band by band."""
-    pixel, channels, target, band, planes, limits = decoding
     builder = e.builder
     black = _limit(e, limits, "black")
     zero = e.constant(0)
     with e.loop(planes) as loop:
-        lanes = e.lanes_left(channels, loop.index)
-        code = e.load_some(e.along(pixel, loop.index, VECTOR), lanes)
+        lanes = e.lanes_left(pixel.channels, loop.index)
+        code = e.load_some(e.along(pixel.address, loop.index, VECTOR), lanes)
         # Codes of all light that float32 holds; the least is zero, once black is taken off.
         light = power(e, e.limited(code, 1e-9, 1e15), 1 / ENCODING)
         result = e.larger(builder.fsub(light, black), zero)
-        first = e.along(target, builder.mul(loop.index, e.integer(LANES)), band)
-        e.scatter(result, first, band)
+        first = e.along(out.address, builder.mul(loop.index, e.integer(LANES)), out.channel)
+        e.scatter(result, first, out.channel)
 
 
 def _limit(e: Emitter, limits: Value, name: str) -> Value:
@@ -202,19 +183,21 @@ def scratch_bytes(weights: SpectrumWeights) -> int:
 
 
 @part
-def _multiply_layer(source: Row, layer: Layer, target: Row, width: int) -> None:
+def _multiply_layer(source: PackedRow, layer: Layer, target: PackedRow, width: int) -> None:
     """One layer of *width* pixels; compiled once for all of them, which halves the wait for it."""
     place = Target(target.address, VECTOR, target.planes, 0, 0)
     multiply_row(source, POINT, layer, place, width)
 
 
 @part
-def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int) -> Row:
+def _estimate(features: PackedRow, weights: SpectrumWeights, scratch: int, width: int) -> PackedRow:
     """The estimate of *width* pixels: all layers, of which two rows take turns."""
     plane = features.plane
-    here = Row(scratch, weights.hidden_planes, plane)
-    there = Row(scratch + max(weights.hidden_planes, weights.planes) * plane, here.planes, plane)
-    last = Row(there.address, weights.planes, plane)
+    here = PackedRow(scratch, weights.hidden_planes, plane)
+    there = PackedRow(
+        scratch + max(weights.hidden_planes, weights.planes) * plane, here.planes, plane
+    )
+    last = PackedRow(there.address, weights.planes, plane)
     _multiply_layer(features, Layer(weights.first, weights.first_bias, 1), here, width)
     _multiply_layer(here, Layer(weights.second, weights.second_bias, 1), there, width)
     _multiply_layer(there, Layer(weights.third, weights.third_bias, 1), here, width)
@@ -226,7 +209,7 @@ def _estimate(features: Row, weights: SpectrumWeights, scratch: int, width: int)
 def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
     """Compute the spectra *out* of all pixels of the *photo*."""
     plane = row_bytes(_PIECE, 1)
-    features = Row(scratch, _FEATURE_PLANES, plane)
+    features = PackedRow(scratch, _FEATURE_PLANES, plane)
     light = scratch + _FEATURE_PLANES * plane
     layers = light + _LIGHT * _LIGHT_BYTES
     for y in range(out.height):
@@ -236,24 +219,15 @@ def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scr
             for x in range(0, width, LANES):
                 place = photo.address + y * photo.row + (start + x) * _FLOAT_BYTES
                 vector = Planes(place, photo.channel, photo.row)
-                target = Row(features.address + x * VECTOR, features.planes, plane)
+                target = PackedRow(features.address + x * VECTOR, features.planes, plane)
                 place = light + x * _FLOAT_BYTES
-                _take_features(_Colours(vector, width - x, weights.limits, target, place))
+                _take_features(_PixelVector(vector, width - x, weights.limits, target, place))
             last = _estimate(features, weights, layers, width)
             pixel = out.address + y * out.row + start * out.pixel
             for x in range(width):
-                row = Row(last.address + x * VECTOR, last.planes, plane)
-                _bound(
-                    _Spectrum(
-                        row,
-                        light + x * _FLOAT_BYTES,
-                        out.channels,
-                        pixel + x * out.pixel,
-                        weights.start,
-                        weights.limits,
-                        weights.is_encoded,
-                    )
-                )
+                row = PackedRow(last.address + x * VECTOR, last.planes, plane)
+                spectrum = PixelRow(pixel + x * out.pixel, out.pixel, out.channels)
+                _bound(row, light + x * _FLOAT_BYTES, spectrum, weights)
 
 
 @kernel
@@ -261,6 +235,7 @@ def decode_spectra(source: Features, limits: int, planes: int, out: Planes) -> N
     """Compute the reflectances *out*, of whole *planes* of vectors, of encoded spectra."""
     for y in range(source.height):
         for x in range(source.width):
-            pixel = source.address + y * source.row + x * source.pixel
+            address = source.address + y * source.row + x * source.pixel
+            pixel = PixelRow(address, source.pixel, source.channels)
             place = out.address + y * out.row + x * _FLOAT_BYTES
-            _decode(_Decoding(pixel, source.channels, place, out.channel, planes, limits))
+            _decode(pixel, Planes(place, out.channel, out.row), planes, limits)

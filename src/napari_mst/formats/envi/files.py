@@ -7,10 +7,8 @@ Nothing inside a header names its data file, so each is found by the name of the
 from collections.abc import Sequence
 from pathlib import Path
 
-from napari_mst import crash_safe
-from napari_mst.errors import CubeFileError, SaveError
-from napari_mst.formats.envi.header import MAX_BYTES, Header, Layout
-from napari_mst.messages import mismatch, shown
+from napari_mst.errors import mismatch, shown
+from napari_mst.formats.envi.header import MAX_BYTES, DataLayout, Header
 
 DATA_SUFFIXES = (
     "",
@@ -50,11 +48,11 @@ def header_of(path: Path) -> Path | None:
 
 def first_named(folder: Path, names: Sequence[str]) -> Path | None:
     """The file in *folder* with the first of these *names* that occurs, in any case; or None."""
-    wanted = [name.casefold() for name in names]
-    found = [
-        entry for entry in folder.iterdir() if entry.name.casefold() in wanted and entry.is_file()
+    order = [name.casefold() for name in names]
+    entries = [
+        entry for entry in folder.iterdir() if entry.name.casefold() in order and entry.is_file()
     ]
-    return min(found, key=lambda entry: wanted.index(entry.name.casefold()), default=None)
+    return min(entries, key=lambda entry: order.index(entry.name.casefold()), default=None)
 
 
 def header_bytes(path: Path) -> bytes:
@@ -67,20 +65,20 @@ def header_bytes(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def data_of(header: Header, path: Path, layout: Layout) -> Path:
+def data_of(header: Header, path: Path, layout: DataLayout) -> Path:
     """The one data file of the header at *path*.
 
     The file that we wrote with it, else the only one of the right size, else the only one with a
     usual suffix. Raises `CubeFileError` if there is none, or several.
     """
-    found = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
+    beside = [entry for entry in path.parent.iterdir() if _may_be_data(entry, path)]
     size = layout.offset + layout.data_bytes
-    exact = [entry for entry in found if entry.stat().st_size == size]
+    exact = [entry for entry in beside if entry.stat().st_size == size]
     # A header that is as we wrote it belongs to the file that was saved with it.
     ours = [entry for entry in exact if header.is_sealed and entry.suffix == ".img"]
-    # Data that were cut off fit no size; a usual suffix still tells which they are.
+    # Data that were cut off fit no size; a usual suffix still identifies them.
     likely = [
-        entry for entry in found if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES
+        entry for entry in beside if entry.name.removeprefix(path.stem).lower() in DATA_SUFFIXES
     ]
     for candidates in (ours, exact, likely):
         if len(candidates) == 1:
@@ -89,17 +87,6 @@ def data_of(header: Header, path: Path, layout: Layout) -> Path:
     expected = f"one data file named {shown(path.stem)}"
     advice = "Open the data file itself, or rename it."
     raise mismatch(path.parent.name, expected, shown(names), advice)
-
-
-def finish(path: Path, files: tuple[Path, Path]) -> None:
-    """Complete an interrupted save of *path* to *files*. Raises `CubeFileError`."""
-    try:
-        crash_safe.finish(files)
-    except SaveError as error:
-        raise CubeFileError(
-            f"Expected {shown(path.name)} complete, got a save that was interrupted. "
-            "Save there again, or make the folder writable."
-        ) from error
 
 
 def _may_be_data(entry: Path, header: Path) -> bool:

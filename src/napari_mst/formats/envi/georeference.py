@@ -1,19 +1,170 @@
 """The georeference of ENVI headers (`map info`, `coordinate system string`) and a `Georeference`.
 
+Coordinate systems are named as Esri and EPSG name them. The definitions are Esri's, as in ENVI: UTM
+on four datums, latitude and longitude on these, and Web Mercator.
+
 Sources: NV5 Geospatial, "ENVI Header Files"; GDAL's ENVI driver, which takes the coordinate system
 string before the map info, and turns by the rotation.
 """
 
+import functools
 import math
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari_mst.cube import SpectralCube
-from napari_mst.curves import number
-from napari_mst.formats.envi.systems import UNKNOWN, code_of_items, code_of_wkt, system_of
-from napari_mst.georeference import FIELD, Georeference, Transform
+from napari_mst.cube.curves import number
+from napari_mst.cube.georeference import FIELD, Georeference, Transform
+
+_DATUMS = (
+    (
+        ("WGS-84", "WGS_1984", "WGS_1984", '"WGS_1984",6378137.0,298.257223563'),
+        4326,
+        {"North": range(32601, 32661), "South": range(32701, 32761)},
+    ),
+    (
+        (
+            "North America 1983",
+            "North_American_1983",
+            "NAD_1983",
+            '"GRS_1980",6378137.0,298.257222101',
+        ),
+        4269,
+        {"North": range(26901, 26924)},
+    ),
+    (
+        (
+            "North America 1927",
+            "North_American_1927",
+            "NAD_1927",
+            '"Clarke_1866",6378206.4,294.978698213898',
+        ),
+        4267,
+        {"North": range(26701, 26723)},
+    ),
+    (
+        ("", "ETRS_1989", "ETRS_1989", '"GRS_1980",6378137.0,298.257222101'),
+        4258,
+        {"North": range(25828, 25839)},
+    ),
+)
+"""Geodetic datums.
+
+Each has its names in ENVI ("" if it has none), in Esri's WKT and in Esri's names of UTM zones; its
+ellipsoid, as Esri's WKT has it; the EPSG code of latitude and longitude on it; and those of its UTM
+zones, whose last two digits are the number of the zone.
+"""
+
+
+class System(NamedTuple):
+    """A coordinate system as ENVI names it.
+
+    Attributes
+    ----------
+    kind
+        The first word of `map info`.
+    place
+        The items that follow the sizes of a pixel there.
+    wkt
+        The `coordinate system string`; empty if there is none.
+    """
+
+    kind: str
+    place: tuple[str, ...] = ()
+    wkt: str = ""
+
+
+UNKNOWN = System("Arbitrary", ("0", "North"))
+"""Coordinates without a system."""
+
+
+def system_of(georeference: Georeference) -> System | None:
+    """The coordinate system in ENVI's words; None if it is one that we cannot define."""
+    code = georeference.code
+    wkt = georeference.wkt
+    if wkt and not code:
+        if wkt.upper().startswith("GEOGCS"):
+            return System("Geographic Lat/Lon", wkt=wkt)
+        return System(UNKNOWN.kind, UNKNOWN.place, wkt)
+    if code in _systems():
+        return _systems()[code]
+    # A directory of GeoTIFF keys has 4 numbers of its own and 4 for each key; one key alone cannot
+    # name a system.
+    has_system = len(georeference.directory) > 8 or bool(code)
+    return None if has_system else UNKNOWN
+
+
+def code_of_wkt(wkt: str) -> tuple[int, bool]:
+    """The EPSG code of a definition, and True if it is latitude and longitude.
+
+    (0, False) if the definition has no code that is known.
+    """
+    authority = re.search(r'AUTHORITY\["EPSG", ?"?(\d{4,5})"?\]\s*\]\s*$', wkt)
+    if authority:
+        return int(authority.group(1)), wkt.upper().startswith("GEOGCS")
+    # ENVI and Esri give no codes, but always the same text for the same system.
+    return _code_where(lambda system: system.wkt == wkt)
+
+
+def code_of_items(items: Sequence[str]) -> tuple[int, bool]:
+    """As `code_of_wkt`, from the items of a `map info` that has no definition beside it."""
+    kind = items[0].lower()
+
+    def is_named(system: System) -> bool:
+        is_kind = kind.startswith(system.kind.split()[0].lower())
+        # Beside a zone and its hemisphere stands the datum, if ENVI has a name for it.
+        return is_kind and len(system.place) in (1, 3) and set(system.place) <= set(items[7:])
+
+    return _code_where(is_named)
+
+
+def _code_where(is_meant: Callable[[System], bool]) -> tuple[int, bool]:
+    """The EPSG code of the system that *is_meant*, and True if it is latitude and longitude."""
+    for code, system in _systems().items():
+        if is_meant(system):
+            return code, system.kind.startswith("Geographic")
+    return 0, False
+
+
+@functools.cache
+def _systems() -> dict[int, System]:
+    """The systems that we can define, by their EPSG codes."""
+    systems = {}
+    for (envi, name, utm, spheroid), code, zones in _DATUMS:
+        named = (envi,) if envi else ()
+        wkt = (
+            f'GEOGCS["GCS_{name}",DATUM["D_{name}",SPHEROID[{spheroid}]],'
+            'PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]]'
+        )
+        systems[code] = System("Geographic Lat/Lon", named, wkt)
+        for hemisphere, codes in zones.items():
+            # South of the equator 10,000 km are added, so that no coordinate is negative.
+            northing = 0.0 if hemisphere == "North" else 10_000_000.0
+            for zone_code in codes:
+                # 6 degrees wide; the first one lies 180 to 174 degrees west.
+                zone = zone_code % 100
+                zone_wkt = (
+                    f'PROJCS["{utm}_UTM_Zone_{zone}{hemisphere[0]}",{wkt},'
+                    'PROJECTION["Transverse_Mercator"],PARAMETER["False_Easting",500000.0],'
+                    f'PARAMETER["False_Northing",{northing}],'
+                    f'PARAMETER["Central_Meridian",{6.0 * zone - 183.0}],'
+                    'PARAMETER["Scale_Factor",0.9996],PARAMETER["Latitude_Of_Origin",0.0],'
+                    'UNIT["Meter",1.0]]'
+                )
+                systems[zone_code] = System("UTM", (str(zone), hemisphere, *named), zone_wkt)
+    web_mercator = (
+        f'PROJCS["WGS_1984_Web_Mercator_Auxiliary_Sphere",{systems[4326].wkt},'
+        'PROJECTION["Mercator_Auxiliary_Sphere"],'
+        'PARAMETER["False_Easting",0.0],PARAMETER["False_Northing",0.0],'
+        'PARAMETER["Central_Meridian",0.0],PARAMETER["Standard_Parallel_1",0.0],'
+        'PARAMETER["Auxiliary_Sphere_Type",0.0],UNIT["Meter",1.0]]'
+    )
+    systems[3857] = System("Mercator_1SP", wkt=web_mercator)
+    return systems
+
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"
 FIELDS = (MAP_INFO, SYSTEM, PROJECTION)
@@ -51,9 +202,10 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
     lost = []
     system = system_of(georeference)
     if system is None:
+        code = georeference.code
+        name = f"EPSG:{code}" if code else "The coordinate system of the image"
         lost.append(
-            f"{_named(georeference)} has no definition here that ENVI could read: "
-            "coordinates have no system."
+            f"{name} has no definition here that ENVI could read: coordinates have no system."
         )
         system = UNKNOWN
     if georeference.is_point:
@@ -109,10 +261,10 @@ def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:
         return cube
     for sentence in lost:
         warnings.warn(sentence, stacklevel=2)
-    known = cube.provenance.assumptions
+    former = cube.provenance.assumptions
     # A cube that is saved twice says it once.
-    new = [sentence for sentence in lost if sentence not in known]
-    provenance = replace(cube.provenance, assumptions=(*known, *new))
+    new = [sentence for sentence in lost if sentence not in former]
+    provenance = replace(cube.provenance, assumptions=(*former, *new))
     return replace(cube, provenance=provenance)
 
 
@@ -170,9 +322,3 @@ def _placed(transform: Transform | None) -> tuple[float, ...] | None:
     if not is_turned_square or abs(degrees) >= 180:
         return None
     return (c, f, side, side, degrees)
-
-
-def _named(georeference: Georeference) -> str:
-    if georeference.code:
-        return f"EPSG:{georeference.code}"
-    return "The coordinate system of the image"

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from napari_mst.cube import Provenance
-from napari_mst.curves import decoded
-from napari_mst.errors import CubeError, CubeFileError
+from napari_mst.cube.curves import decoded
+from napari_mst.errors import CubeError, CubeFileError, mismatch, shown
 from napari_mst.formats.text import percent_decode
-from napari_mst.messages import mismatch, shown
 
 MAX_BYTES = 16 * 2**20
 OWN = "napari mst "
@@ -61,7 +60,7 @@ STRUCTURE = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class DataLayout:
     """The layout of the numbers in the data file.
 
     *dtype* has its byte order; *offset* bytes come before the first number.
@@ -84,13 +83,6 @@ class Layout:
     def data_bytes(self) -> int:
         """Bytes of the numbers alone."""
         return self.count * self.dtype.itemsize
-
-    @property
-    def stored_shape(self) -> tuple[int, ...]:
-        """The shape in the order of the file."""
-        sizes = (self.bands, self.rows, self.columns)
-        by_axis = sorted(zip(AXES[self.interleave], sizes, strict=True))
-        return tuple(size for _, size in by_axis)
 
     def __str__(self) -> str:
         # Headers that we saved hold this text and are compared with it: it must not change.
@@ -125,9 +117,11 @@ class Header:
             raise mismatch(name, f"at most {MAX_BYTES} bytes", "more", advice)
         lines = decoded(raw, name).split("\n")
         if lines[0].strip().upper() != "ENVI":
-            found = repr(shown(lines[0], 30))
-            raise mismatch(name, "ENVI on the first line", found, "Open another kind of file.")
-        return cls(name, _fields(lines, name), _is_sealed(raw))
+            line = repr(shown(lines[0], 30))
+            raise mismatch(name, "ENVI on the first line", line, "Open another kind of file.")
+        text, seal, crc = raw.rpartition(SEAL.encode())
+        is_sealed = bool(seal) and crc == f"{zlib.crc32(text):08x}\n".encode()
+        return cls(name, _fields(lines, name), is_sealed)
 
     @property
     def is_ours(self) -> bool:
@@ -160,13 +154,16 @@ class Header:
         inner = _inner(self.fields.get(key, "")).strip(", \t\n")
         return re.split(r"[,\s]+", inner) if inner else []
 
-    def integer(self, key: str, default: str = "") -> int:
+    def integer(self, key: str, default: str = "", allowed: range = range(1, 10**18)) -> int:
         """The whole number at *key*. Raises `CubeFileError`."""
         # A comment may follow a number.
         text = self.fields.get(key, default).partition(";")[0].strip()
         # 18 digits fit into the 64 bits that the sizes of files have.
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
             raise self.error(f"a whole number for '{key}'", repr(shown(text, 30)))
+        if int(text) not in allowed:
+            limits = "0 or 1" if allowed == range(2) else f"of {allowed.start} or more"
+            raise self.error(f"'{key}' {limits}", text)
         return int(text)
 
     def other_fields(self) -> dict[str, str]:
@@ -178,32 +175,23 @@ class Header:
                 others[self._decoded(key)] = self._decoded(line)
         return others
 
-    def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> Layout:
+    def layout(self, kinds: Sequence[str] = ("", "ENVI", "ENVI Standard")) -> DataLayout:
         """The layout of the numbers in a file of one of these *kinds*.
 
         Raises `CubeFileError`, naming the field, on anything missing or unsupported.
         """
         missing = [key for key in _REQUIRED if key not in self.fields]
         if missing:
-            found = f"none for {', '.join(missing)}"
-            raise self.error("all required fields", found, "Add them to the header.")
+            fault = f"none for {', '.join(missing)}"
+            raise self.error("all required fields", fault, "Add them to the header.")
         self._check_kind(kinds)
-        bands, rows, columns = (self._size(key) for key in ("bands", "lines", "samples"))
+        bands, rows, columns = (self.integer(key) for key in ("bands", "lines", "samples"))
         interleave = self.fields["interleave"].strip().lower()
         if interleave not in AXES:
             raise self.error("interleave bsq, bil or bip", repr(shown(interleave, 30)))
-        offset = self.integer("header offset", "0")
-        if offset < 0:
-            raise self.error("a header offset of 0 or more", str(offset))
-        is_compressed = self._flag("file compression")
-        return Layout(bands, rows, columns, self._dtype(), interleave, offset, is_compressed)
-
-    def doubts(self, layout: Layout) -> list[str]:
-        """Warnings about fields that had to be assumed for this *layout*."""
-        # Single bytes have no order.
-        if layout.dtype.itemsize == 1 or "byte order" in self.fields:
-            return []
-        return ["The header does not give the byte order; little-endian was assumed."]
+        offset = self.integer("header offset", "0", range(10**18))
+        is_compressed = self.integer("file compression", "0", range(2)) == 1
+        return DataLayout(bands, rows, columns, self._dtype(), interleave, offset, is_compressed)
 
     def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
@@ -215,23 +203,12 @@ class Header:
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
 
-    def _size(self, key: str) -> int:
-        size = self.integer(key)
-        if size < 1:
-            raise self.error(f"'{key}' of 1 or more", str(size))
-        return size
-
-    def _flag(self, key: str) -> bool:
-        value = self.integer(key, "0")
-        if value not in (0, 1):
-            raise self.error(f"'{key}' 0 or 1", str(value))
-        return value == 1
-
     def _dtype(self) -> np.dtype[Any]:
-        code = self.integer("data type")
+        code = self.integer("data type", allowed=range(10**18))
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))
-        return np.dtype(TYPES[code]).newbyteorder(">" if self._flag("byte order") else "<")
+        is_big = self.integer("byte order", "0", range(2)) == 1
+        return np.dtype(TYPES[code]).newbyteorder(">" if is_big else "<")
 
     def _decoded(self, text: str) -> str:
         # In the headers of others a percent sign is a percent sign.
@@ -277,11 +254,6 @@ def _fields(lines: Iterable[str], name: str) -> dict[str, str]:
         expected = f"a closing brace after '{shown(key, 40)}'"
         raise mismatch(name, expected, "none", "Correct the header.")
     return fields
-
-
-def _is_sealed(raw: bytes) -> bool:
-    text, seal, crc = raw.rpartition(SEAL.encode())
-    return bool(seal) and crc == f"{zlib.crc32(text):08x}\n".encode()
 
 
 def _add(fields: dict[str, str], key: str, value: str, name: str) -> None:

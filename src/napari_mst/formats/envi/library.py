@@ -6,28 +6,27 @@ Letters: B bands; n spectra.
 """
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import crash_safe
-from napari_mst.curves import BAND_INDEX, NANOMETRES, Curves, axis, title_of
-from napari_mst.errors import CubeFileError
-from napari_mst.formats.envi.data import load
-from napari_mst.formats.envi.files import data_of, finish, first_named, header_bytes
-from napari_mst.formats.envi.header import OWN, Header, Layout
-from napari_mst.formats.envi.header_text import braced, sealed
-from napari_mst.formats.envi.values import metadata, physical
+from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number, title_of
+from napari_mst.errors import CubeFileError, shown
+from napari_mst.formats.envi.files import data_of, first_named, header_bytes
+from napari_mst.formats.envi.header import OWN, DataLayout, Header
+from napari_mst.formats.envi.reading import load
+from napari_mst.formats.envi.values import physical
+from napari_mst.formats.envi.writing import axis_fields, braced, layout_fields, sealed
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
+from napari_mst.formats.steady import finish
 from napari_mst.formats.text import percent_encode
 from napari_mst.formats.wavelengths import spectral_axis
-from napari_mst.messages import shown
 
 KIND = "ENVI Spectral Library"
-_FLOAT32, _FLOAT64 = 4, 5
 
 
 def targets(path: Path) -> tuple[Path, Path]:
@@ -46,9 +45,9 @@ def read_library(path: Path) -> Curves:
     stored, _ = load(header, data, layout, None)
     if stored.dtype.kind == "c":
         raise header.error("real numbers", "complex ones", "Save the library as floats.")
-    fields, _ = metadata(header, layout.bands, 0)
-    scaled, _, notes = physical(stored, header, fields)
-    values = np.where(stored == fields.get(IGNORED), np.nan, scaled)[0].astype(np.float64)
+    scaled, _, notes = physical(stored, header, {})
+    ignored = number(header.text(IGNORED))
+    values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
     records = _records(header, len(values))
     is_own = "curve" in records[0]
     texts = header.numbers("wavelength")
@@ -114,20 +113,13 @@ def _stored(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def _header_text(library: Curves, values: NDArray[np.floating]) -> str:
     rows, columns = values.shape
-    layout = Layout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
+    layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
     names = (percent_encode(title_of(record), ",") for record in library.records)
     # Empty fields read back as what is missing.
     records = [{key: text for key, text in one.items() if text} for one in library.records]
-    fields: dict[str, Any] = {
-        "samples": columns,
-        "lines": rows,
-        "bands": 1,
-        "header offset": 0,
-        "file type": KIND,
-        "data type": _FLOAT32 if values.dtype.itemsize == 4 else _FLOAT64,
-        "interleave": "bsq",
-        "byte order": 0,
-        **_spectral_fields(library),
+    fields = {
+        **layout_fields(layout, KIND),
+        **axis_fields(library.wavelengths, library.unit),
         "spectra names": braced(names, 1),
         f"{OWN}encoding": "percent",
         f"{OWN}spectra": "{" + percent_encode(json.dumps(records)) + "}",
@@ -135,20 +127,12 @@ def _header_text(library: Curves, values: NDArray[np.floating]) -> str:
     return sealed(fields, layout, f"{crc32(values):08x}")
 
 
-def _spectral_fields(library: Curves) -> dict[str, str]:
-    if library.unit == BAND_INDEX:
-        return {}
-    unit = "Nanometers" if library.unit == NANOMETRES else percent_encode(library.unit)
-    wavelengths = braced(repr(float(wavelength)) for wavelength in library.wavelengths)
-    return {"wavelength units": unit, "wavelength": wavelengths}
-
-
 def _header_of(path: Path) -> Path:
     """The header at or beside *path*. Raises `CubeFileError` if there is none."""
     if path.suffix.lower() == ".hdr":
         return path
     if crash_safe.is_interrupted(targets(path)):
-        finish(path, targets(path))
+        finish(path, partial(crash_safe.finish, targets(path)))
     header = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
     if header is None:
         raise CubeFileError(

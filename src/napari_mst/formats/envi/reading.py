@@ -1,35 +1,30 @@
 """Reading ENVI rasters: every data type, byte order and interleave, as (B, H, W).
 
+The data file is a flat run of numbers, which is read into memory or mapped.
+
 Letters: B bands, H rows, W columns.
 """
 
-from dataclasses import dataclass
+import gzip
+import zlib
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.curves import power_of
-from napari_mst.errors import CubeFileError
-from napari_mst.formats.envi.data import load
-from napari_mst.formats.envi.files import data_of, finish, header_bytes, header_of, targets
+from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.envi.files import data_of, header_bytes, header_of, targets
 from napari_mst.formats.envi.georeference import read_from_envi
-from napari_mst.formats.envi.header import OWN, Header, provenance
-from napari_mst.formats.envi.values import APPLIED, metadata, physical
+from napari_mst.formats.envi.header import AXES, OWN, DataLayout, Header, provenance
+from napari_mst.formats.envi.values import described, quantity_of
+from napari_mst.formats.numbers import DEFLATE_RATIO, check_room, crc32, in_native_order, is_large
+from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.steady import changing, finish, steady_read
 from napari_mst.formats.wavelengths import spectral_axis
-from napari_mst.messages import shown
-
-# How often a pair of files is read that a save replaces meanwhile.
-_ATTEMPTS = 5
-
-
-@dataclass(frozen=True)
-class _Request:
-    """The pair of files to read, and how; *data* is None where the header has to find it."""
-
-    header: Path
-    data: Path | None
-    scale: bool
-    verify: bool | None
 
 
 def is_envi(path: Path) -> bool:
@@ -55,7 +50,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         Apply gains, offsets and the reflectance scale factor, once: float (B, H, W) with NaN for
         ignored values. False keeps the numbers as stored.
     verify
-        Compare the data with the checksum in a header that we wrote and nobody changed; by default
+        Compare the data with the checksum in a header that is as we wrote it; by default
         unless the file is memory-mapped.
 
     Returns
@@ -67,67 +62,152 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
     CubeFileError
         If header or data are missing, damaged, contradictory or of an unsupported kind.
     """
-    for _ in range(_ATTEMPTS):
-        header = header_of(path)
-        if header is not None:
-            data = None if header == path else path
-            cube = _attempt(_Request(header, data, scale, verify))
-            if cube is not None:
-                return cube
-        elif crash_safe.is_interrupted(targets(path)):
-            finish(path, targets(path))
-        else:
-            raise CubeFileError(
-                f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there."
-            )
-    raise CubeFileError(
-        f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."
-    )
+
+    def read(found: tuple[Path, bytes]) -> SpectralCube:
+        header_path, raw = found
+        header = Header.parse(raw, header_path.name)
+        layout = header.layout()
+        data = data_of(header, header_path, layout) if path == header_path else path
+        stored, warnings = load(header, data, layout, verify)
+        wavelengths, unit, axis_doubts = spectral_axis(
+            header.numbers("wavelength"), header.unit_word, header.items("band names"), layout.bands
+        )
+        numbers, fields, field_doubts = described(stored, header, scale=scale)
+        fields = read_from_envi(fields, is_sealed=header.is_sealed)
+        warnings += axis_doubts + field_doubts
+        if warnings:
+            fields["warnings"] = tuple(warnings)
+        quantity = header.text(f"{OWN}quantity") or quantity_of(fields)
+        return SpectralCube(numbers, wavelengths, unit, quantity, provenance(header), fields)
+
+    # A save renames the data and the header, one after the other. If the header is the same before
+    # and after, the data that were read in between belong to it.
+    cube = steady_read(partial(_header_now, path), read)
+    if cube is None:
+        raise changing(path)
+    return cube
 
 
-def _attempt(request: _Request) -> SpectralCube | None:
-    """The cube, or None if a save replaced its files meanwhile.
-
-    Header and data are two files, and a save renames one after the other. If the header is the
-    same before and after, the data that were read in between belong to it.
-    """
-    before = _bytes_now(request.header)
-    try:
-        cube = _read_pair(before, request)
-    except (CubeFileError, FileNotFoundError):
-        if request.header.exists() and _bytes_now(request.header) == before:
-            raise
+def _header_now(path: Path) -> tuple[Path, bytes] | None:
+    """The header at or beside *path*, and its bytes; None if a save is just replacing it."""
+    header = header_of(path)
+    if header is None and crash_safe.is_interrupted(targets(path)):
+        finish(path, partial(crash_safe.finish, targets(path)))
         return None
-    return cube if _bytes_now(request.header) == before else None
-
-
-def _bytes_now(header: Path) -> bytes:
-    """The bytes of the *header*; none if it has just gone."""
+    if header is None:
+        raise CubeFileError(
+            f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there."
+        )
     try:
-        return header_bytes(header)
+        return header, header_bytes(header)
     except FileNotFoundError:
-        return b""
+        return None
 
 
-def _read_pair(raw: bytes, request: _Request) -> SpectralCube:
-    header = Header.parse(raw, request.header.name)
-    layout = header.layout()
-    data_path = request.data or data_of(header, request.header, layout)
-    stored, warnings = load(header, data_path, layout, request.verify)
-    unit_word = header.unit_word
-    wavelengths, unit, axis_doubts = spectral_axis(
-        header.numbers("wavelength"), unit_word, header.items("band names"), layout.bands
-    )
-    fields, field_doubts = metadata(header, layout.bands, power_of(unit_word) or 0)
-    warnings += axis_doubts + field_doubts
-    if request.scale:
-        stored, fields, scaling_doubts = physical(stored, header, fields)
-        warnings += scaling_doubts
-    fields = read_from_envi(fields, is_sealed=header.is_sealed)
-    quantity = header.text(f"{OWN}quantity")
-    # A reflectance scale factor says what the numbers are, though no field of ENVI does.
-    if not quantity and "reflectance" in fields.get(APPLIED, ""):
-        quantity = "reflectance"
-    if warnings:
-        fields["warnings"] = tuple(warnings)
-    return SpectralCube(stored, wavelengths, unit, quantity, provenance(header), fields)
+def load(
+    header: Header, path: Path, layout: DataLayout, verify: bool | None
+) -> tuple[NDArray[Any], list[str]]:
+    """The (B, H, W) numbers of the data file at *path* as stored, and warnings.
+
+    The numbers are in memory, contiguous and in native byte order; or a view of a memory map.
+
+    Parameters
+    ----------
+    verify
+        Compare them with the checksum in a header that is as we wrote it; None does so where they
+        are in memory.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is too short, damaged, or not what its header says.
+    """
+    excess = 0
+    if layout.is_compressed:
+        # Compressed data cannot be mapped, however large they are.
+        flat: NDArray[Any] = np.frombuffer(_inflated(path, layout), layout.dtype)
+    else:
+        needed = layout.offset + layout.data_bytes
+        size = path.stat().st_size
+        if size < needed:
+            raise mismatch(path.name, f"{needed} bytes", str(size), "The data file is incomplete.")
+        excess = size - needed
+        flat = _numbers(path, layout)
+    warnings = []
+    # Single bytes have no order.
+    if layout.dtype.itemsize > 1 and "byte order" not in header.fields:
+        warnings.append("The header does not give the byte order; little-endian was assumed.")
+    if excess:
+        warnings.append(
+            f"The data file is {excess} bytes longer than its header says; they are ignored."
+        )
+    # A checksum counts only in a header that is as we wrote it.
+    if not header.is_sealed:
+        warnings += _doubts(header, path, layout, excess)
+    elif verify or (verify is None and not isinstance(flat, np.memmap)):
+        expected = header.text(f"{OWN}data crc32")
+        checksum = f"{crc32(flat):08x}"
+        if checksum != expected:
+            advice = "The data were damaged or changed since they were saved."
+            raise mismatch(path.name, f"data with checksum {shown(expected, 8)}", checksum, advice)
+    axes = AXES[layout.interleave]
+    sizes = (layout.bands, layout.rows, layout.columns)
+    cube = flat.reshape([sizes[axes.index(at)] for at in range(3)]).transpose(axes)
+    return in_native_order(cube), warnings
+
+
+def _numbers(path: Path, layout: DataLayout) -> NDArray[Any]:
+    if is_large(layout.data_bytes):
+        return np.memmap(path, layout.dtype, "r", layout.offset, (layout.count,))
+    flat = np.fromfile(path, layout.dtype, layout.count, offset=layout.offset)
+    # The size was compared before, so another program is changing the file at this moment.
+    if flat.size != layout.count:
+        raise mismatch(path.name, f"{layout.count} numbers", str(flat.size), "Read it again.")
+    return flat
+
+
+def _inflated(path: Path, layout: DataLayout) -> bytes:
+    """The numbers of a gzip-compressed data file, never more than the header says.
+
+    Raises `CubeFileError`.
+    """
+    needed = layout.offset + layout.data_bytes
+    most = DEFLATE_RATIO * path.stat().st_size
+    if needed > most:
+        expected = f"at most {most} bytes, compressed"
+        raise mismatch(path.name, expected, str(needed), "Decompress it first.")
+    check_room(path.name, needed)
+    try:
+        with gzip.open(path) as file:
+            # Reading stops at what is needed, so a bomb is never inflated.
+            data = file.read(needed)
+    except (OSError, EOFError, zlib.error):
+        advice = "Check 'file compression'."
+        raise mismatch(path.name, "gzip data", "other or damaged data", advice) from None
+    if len(data) < needed:
+        raise mismatch(path.name, f"{needed} bytes", str(len(data)), "The data file is incomplete.")
+    return data[layout.offset :]
+
+
+def _doubts(header: Header, path: Path, layout: DataLayout, excess: int) -> list[str]:
+    """The warning about a header of ours that was changed.
+
+    Raises `CubeFileError` if the header is damaged: where the data are still those that we saved,
+    they cannot lie otherwise than we wrote.
+    """
+    if not header.is_ours:
+        return []
+    saved = header.text(f"{OWN}data layout")
+    if saved == str(layout):
+        return [CHANGED]
+    size = header.text(f"{OWN}data bytes")
+    crc = header.text(f"{OWN}data crc32")
+    # Who cuts an image changes its data and its layout. Where the data are as they were, nobody
+    # cut it, and the layout is damaged.
+    is_told = size.isdecimal() and len(crc) == 8 and not excess
+    is_same_size = size == str(path.stat().st_size)
+    is_same = is_same_size and crc == f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"
+    if is_same or not is_told:
+        advice = "The header was damaged since it was saved."
+        raise header.error(f"the layout {shown(saved)}", str(layout), advice)
+    return [CHANGED]

@@ -4,35 +4,110 @@ Letters: B bands, H rows, W columns.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.curves import number, scaled
+from napari_mst.cube.curves import number, power_of, scaled
+from napari_mst.errors import shown
 from napari_mst.formats.envi.header import Header
 from napari_mst.formats.numbers import magnitude
 from napari_mst.formats.record import IGNORED
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import shown
 
 APPLIED = "applied scaling"
 """The metadata field that records which scaling the numbers have had."""
 _GAINS = "data gain values"
 _OFFSETS = "data offset values"
-_FACTOR = "reflectance scale factor"
-_SCALING = (_GAINS, _OFFSETS, _FACTOR)
+_SCALING = (_GAINS, _OFFSETS, "reflectance scale factor")
 
 
-def metadata(header: Header, bands: int, power: int) -> tuple[dict[str, Any], list[str]]:
-    """The descriptive fields of *header*, and warnings about those left out.
+def described(
+    stored: NDArray[Any],
+    header: Header,
+    others: Mapping[str, Any] | None = None,
+    *,
+    scale: bool = True,
+) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
+    """The numbers and the descriptive fields that *header* means by the *stored* (B, H, W) numbers.
 
-    `fwhm` is multiplied by ten to the *power*, as the wavelengths are. `default bands` count from
-    1, as in the file. Fields that have no meaning here stay text, as written.
+    `fwhm` is in the unit that the wavelengths get. `default bands` count from 1, as in the file.
+    Fields that have no meaning here stay text, as written.
+
+    Parameters
+    ----------
+    others
+        Fields from elsewhere, which count where the header has none.
+    scale
+        Give complex numbers by their magnitude, and apply the scaling that the header asks for,
+        unless the result would not fit into memory.
+
+    Returns
+    -------
+    The numbers, the fields that then hold, and warnings.
     """
+    fields, warnings = _fields(header, len(stored))
+    fields = {**(others or {}), **fields}
+    if not scale:
+        return stored, fields, warnings
+    numbers, fields, doubts = physical(stored, header, fields)
+    return numbers, fields, [*warnings, *doubts]
+
+
+def physical(
+    stored: NDArray[Any], header: Header, fields: dict[str, Any]
+) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
+    """The numbers that *header* means by the *stored* (B, H, W) ones: see `described`."""
+    stored, warnings = magnitude(stored)
+    gains = _vector(header, _GAINS, np.ones(len(stored)), warnings)
+    offsets = _vector(header, _OFFSETS, np.zeros(len(stored)), warnings)
+    factor = _factor(header, warnings)
+    parts = []
+    if (gains != 1).any() or (offsets != 0).any():
+        parts.append("data gain and offset values")
+    if factor != 1:
+        parts.append(f"reflectance scale factor {factor:g}")
+    scaling = ", ".join(parts)
+    # float32 if that holds each stored value, else float64.
+    dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
+    needed = stored.size * dtype.itemsize
+    if scaling and needed > free_host_memory():
+        doubt = (
+            f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
+        )
+        return stored, fields, [*warnings, doubt]
+    ignored = fields.get(IGNORED)
+    # Fields of a scaling that was applied would make the next reader apply it again.
+    fields = {key: value for key, value in fields.items() if key not in _SCALING}
+    if not scaling:
+        return stored, fields, warnings
+    fields[APPLIED] = scaling
+    # In the scaled numbers NaN stands for it.
+    if IGNORED in fields:
+        fields[IGNORED] = math.nan
+    numbers = np.empty(stored.shape, dtype)
+    # Band by band: products of the whole cube would take its size twice more.
+    for band, plane in enumerate(stored):
+        numbers[band] = (plane * gains[band] + offsets[band]) / factor
+        if ignored is not None:
+            numbers[band][plane == ignored] = np.nan
+    return numbers, fields, warnings
+
+
+def quantity_of(fields: Mapping[str, Any]) -> str:
+    """The quantity that a scaling which was applied gives away; "" if there is none.
+
+    A reflectance scale factor says what the numbers are, though no field of ENVI does.
+    """
+    return "reflectance" if "reflectance" in fields.get(APPLIED, "") else ""
+
+
+def _fields(header: Header, bands: int) -> tuple[dict[str, Any], list[str]]:
+    """The descriptive fields of *header*, and warnings about those left out."""
     fields: dict[str, Any] = dict(header.other_fields())
+    power = power_of(header.unit_word) or 0
     widths = [scaled(text, power) for text in header.numbers("fwhm")]
     meanings = {
         "description": header.text("description"),
@@ -56,110 +131,30 @@ def metadata(header: Header, bands: int, power: int) -> tuple[dict[str, Any], li
     return fields, warnings
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """The scaling of stored numbers: (stored * gain + offset) / factor, gains and offsets (B,)."""
-
-    gains: NDArray[np.float64]
-    offsets: NDArray[np.float64]
-    factor: float
-
-    @property
-    def is_identity(self) -> bool:
-        """True if the scaling changes nothing."""
-        return not self._has_gains and self.factor == 1
-
-    @property
-    def _has_gains(self) -> bool:
-        return bool((self.gains != 1).any() or (self.offsets != 0).any())
-
-    def applied(self, stored: NDArray[Any], ignored: float | None) -> NDArray[Any]:
-        """(B, H, W) floats, NaN where *stored* is the *ignored* value.
-
-        float32 if that holds each stored value, else float64.
-        """
-        result = np.empty(stored.shape, _float_type(stored).newbyteorder("="))
-        # Band by band: products of the whole cube would take its size twice more.
-        for band, plane in enumerate(stored):
-            result[band] = (plane * self.gains[band] + self.offsets[band]) / self.factor
-            if ignored is not None:
-                result[band][plane == ignored] = np.nan
-        return result
-
-    def __str__(self) -> str:
-        parts = []
-        if self._has_gains:
-            parts.append("data gain and offset values")
-        if self.factor != 1:
-            parts.append(f"reflectance scale factor {self.factor:g}")
-        return ", ".join(parts)
-
-
-def physical(
-    stored: NDArray[Any], header: Header, fields: dict[str, Any]
-) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
-    """The numbers that the header means by the *stored* (B, H, W) ones.
-
-    Complex numbers become their magnitude. Numbers that would not fit into memory stay as stored.
-
-    Returns
-    -------
-    The numbers, the *fields* that then hold, and warnings.
-    """
-    stored, warnings = magnitude(stored)
-    scaling, doubts = _scaling(header, len(stored))
-    warnings += doubts
-    # Fields of a scaling that was applied would make the next reader apply it again.
-    others = {key: value for key, value in fields.items() if key not in _SCALING}
-    if scaling.is_identity:
-        return stored, others, warnings
-    needed = stored.size * _float_type(stored).itemsize
-    if needed > free_host_memory():
-        told = (
-            f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
-        )
-        return stored, fields, [*warnings, told]
-    others[APPLIED] = str(scaling)
-    # In the scaled numbers NaN stands for it.
-    if IGNORED in others:
-        others[IGNORED] = math.nan
-    return scaling.applied(stored, fields.get(IGNORED)), others, warnings
-
-
-def _float_type(stored: NDArray[Any]) -> np.dtype[Any]:
-    return np.result_type(stored.dtype, np.float32)
-
-
-def _scaling(header: Header, bands: int) -> tuple[Scaling, list[str]]:
-    """The scaling that *header* asks for, and warnings about what of it makes no sense."""
-    warnings: list[str] = []
-    gains = _vector(header, _GAINS, bands, warnings)
-    offsets = _vector(header, _OFFSETS, bands, warnings)
-    text = header.text(_FACTOR)
+def _factor(header: Header, warnings: list[str]) -> float:
+    """The reflectance scale factor; 1, and one of the *warnings* more, if it makes no sense."""
+    text = header.text("reflectance scale factor")
     factor = number(text or "1")
-    if not factor > 0:
-        warnings.append(f"The reflectance scale factor is {shown(text, 20)}; it is ignored.")
-        factor = 1.0
-    return Scaling(
-        gains=np.ones(bands) if gains is None else gains,
-        offsets=np.zeros(bands) if offsets is None else offsets,
-        factor=factor,
-    ), warnings
+    if factor > 0:
+        return factor
+    warnings.append(f"The reflectance scale factor is {shown(text, 20)}; it is ignored.")
+    return 1.0
 
 
 def _vector(
-    header: Header, key: str, bands: int, warnings: list[str]
-) -> NDArray[np.float64] | None:
-    """One number for each band; None, and one of the *warnings* more, if the field has others."""
+    header: Header, key: str, default: NDArray[np.float64], warnings: list[str]
+) -> NDArray[np.float64]:
+    """One number for each band; the *default*, and a warning, if the field has others."""
     if key not in header.fields:
-        return None
+        return default
+    bands = len(default)
     values = _one_per_band([number(text) for text in header.numbers(key)], bands)
     if values is not None:
         return np.array(values)
     warnings.append(
         f"The field '{key}' does not give a number for each of the {bands} bands; it is ignored."
     )
-    return None
+    return default
 
 
 def _one_per_band(values: Sequence[Any] | None, bands: int) -> tuple[Any, ...] | None:

@@ -1,9 +1,11 @@
-"""Reading MAT-files in a process of their own (`process`): their libraries crash on damaged ones.
+"""Reading MAT-files in a process of their own: their libraries crash on damaged ones.
 
+`answer` runs in that process. It gives a description of the cube and, where that has no `offset`,
+the numbers band by band.
 Letters: B bands, H rows, W columns.
 """
 
-import math
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,14 +14,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst import isolation
 from napari_mst.cube import SpectralCube
+from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers, seal
-from napari_mst.formats.matlab.stored import HDF5_MARK, SEAL
+from napari_mst.formats.arrays import (
+    axis_doubts,
+    band_axis_of,
+    cube_name,
+    wavelengths_of,
+)
+from napari_mst.formats.matlab.stored import (
+    HDF5_MARK,
+    SEAL,
+    TEXT_BYTES,
+    USERBLOCK,
+    StoredArray,
+    hdf5_arrays,
+    too_large,
+    version_5_arrays,
+)
 from napari_mst.formats.matlab.writing import bands_description
+from napari_mst.formats.numbers import DEFLATE_RATIO
 from napari_mst.formats.record import OWN, Description, described_cube
-from napari_mst.isolation.asking import decoding
+from napari_mst.formats.seal import CHANGED
+from napari_mst.isolation import Answer
 from napari_mst.memory import free_host_memory
-from napari_mst.messages import mismatch
 
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
@@ -42,17 +62,8 @@ def read_matlab(
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
-    Parameters
-    ----------
-    variable
-        Name of the array that is the cube, where there are several of three axes; `group/name` in
-        a structure.
-    band_axis
-        0 or -1: which of its axes (in MATLAB) holds the bands, where neither wavelengths nor sizes
-        tell.
-    verify
-        Compare the numbers with the checksum that we saved; by default unless the file is
-        memory-mapped.
+    The options are those of `npz.read_npz`: a *variable* in a structure is `group/name`, and
+    *band_axis* counts as MATLAB does.
 
     Raises
     ------
@@ -62,22 +73,126 @@ def read_matlab(
     """
     options = [variable, band_axis, free_host_memory(), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, "a MAT-file")
-    with decoding("napari_mst.formats.matlab.process:answer", path, options, refusal) as decoder:
-        told = decoder.description()
-        is_mapped = "offset" in told
-        data = _mapped(path, told) if is_mapped else decoder.numbers(told["shape"], told["dtype"])
-    if SEAL not in told:
-        description = Description(told.get("wavelengths", ()), told.get("unit", ""))
-        return described_cube(data, description, told.get("warnings", ()))
-    others = bands_description(told["bands"])
-    description = seal.sealed_description(path.name, told[SEAL], [told.get(OWN, "")], others)
-    seal.check_shape(path.name, data, description)
-    seal.verify(path.name, data, description, verify)
+    facts, data = isolation.decoded(
+        "napari_mst.formats.matlab.reading:answer", path, options, refusal
+    )
+    data = np.moveaxis(data, facts.get("axis", 0), 0)
+    if SEAL not in facts:
+        description = Description(facts.get("wavelengths", ()), facts.get("unit", ""))
+        return described_cube(data, description, facts.get("warnings", ()))
+    others = bands_description(facts["bands"])
+    description = seal.sealed_description(path.name, facts[SEAL], [facts.get(OWN, "")], others)
+    seal.check(path.name, data, description, verify)
     return described_cube(data, description)
 
 
-def _mapped(path: Path, told: Mapping[str, Any]) -> NDArray[Any]:
-    """A view of the file, (B, H, W)."""
-    shape = told["shape"]
-    flat = np.memmap(path, told["dtype"], "r", told["offset"], (math.prod(shape),))
-    return np.moveaxis(flat.reshape(shape, order="F"), told["axis"], 0)
+_PUBLISHED = ("cube", "rad")
+"""Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
+
+Their bands come last.
+"""
+_SMALL_BYTES = 64 * 2**20
+# How libraries say that they got no memory, where they raise other types than `MemoryError`.
+_NO_MEMORY = re.compile(
+    "(?i)unable to allocate|memory allocation failed|cannot allocate memory|out of memory"
+)
+
+
+def answer(
+    path: Path, variable: str | None, band_axis: int | None, limit: int, lazy: int
+) -> Answer:
+    """The description of the cube at *path*, and its planes; none if the parent can map them.
+
+    Parameters
+    ----------
+    limit, lazy
+        Bytes of numbers that may be read, and those that are read even where they can be mapped.
+    """
+    try:
+        arrays, texts = _opened(path)
+        shapes = {key: array.shape for key, array in arrays.items()}
+        name = cube_name(path.name, shapes, variable)
+        array = arrays[name]
+        described, warnings = _description(arrays, texts, name)
+        count = len(described.get("wavelengths", ()))
+        if name in _PUBLISHED and band_axis is None and count in (0, array.shape[-1]):
+            band_axis = -1
+        axis = band_axis_of(array.shape, count, band_axis)
+        warnings += axis_doubts(array.shape, axis, count, band_axis)
+        described["warnings"] = warnings
+        if array.offset is not None and array.nbytes > lazy:
+            described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
+            return described | {"axis": axis}, ()
+        cube = np.moveaxis(_numbers(path, array, limit, warnings), axis, 0)
+    except NapariMstError:
+        raise
+    # h5py and scipy let any type escape from a damaged file.
+    except Exception as error:
+        raise _failure(path, error, limit) from error
+    dtype = cube.dtype.newbyteorder("=")
+    planes = (np.ascontiguousarray(plane, dtype) for plane in cube)
+    return described | {"shape": cube.shape, "dtype": dtype.str}, planes
+
+
+def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, str]]:
+    """The arrays of numbers in the file at *path*, and our texts in it."""
+    with path.open("rb") as file:
+        head = file.read(USERBLOCK + len(HDF5_MARK))
+    # MATLAB puts the HDF5 file after a header of its own; other programs begin with it.
+    if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]):
+        return hdf5_arrays(path, head)
+    return version_5_arrays(path), {}
+
+
+def _description(
+    arrays: Mapping[str, StoredArray], texts: Mapping[str, str], name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the description in the file of its cube *name*, and warnings.
+
+    That is our texts and the `bands` beside them, else wavelengths as text and their unit.
+    """
+    if name == "cube" and SEAL in texts:
+        # The seal covers `bands` too, so it is read although the record has the wavelengths.
+        bands = arrays.get("bands")
+        values: list[float] = []
+        if bands is not None and bands.nbytes <= TEXT_BYTES:
+            values = np.ravel(bands.read()).tolist()
+        return {**texts, "bands": values}, []
+    warnings: list[str] = []
+
+    def read(key: str) -> NDArray[Any]:
+        warnings.extend(arrays[key].check())
+        return arrays[key].read()
+
+    small = {key: array.shape for key, array in arrays.items() if array.nbytes <= TEXT_BYTES}
+    shapes = small | {name: arrays[name].shape}
+    wavelengths, unit, doubts = wavelengths_of(shapes, name, read)
+    warnings += doubts
+    if OWN in texts and SEAL not in texts:
+        warnings.append(CHANGED)
+    return {"wavelengths": wavelengths, "unit": unit}, warnings
+
+
+def _failure(path: Path, error: Exception, limit: int) -> Exception:
+    """The error to raise: the file is damaged, asks for too much, or memory is short."""
+    is_refused = isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
+    if not is_refused:
+        fault = shown(str(error) or type(error).__name__, 80)
+        return mismatch(path.name, "a complete MAT-file", fault, "Get the file again.")
+    # A damaged file may ask for any amount: one that gets what an intact one takes is not short.
+    needed = 3 * _SMALL_BYTES + path.stat().st_size
+    if isolation.is_limited_from_outside() and not isolation.has_room(needed):
+        return OutOfMemory(str(error))
+    return too_large(path, limit, "more")
+
+
+def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> NDArray[Any]:
+    """The numbers of an *array*, never more than its file can hold; *warnings* are added to."""
+    most = max(_SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
+    if array.nbytes > most:
+        raise too_large(path, most, str(array.nbytes))
+    if array.nbytes > limit:
+        raise OutOfMemory(f"{array.nbytes} bytes of numbers, and {limit} of free memory")
+    warnings += array.check()
+    isolation.limit_memory(3 * array.nbytes + isolation.ROOM_BYTES)
+    return array.read()

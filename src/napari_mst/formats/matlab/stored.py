@@ -1,15 +1,27 @@
-"""The arrays that a MAT-file holds, before their numbers are read, and the errors about them."""
+"""The arrays that a MAT-file holds, before their numbers are read, and the errors about them.
 
+Files of version 7.3, and other HDF5 files, are read by h5py. It gives a fill value for everything
+that is not in the file, and follows links into other files: both are looked for here before any
+number is believed. Files of version 7 and before are read by scipy. Source: MathWorks, "MAT-File
+Level 5 File Format".
+"""
+
+import itertools
 import math
+import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.errors import CubeFileError
-from napari_mst.messages import mismatch
+from napari_mst import isolation
+from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.record import OWN
 
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
 USERBLOCK = 512
@@ -22,6 +34,22 @@ TEXT_BYTES = 64 * 2**20
 """The most bytes of a text or of wavelengths; more is taken for damage."""
 
 
+CLASSES = {
+    "u1": "uint8",
+    "i1": "int8",
+    "u2": "uint16",
+    "i2": "int16",
+    "u4": "uint32",
+    "i4": "int32",
+    "u8": "uint64",
+    "i8": "int64",
+    "f4": "single",
+    "f8": "double",
+}
+"""MATLAB's names of the types of numbers."""
+_TYPES = {name: np.dtype(kind) for kind, name in CLASSES.items()} | {"logical": np.dtype("u1")}
+
+
 @dataclass(frozen=True)
 class StoredArray:
     """One array of a MAT-file.
@@ -30,35 +58,232 @@ class StoredArray:
     ----------
     shape
         In MATLAB's order.
-    itemsize, stored_bytes
-        Bytes of a number, and of all as they are stored, compressed or not.
+    dtype
+        The type of the numbers.
+    stored_bytes
+        Bytes of all numbers as they are stored, compressed or not.
     read
         Gives the numbers in MATLAB's order.
     offset
         Where the numbers begin in the file, in column-major order and native byte order; None if
         they are in pieces.
-    dtype
-        The type of numbers that have an *offset*.
     check
         Raises `CubeFileError` if parts of the array are lost, and gives warnings about parts that
         perhaps were never written.
     """
 
     shape: tuple[int, ...]
-    itemsize: int
+    dtype: np.dtype[Any]
     stored_bytes: int
     read: Callable[[], NDArray[np.generic]]
     offset: int | None = None
-    dtype: str = ""
     check: Callable[[], list[str]] = list
 
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers in memory."""
-        return math.prod(self.shape) * self.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def too_large(path: Path, most: int, declared: str) -> CubeFileError:
     """The error about a file that declares more numbers than it can hold."""
     advice = "The file is incomplete, or not what it says."
     return mismatch(path.name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
+
+
+_HEADER_BYTES = 128
+_COMPRESSED = 15
+_CHUNK_BYTES = 2**15
+
+
+def version_5_arrays(path: Path) -> dict[str, StoredArray]:
+    """The arrays of numbers in the MAT-file at *path*, by name."""
+    from scipy.io import whosmat
+
+    isolation.limit_memory(isolation.ROOM_BYTES)
+    stored_bytes = path.stat().st_size
+    arrays = {}
+    for name, shape, kind in whosmat(path):
+        if kind in _TYPES:
+            read = partial(_read, path, name)
+            sides = tuple(int(side) for side in shape)
+            arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read)
+    return arrays
+
+
+def _read(path: Path, name: str) -> NDArray[Any]:
+    from scipy.io import loadmat
+
+    _check(path)
+    return np.asarray(loadmat(path, variable_names=[name])[name])
+
+
+def _check(path: Path) -> None:
+    """Inflate every compressed element to its end, where zlib compares its checksum.
+
+    scipy stops at the last number, before the checksum, and would return changed numbers. Raises
+    `zlib.error` and `EOFError`.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEADER_BYTES)
+        # A file of version 4 begins with four bytes of which one is zero. It has no such elements.
+        if 0 in head[:4]:
+            return
+        order: Literal["little", "big"] = "little" if head[-2:] == b"IM" else "big"
+        while tag := file.read(8):
+            kind = int.from_bytes(tag[:4], order)
+            left = int.from_bytes(tag[4:], order)
+            if kind == _COMPRESSED:
+                left = _inflate(file, left)
+            file.seek(left, os.SEEK_CUR)
+
+
+def _inflate(file: Any, left: int) -> int:
+    """Inflate an element of *left* bytes, and return how many bytes of it remain after its end."""
+    stream = zlib.decompressobj()
+    while not stream.eof:
+        part = file.read(min(left, _CHUNK_BYTES))
+        if not part:
+            raise EOFError("a compressed element that ends early")
+        left -= len(part)
+        stream.decompress(part)
+    return left
+
+
+def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, str]]:
+    """The arrays of numbers in the file at *path* by name, and our texts in it.
+
+    *head* are the first bytes of the file, which show if MATLAB wrote it: MATLAB stores the axes
+    reversed.
+    """
+    import h5py
+
+    isolation.limit_memory(isolation.ROOM_BYTES)
+    file = h5py.File(path, "r")
+    _check_links(path, file)
+    is_matlab = head.startswith(b"MATLAB")
+    arrays: dict[str, StoredArray] = {}
+
+    def add(name: str, item: Any) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        _check_place(path, name, item)
+        # MATLAB keeps the contents of cells under `#refs#`, and text as numbers of class `char`.
+        is_internal = name.startswith("#") or item.attrs.get("MATLAB_class") == b"char"
+        if item.dtype.kind in "biuf" and item.shape is not None and not is_internal:
+            arrays[name] = _array(path, item, is_matlab)
+
+    file.visititems(add)
+    return arrays, _texts(path, file)
+
+
+def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
+    shape = item.shape[::-1] if is_matlab else item.shape
+    return StoredArray(
+        shape=tuple(shape),
+        dtype=item.dtype,
+        stored_bytes=item.id.get_storage_size(),
+        read=_reader(item, is_matlab),
+        offset=_offset(path, item) if is_matlab else None,
+        check=partial(_check_stored, path, item),
+    )
+
+
+def _offset(path: Path, item: Any) -> int | None:
+    """The place where the numbers begin; None if they are in chunks, or the file ends before."""
+    offset: int | None = item.id.get_offset()
+    if item.chunks is not None or offset is None:
+        return None
+    return offset if offset + item.nbytes <= path.stat().st_size else None
+
+
+def _reader(item: Any, is_matlab: bool) -> Callable[[], NDArray[Any]]:
+    def read() -> NDArray[Any]:
+        if item.chunks:
+            # The library decompresses a whole chunk at a time, however large it says that it is.
+            chunk = math.prod(item.chunks) * item.dtype.itemsize
+            isolation.limit_memory(3 * item.nbytes + chunk + isolation.ROOM_BYTES)
+        return np.asarray(item[()].T if is_matlab else item[()])
+
+    return read
+
+
+def _texts(path: Path, file: Any) -> dict[str, str]:
+    """Our record and its seal, where they are in the *file*."""
+    texts = {}
+    if OWN in file:
+        if file[OWN].nbytes > TEXT_BYTES:
+            raise too_large(path, TEXT_BYTES, str(file[OWN].nbytes))
+        # MATLAB has text as UTF-16.
+        codes = np.ravel(file[OWN][()]).astype("<u2")
+        texts[OWN] = codes.tobytes().decode("utf-16-le", "replace")
+    if "cube" in file and SEAL in file["cube"].attrs:
+        texts[SEAL] = bytes(file["cube"].attrs[SEAL]).decode("ascii", "replace")
+    return texts
+
+
+def _check_links(path: Path, file: Any) -> None:
+    """Refuse a *file* that has links into other files: it could show any file of the user."""
+    from h5py import h5l
+
+    def other(name: bytes, link: Any) -> bytes | None:
+        return None if link.type in (h5l.TYPE_HARD, h5l.TYPE_SOFT) else name
+
+    target = file.id.links.visit(other, info=True)
+    if target is not None:
+        raise _elsewhere(path, target.decode("utf-8", "replace"))
+
+
+def _check_place(path: Path, name: str, item: Any) -> None:
+    """Refuse an array whose numbers lie in other files, by name or as a virtual dataset."""
+    from h5py import h5d
+
+    plan = item.id.get_create_plist()
+    if plan.get_layout() == h5d.VIRTUAL or plan.get_external_count():
+        raise _elsewhere(path, name)
+
+
+def _elsewhere(path: Path, name: str) -> CubeFileError:
+    fault = f"'{shown(name, 30)}' that lies in another file"
+    return mismatch(path.name, "all numbers", fault, "Copy its numbers into one file.")
+
+
+def _check_stored(path: Path, item: Any) -> list[str]:
+    """Compare what is stored of a dataset with its shape, and give a warning about absent chunks.
+
+    Raises `CubeFileError` if nothing was ever written, or the index of its chunks is damaged.
+    """
+    name = shown(item.name, 30)
+    if not item.id.get_storage_size():
+        fault = f"'{name}' that was never written"
+        raise mismatch(path.name, "numbers", fault, "Get the file again.")
+    if item.chunks is None:
+        return []
+    sides = zip(item.shape, item.chunks, strict=True)
+    count = math.prod(math.ceil(side / step) for side, step in sides)
+    stored = item.id.get_num_chunks()
+    if stored < count:
+        fill = shown(item.fillvalue, 20)
+        missing = f"Of the {count} chunks of '{name}' {count - stored} are not in the file"
+        return [f"{missing}; the numbers there are its fill value, {fill}."]
+    if stored > count or not _is_index_whole(item):
+        expected = f"an index of {count} chunks"
+        raise mismatch(path.name, expected, "a damaged one", "Get the file again.")
+    return []
+
+
+def _is_index_whole(item: Any) -> bool:
+    """True if each chunk is at its place, has a possible size, and shares no bytes with another."""
+    starts = (range(0, side, step) for side, step in zip(item.shape, item.chunks, strict=True))
+    chunks = [item.id.get_chunk_info_by_coord(start) for start in itertools.product(*starts)]
+    if any(chunk.byte_offset is None for chunk in chunks):
+        return False
+    places = sorted((chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks)
+    if any(end > start for (_, end), (start, _) in itertools.pairwise(places)):
+        return False
+    # A bit of the mask says that a filter was left out. A chunk that no filter changed, compressed
+    # or not, has as many bytes as its numbers.
+    no_filter = 2 ** item.id.get_create_plist().get_nfilters() - 1
+    unfiltered = [chunk for chunk in chunks if chunk.filter_mask & no_filter == no_filter]
+    nbytes = math.prod(item.chunks) * item.dtype.itemsize
+    return all(chunk.size == nbytes for chunk in unfiltered)

@@ -15,24 +15,18 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
-from napari_mst.formats.matlab.stored import SEAL, USERBLOCK
+from napari_mst.formats.matlab.stored import CLASSES, SEAL, USERBLOCK
 from napari_mst.formats.numbers import crc32, stored_type
 from napari_mst.formats.record import OWN, Description, record_of
 from napari_mst.watch import UNWATCHED, Watch
 
-# MATLAB's names of the types of numbers.
-_CLASSES = {
-    "u1": b"uint8",
-    "i1": b"int8",
-    "u2": b"uint16",
-    "i2": b"int16",
-    "u4": b"uint32",
-    "i4": b"int32",
-    "u8": b"uint64",
-    "i8": b"int64",
-    "f4": b"single",
-    "f8": b"double",
-}
+# The 128 bytes by which MATLAB knows version 7.3: text, no subsystem data, version 0x0200, and the
+# byte order.
+_HEADER = (
+    b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 .".ljust(116)
+    + bytes(8)
+    + b"\0\2IM"
+)
 # Rows that are transposed at once, so that they stay in the processor's cache.
 _ROWS = 64
 
@@ -45,12 +39,11 @@ def write_matlab(
     Raises
     ------
     SaveError
-        If the numbers cannot be stored without loss, or as
-        `crash_safe.saving`.
+        If the numbers cannot be stored without loss, or as `crash_safe.saving`.
     """
     import h5py
 
-    dtype = stored_type(cube.data, tuple(_CLASSES), "a MAT-file")
+    dtype = stored_type(cube.data, tuple(CLASSES), "a MAT-file")
     needed = cube.data.size * dtype.itemsize + 2**20
     with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
         with _full_disk_as_os_error(), h5py.File(temporary, "w", userblock_size=USERBLOCK) as file:
@@ -62,7 +55,7 @@ def write_matlab(
             _describe(file, stored, cube, crc)
         # The library leaves the user block, which comes first in the file, to others.
         with temporary.open("r+b") as raw:
-            raw.write(_header())
+            raw.write(_HEADER)
     return path
 
 
@@ -92,7 +85,7 @@ def _create(file: Any, cube: SpectralCube, dtype: np.dtype[Any]) -> Any:
     space = h5py.h5s.create_simple((bands, width, height))
     kind = h5py.h5t.py_create(dtype)
     stored = h5py.Dataset(h5py.h5d.create(file.id, b"cube", kind, space, plan))
-    stored.attrs["MATLAB_class"] = np.bytes_(_CLASSES[dtype.str[1:]])
+    stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
     file.flush()
     return stored
 
@@ -130,12 +123,3 @@ def _add(file: Any, name: str, values: NDArray[Any], matlab_class: bytes) -> Any
     stored = file.create_dataset(name, data=values)
     stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
     return stored
-
-
-def _header() -> bytes:
-    """The 128 bytes by which MATLAB knows version 7.3.
-
-    Text, no subsystem data, version 0x0200, and the byte order.
-    """
-    text = b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 ."
-    return text.ljust(116) + bytes(8) + b"\0\2IM"

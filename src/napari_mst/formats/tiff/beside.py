@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.curves import power_of
-from napari_mst.errors import CubeFileError
+from napari_mst.cube.georeference import FIELD
+from napari_mst.errors import CubeFileError, shown
+from napari_mst.formats.envi import values
 from napari_mst.formats.envi.files import DATA_SUFFIXES, first_named, header_bytes
 from napari_mst.formats.envi.georeference import FIELDS
 from napari_mst.formats.envi.header import Header
-from napari_mst.formats.envi.values import APPLIED, metadata, physical
 from napari_mst.formats.record import Description
 from napari_mst.formats.wavelengths import spectral_axis
-from napari_mst.georeference import FIELD
-from napari_mst.messages import shown
 
 if TYPE_CHECKING:
     from tifffile import TiffPageSeries
@@ -28,23 +26,29 @@ if TYPE_CHECKING:
 
 def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, list[str]]:
     """The header of the TIFF at *path*, or None; and a warning about one that cannot be used."""
-    header_path = _header_path(path)
+    header_path = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
     if header_path is None:
         return None, []
     name = shown(header_path.name, 40)
     try:
-        header = Header.parse(header_bytes(header_path), header_path.name)
-        if not _belongs(header, header_path, path):
+        raw = header_bytes(header_path)
+        # Headers may begin with the byte order mark of UTF-8. Other programs have `.hdr` files too.
+        if not raw.lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI"):
+            return None, []
+        header = Header.parse(raw, header_path.name)
+        # The header is one of the TIFF by its words, its name, or by exclusion.
+        is_of_tiff = header.text("file type").upper() == "TIFF"
+        is_named = header_path.stem.casefold() == path.name.casefold()
+        if not is_of_tiff and not is_named and _has_other_data(path):
             return None, []
         fits = _fits(header, series)
     except (CubeFileError, OSError):
         return None, [f"The header {name} beside the file is damaged; it is not used."]
-    if not fits:
-        warning = (
-            f"The header {name} beside the file is of an image of another size; it is not used."
-        )
-        return None, [warning]
-    return header, []
+    if fits:
+        return header, []
+    return None, [
+        f"The header {name} beside the file is of an image of another size; it is not used."
+    ]
 
 
 def described(header: Header, own: Description) -> tuple[Description, list[str]]:
@@ -58,10 +62,10 @@ def described(header: Header, own: Description) -> tuple[Description, list[str]]
     names = header.items("band names") or own.names
     if not texts:
         return replace(own, names=names), []
-    told = replace(own, wavelengths=texts, unit=header.unit_word, names=names)
-    if not own.wavelengths or _is_alike(told, own):
-        return told, []
-    return told, ["The wavelengths are those of the header beside the file; its own differ."]
+    merged = replace(own, wavelengths=texts, unit=header.unit_word, names=names)
+    if not own.wavelengths or _is_alike(merged, own):
+        return merged, []
+    return merged, ["The wavelengths are those of the header beside the file; its own differ."]
 
 
 def applied(
@@ -73,36 +77,12 @@ def applied(
     -------
     The numbers, the description that then holds, and warnings.
     """
-    of_header, warnings = metadata(header, len(data), power_of(header.unit_word) or 0)
-    fields = {**description.fields, **of_header}
+    data, fields, warnings = values.described(data, header, description.fields, scale=scale)
     # The GeoTIFF's own tags say where the image lies, so the header does not have to.
     if FIELD in description.fields:
         fields = {key: value for key, value in fields.items() if key not in FIELDS}
-    if scale:
-        data, fields, doubts = physical(data, header, fields)
-        warnings += doubts
-    is_reflectance = "reflectance" in fields.get(APPLIED, "")
-    quantity = "reflectance" if is_reflectance else description.quantity
+    quantity = values.quantity_of(fields) or description.quantity
     return data, replace(description, fields=fields, quantity=quantity), warnings
-
-
-def _header_path(path: Path) -> Path | None:
-    """`name.tif.hdr` or `name.hdr`, in any case, if it begins as an ENVI header."""
-    nearest = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
-    if nearest is None:
-        return None
-    with nearest.open("rb") as file:
-        head = file.read(16)
-    # Headers may begin with the byte order mark of UTF-8.
-    is_envi = head.lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI")
-    return nearest if is_envi else None
-
-
-def _belongs(header: Header, header_path: Path, path: Path) -> bool:
-    """True if the header is one of the TIFF at *path*: by its words, its name, or by exclusion."""
-    is_of_tiff = header.text("file type").upper() == "TIFF"
-    is_named = header_path.stem.casefold() == path.name.casefold()
-    return is_of_tiff or is_named or not _has_other_data(path)
 
 
 def _has_other_data(path: Path) -> bool:
@@ -122,9 +102,9 @@ def _fits(header: Header, series: "TiffPageSeries") -> bool:
     return all(header.integer(key) == size for key, size in given.items())
 
 
-def _is_alike(told: Description, own: Description) -> bool:
-    """True if both give the same wavelengths, but for the digits that were written."""
-    bands = len(told.wavelengths)
-    told_axis, told_unit, _ = spectral_axis(told.wavelengths, told.unit, (), bands)
+def _is_alike(merged: Description, own: Description) -> bool:
+    """True if both give the same wavelengths, perhaps with other numbers of digits."""
+    bands = len(merged.wavelengths)
+    told_axis, told_unit, _ = spectral_axis(merged.wavelengths, merged.unit, (), bands)
     own_axis, own_unit, _ = spectral_axis(own.wavelengths, own.unit, (), bands)
     return told_unit == own_unit and np.allclose(told_axis, own_axis, rtol=1e-5, atol=0)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from napari_mst.cube import SpectralCube
-from napari_mst.curves import number
+from napari_mst.cube.curves import number
+from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.formats.record import IGNORED, OWN, Description
 from napari_mst.formats.seal import sealed_description
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.georeference import FIELD, TAGS, Georeference
 
 if TYPE_CHECKING:
     from tifffile import TiffFile
@@ -27,12 +27,8 @@ GDAL_METADATA, GDAL_NODATA = 42112, 42113
 # A tag from the range that TIFF 6.0 leaves to applications. GDAL copies no tags that it does not
 # know, so a file that it made from ours has no seal.
 SEAL = 65131
+_TAGS = (*TAGS, GDAL_METADATA, GDAL_NODATA, SEAL)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def xml_names(cube: SpectralCube) -> list[str]:
-    """The names of the bands, in characters that XML allows."""
-    return [_NOT_XML.sub("?", name) for name in band_names(cube)]
 
 
 def gdal_xml(cube: SpectralCube) -> bytes:
@@ -40,10 +36,9 @@ def gdal_xml(cube: SpectralCube) -> bytes:
     widths = cube.metadata.get("fwhm", ()) if cube.has_wavelengths else ()
     has_widths = len(widths) == len(cube.data)
     items = []
-    for band, (name, wavelength) in enumerate(zip(xml_names(cube), cube.wavelengths, strict=True)):
-        items.append(
-            f'<Item name="DESCRIPTION" sample="{band}" role="description">{escape(name)}</Item>'
-        )
+    for band, (name, wavelength) in enumerate(zip(band_names(cube), cube.wavelengths, strict=True)):
+        name = escape(_NOT_XML.sub("?", name))
+        items.append(f'<Item name="DESCRIPTION" sample="{band}" role="description">{name}</Item>')
         if cube.has_wavelengths:
             # Two spellings: GDAL's ENVI driver has the first two items, its imagery domain the
             # third.
@@ -55,64 +50,37 @@ def gdal_xml(cube: SpectralCube) -> bytes:
     return f"<GDALMetadata>{''.join(items)}</GDALMetadata>".encode()
 
 
-def ome_channels(cube: SpectralCube) -> dict[str, list[Any]]:
-    """The `Channel` metadata of an OME-TIFF."""
-    channels: dict[str, list[Any]] = {"Name": xml_names(cube)}
-    # OME allows positive wavelengths only.
-    if cube.has_wavelengths and (cube.wavelengths > 0).all():
-        channels["EmissionWavelength"] = cube.wavelengths.tolist()
-        channels["EmissionWavelengthUnit"] = ["nm"] * len(cube.data)
-    return channels
-
-
 def describe(tif: "TiffFile") -> Description:
     """The description in *tif*: our sealed record, else the first source that knows about bands.
 
     Raises `CubeFileError`.
     """
-    tags = tif.pages.first.tags
-    located = place({tag.code: tag.value for tag in tags if tag.code in TAGS})
-    fields = {**_ignored(tags.valueof(GDAL_NODATA, "")), **located}
-    gdal = _from_gdal(_xml(tags.valueof(GDAL_METADATA, "")))
-    ome = _from_ome(_xml(tif.ome_metadata or ""))
+    tags = {tag.code: tag.value for tag in tif.pages.first.tags if tag.code in _TAGS}
+    gdal = seen_by_gdal(tags)
     texts = _texts(tif)
-    sealed = tags.valueof(SEAL)
-    if sealed:
-        return sealed_description(tif.filename, sealed, texts, _seen(gdal, ome, fields))
+    if tags.get(SEAL):
+        return sealed_description(tif.filename, tags[SEAL], texts, gdal)
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
+    ome = _from_ome(_xml(tif.ome_metadata or ""))
     sources = [gdal, *map(_from_json, texts), ome, labels]
     # A source that has wavelengths comes before one that has names alone.
     with_wavelengths = [source for source in sources if source.wavelengths]
     with_names = [source for source in sources if source.names]
     best = [*with_wavelengths, *with_names, labels][0]
-    return replace(best, fields=fields)
+    return replace(best, fields=gdal.fields)
 
 
-def place(tags: Mapping[int, Any]) -> dict[str, str]:
-    """The metadata of the tags of a GeoTIFF: where on earth it lies, if they say so."""
+def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
+    """The description that GDAL finds in the *tags* (code: value) of a file."""
+    fields: dict[str, Any] = {}
+    ignored = number(_text(tags.get(GDAL_NODATA, "")).strip(" \0"))
+    if not math.isnan(ignored):
+        fields[IGNORED] = ignored
     georeference = Georeference.from_tags(tags)
-    return {} if georeference is None else {FIELD: georeference.to_json()}
-
-
-def seen_in_gdal(xml: bytes, nodata: str, located: Mapping[str, str]) -> Description:
-    """The description that GDAL finds in a file of ours.
-
-    Parameters
-    ----------
-    xml, nodata
-        The texts of the tags 42112 and 42113.
-    located
-        Its `place`.
-    """
-    fields = {**_ignored(nodata), **located}
-    return _seen(_from_gdal(_xml(xml.decode())), Description(), fields)
-
-
-def seen_in_ome(channels: Mapping[str, list[Any]], located: Mapping[str, str]) -> Description:
-    """The description that readers of OME-TIFF find in a file of ours, but for names of bands."""
-    wavelengths = [str(value) for value in channels.get("EmissionWavelength", ())]
-    return _seen(Description(), Description(wavelengths, "nm"), located)
+    if georeference is not None:
+        fields[FIELD] = georeference.to_json()
+    return replace(_from_gdal(_xml(tags.get(GDAL_METADATA, ""))), fields=fields)
 
 
 def has_lost_its_seal(tif: "TiffFile") -> bool:
@@ -136,19 +104,6 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
     )
 
 
-def _seen(gdal: Description, ome: Description, fields: Mapping[str, Any]) -> Description:
-    """The description for other programs that the seal covers: GDAL's, else OME's wavelengths."""
-    if gdal.wavelengths or gdal.names:
-        return replace(gdal, fields=fields)
-    return Description(ome.wavelengths, ome.unit if ome.wavelengths else "", fields=fields)
-
-
-def _ignored(nodata: object) -> dict[str, float]:
-    """The metadata of tag 42113: the value that stands for no data, if it is a number."""
-    value = number(str(nodata).strip(" \0"))
-    return {} if math.isnan(value) else {IGNORED: value}
-
-
 def _from_json(text: str) -> Description:
     """Wavelengths in a JSON description, as users of tifffile give them."""
     try:
@@ -166,18 +121,18 @@ def _from_json(text: str) -> Description:
 
 def _from_gdal(root: ElementTree.Element) -> Description:
     """The bands in GDAL's XML; items are (name, band, text) in any order."""
-    found: dict[str, dict[int, str]] = {}
+    items: dict[str, dict[int, str]] = {}
     for item in root.iter("Item"):
         sample = item.get("sample", "")
         if sample.isdecimal():
-            texts = found.setdefault(item.get("name", ""), {})
+            texts = items.setdefault(item.get("name", ""), {})
             texts[int(sample)] = item.text or ""
-    names = _in_order(found.get("DESCRIPTION", {}))
-    if "wavelength" in found:
-        unit = next(iter(found.get("wavelength_units", {}).values()), "")
-        return Description(_in_order(found["wavelength"]), unit, names)
-    if "CENTRAL_WAVELENGTH_UM" in found:
-        return Description(_in_order(found["CENTRAL_WAVELENGTH_UM"]), "um", names)
+    names = _in_order(items.get("DESCRIPTION", {}))
+    if "wavelength" in items:
+        unit = next(iter(items.get("wavelength_units", {}).values()), "")
+        return Description(_in_order(items["wavelength"]), unit, names)
+    if "CENTRAL_WAVELENGTH_UM" in items:
+        return Description(_in_order(items["CENTRAL_WAVELENGTH_UM"]), "um", names)
     return Description(names=names)
 
 
@@ -207,10 +162,15 @@ def _xml(text: object) -> ElementTree.Element:
     Entities can expand without end, or name other files.
     """
     nothing = ElementTree.Element("none")
-    content = str(text).strip("\0")
+    content = _text(text).strip("\0")
     if not content or "<!ENTITY" in content:
         return nothing
     try:
         return ElementTree.fromstring(content)
     except ElementTree.ParseError:
         return nothing
+
+
+def _text(value: object) -> str:
+    """The text of a tag, which we write as bytes, and tifffile reads as text where it can."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

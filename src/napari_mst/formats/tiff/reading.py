@@ -1,9 +1,15 @@
 """Reading TIFF stacks of bands: ours, and those of GDAL, ImageJ, OME and others.
 
+Files may be damaged: what tifffile raises, only logs or overlooks becomes one kind of error.
+
 Letters: B bands, H rows, W columns.
 """
 
-from dataclasses import dataclass
+import logging
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,35 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import ColourPhoto
+from napari_mst.errors import ColourPhoto, NapariMstError, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi.header import Header
-from napari_mst.formats.numbers import in_native_order, is_large
+from napari_mst.formats.numbers import check_room, in_native_order, is_large
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.tiff.beside import applied, described, header_beside
 from napari_mst.formats.tiff.metadata import SEAL, describe, has_lost_its_seal
-from napari_mst.formats.tiff.opening import check_chain, check_size, is_tiff, opened
-from napari_mst.messages import mismatch
 from napari_mst.photo.planes import whole_series
+from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
 
 if TYPE_CHECKING:
-    from tifffile import TiffFile, TiffPageSeries
-
-__all__ = ["is_own_tiff", "is_tiff", "read_tiff"]
+    from tifffile import FileHandle, TiffFile, TiffFormat, TiffPageSeries
 
 # PhotometricInterpretation (TIFF 6.0): 2 is RGB; 3 palette, 5 CMYK and 6 YCbCr are colours always.
 _RGB = 2
 _ALWAYS_COLOUR = (3, 5, 6)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """The descriptions in a TIFF and in the ENVI header beside it, and warnings about the two."""
-
-    description: Description
-    header: Header | None
-    warnings: list[str]
 
 
 def is_own_tiff(path: Path) -> bool:
@@ -59,13 +53,11 @@ def read_tiff(
     Parameters
     ----------
     band_axis
-        0 or -1: which axis holds the bands, where neither metadata nor sizes tell.
+        0 or -1: which axis holds the bands, where neither metadata nor sizes show it.
     scale
-        Apply gains, offsets and the reflectance scale factor of a header beside the file, once:
-        floats, with NaN for ignored values. False keeps the numbers as stored.
+        Scale the numbers by a header beside the file, as `read_envi` does.
     verify
-        Compare the numbers with the checksum that we saved; by default unless the file is
-        memory-mapped.
+        Compare the numbers with the checksum that we saved; by default unless they are mapped.
 
     Returns
     -------
@@ -79,42 +71,37 @@ def read_tiff(
     with opened(path) as tif:
         check_chain(tif)
         series = whole_series(tif)[0]
-        told = _told(path, tif)
+        description, header, doubts = _described(path, tif)
         check_size(path, series)
-        _check_contents(tif, told.description)
+        _check_planes(tif, description)
+        _check_colours(tif, description)
         stored = _numbers(path, tif)
-        cube = _bands_first(stored, series.axes, told.description, band_axis, path.name)
-        warnings = _warnings(tif)
+        cube = _bands_first(stored, series.axes, description, band_axis, path.name)
+        warnings = []
+        if len(tif.series) > 1:
+            warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
+        if has_lost_its_seal(tif):
+            warnings.append(seal.CHANGED)
     data = in_native_order(cube)
-    description = told.description
-    seal.check_shape(path.name, data, description)
-    seal.verify(path.name, data, description, verify)
-    warnings += told.warnings
-    if told.header is not None:
-        data, description, doubts = applied(told.header, data, description, scale=scale)
+    seal.check(path.name, data, description, verify)
+    warnings += doubts
+    if header is not None:
+        data, description, doubts = applied(header, data, description, scale=scale)
         warnings += doubts
     return described_cube(data, description, warnings)
 
 
-def _told(path: Path, tif: "TiffFile") -> _Told:
+def _described(path: Path, tif: "TiffFile") -> tuple[Description, Header | None, list[str]]:
+    """The description of *tif*, the ENVI header beside it that counts, and warnings about both."""
     own = describe(tif)
     # Only a seal gives the shape: a file of ours needs no header, and one beside it is another's.
     if own.shape:
-        return _Told(own, None, [])
+        return own, None, []
     header, warnings = header_beside(path, tif.series[0])
     if header is None:
-        return _Told(own, None, warnings)
+        return own, None, warnings
     description, warnings = described(header, own)
-    return _Told(description, header, warnings)
-
-
-def _warnings(tif: "TiffFile") -> list[str]:
-    warnings = []
-    if len(tif.series) > 1:
-        warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
-    if has_lost_its_seal(tif):
-        warnings.append(seal.CHANGED)
-    return warnings
+    return description, header, warnings
 
 
 def _numbers(path: Path, tif: "TiffFile") -> NDArray[Any]:
@@ -132,12 +119,6 @@ def _numbers(path: Path, tif: "TiffFile") -> NDArray[Any]:
     return np.memmap(path, dtype, "r", series.dataoffset, shape=series.shape)
 
 
-def _check_contents(tif: "TiffFile", description: Description) -> None:
-    """Refuse a stack that lost pages, and a colour photo."""
-    _check_planes(tif, description)
-    _check_colours(tif, description)
-
-
 def _check_planes(tif: "TiffFile", description: Description) -> None:
     """Refuse a stack that lost pages."""
     series = tif.series[0]
@@ -147,8 +128,8 @@ def _check_planes(tif: "TiffFile", description: Description) -> None:
     sealed = int(np.prod(description.shape)) if description.shape else series.size
     if sealed != series.size or images * page.size > series.size:
         bands = description.shape[0] if description.shape else images
-        found = str(series.size // page.size)
-        raise mismatch(tif.filename, f"{bands} planes", found, "Get the file again.")
+        planes = str(series.size // page.size)
+        raise mismatch(tif.filename, f"{bands} planes", planes, "Get the file again.")
 
 
 def _check_colours(tif: "TiffFile", description: Description) -> None:
@@ -172,27 +153,127 @@ def _bands_first(
     if description.shape:
         return stored.reshape(description.shape)
     # Axes of length one beside rows and columns fall away.
-    kept = [
-        (letter, size)
-        for letter, size in zip(axes, stored.shape, strict=True)
-        if letter in "YX" or size > 1
-    ]
+    sides = zip(axes, stored.shape, strict=True)
+    kept = [(letter, size) for letter, size in sides if letter in "YX" or size > 1]
     letters = "".join(letter for letter, _ in kept)
-    cube = stored
-    if len(kept) > 1:
-        cube = cube.reshape([size for _, size in kept])
+    cube = stored.reshape([size for _, size in kept]) if len(kept) > 1 else stored
     if cube.ndim == 2:
         cube = cube[np.newaxis]
     if cube.ndim != 3:
         advice = "Save one stack in a file of its own."
         raise mismatch(name, "one stack of bands", f"axes {axes}", advice)
-    axis = _band_axis(letters, cube.shape, len(description.wavelengths), band_axis)
+    # Q is tifffile's letter for an axis that nothing names, S the one for interleaved samples.
+    if band_axis is None and (len(letters) < 3 or "Q" not in letters):
+        axis = -1 if letters.endswith("S") and len(letters) == 3 else 0
+    else:
+        axis = band_axis_of(cube.shape, len(description.wavelengths), band_axis)
     return np.moveaxis(cube, axis, 0)
 
 
-def _band_axis(axes: str, shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:
-    """0 or -1: as the axes say, else as `band_axis_of`."""
-    # Q is tifffile's letter for an axis that nothing names, S the one for interleaved samples.
-    if wanted is None and (len(axes) < 3 or "Q" not in axes):
-        return -1 if axes.endswith("S") and len(axes) == 3 else 0
-    return band_axis_of(shape, wavelengths, wanted)
+COMPRESSION_RATIO = 1500
+"""The most that we let a compressed image grow; one that declares more is taken for damage."""
+SMALL_BYTES = 64 * 2**20
+"""An image of this size is harmless, however much its file is compressed."""
+# The tags without which numbers are read as others: sizes, types, places and compression
+# (TIFF 6.0, section 8).
+_LAYOUT = "25[6-9]|262|266|273|27[789]|284|317|32[2-5]|339"
+_DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{SEAL}) ")
+_UNCOMPRESSED = 1
+
+
+def is_tiff(path: Path) -> bool:
+    """True if *path* begins as a TIFF or BigTIFF, and is no RAW photo."""
+    with path.open("rb") as file:
+        return file.read(4) in TIFF_MARKS and not is_raw(path.suffix, file)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator["TiffFile"]:
+    """The open file; damage that tifffile raises or logs becomes a `CubeFileError`."""
+    import tifffile
+
+    listener = _Listener()
+    logger = logging.getLogger("tifffile")
+    logger.addFilter(listener)
+    try:
+        with tifffile.TiffFile(path) as tif:
+            yield tif
+            # tifffile reads a tag when it is asked for, so damage may be logged up to here.
+            listener.check()
+    except (NapariMstError, MemoryError):
+        raise
+    # tifffile lets any type escape from a damaged file.
+    except Exception as error:
+        # That a codec is not installed stands only in the text of the error.
+        if "imagecodecs" in str(error):
+            advice = "Run: pip install imagecodecs"
+            raise mismatch(path.name, "a known codec", "another", advice) from error
+        fault = shown(error, 80)
+        raise mismatch(path.name, "a complete TIFF", fault, "Get the file again.") from error
+    finally:
+        logger.removeFilter(listener)
+
+
+def check_chain(tif: "TiffFile") -> None:
+    """Follow the chain of pages to its end.
+
+    tifffile takes the pages before a fault for all of them, and would give a cube with fewer bands.
+    Raises `ValueError` if the chain returns to a page, or leaves the file.
+    """
+    offset = tif.pages.first.offset
+    seen: set[int] = set()
+    while offset:
+        if offset in seen:
+            raise ValueError(f"a chain of pages that returns to byte {offset}")
+        seen.add(offset)
+        offset = _next_page(tif.filehandle, tif.tiff, offset)
+
+
+def check_size(path: Path, series: "TiffPageSeries") -> None:
+    """Refuse, before any allocation, an image that cannot be in the file."""
+    pages = [page for page in series.pages if page is not None]
+    files = {page.parent.filehandle.path: page.parent.filehandle.size for page in pages}
+    size = sum(files.values())
+    is_compressed = any(page.compression != _UNCOMPRESSED for page in pages)
+    most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_compressed else size
+    if series.nbytes > most:
+        expected = f"at most {most} bytes of numbers"
+        advice = "The file is incomplete, or not what it says."
+        raise mismatch(path.name, expected, f"{series.nbytes} declared", advice)
+    # Numbers in one piece may be mapped, which takes no memory.
+    if is_compressed or series.is_multifile:
+        check_room(path.name, series.nbytes)
+
+
+class _Listener(logging.Filter):
+    """Keeps what tifffile only logs: pages and tags that lie beyond the end of the file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damage = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if _DAMAGE.search(text):
+            self.damage = self.damage or text
+        # Damage becomes an error; the rest of the log is not for the person who opens a file.
+        return False
+
+    def check(self) -> None:
+        if self.damage:
+            raise ValueError(self.damage)
+
+
+def _next_page(file: "FileHandle", form: "TiffFormat", offset: int) -> int:
+    """The offset of the page after the one at *offset*; 0 after the last.
+
+    Raises `ValueError` outside the file.
+    """
+    try:
+        file.seek(offset)
+        (tags,) = struct.unpack(form.tagnoformat, file.read(form.tagnosize))
+        file.seek(offset + form.tagnosize + tags * form.tagsize)
+        (following,) = struct.unpack(form.offsetformat, file.read(form.offsetsize))
+    except struct.error:
+        raise ValueError(f"a page at byte {offset}, beyond the end of the file") from None
+    return int(following)

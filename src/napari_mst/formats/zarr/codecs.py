@@ -21,7 +21,7 @@ from numcodecs.abc import Codec
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import ShardingCodec
 
-from napari_mst.messages import mismatch
+from napari_mst.errors import mismatch
 
 _SPARE_BYTES = 2**16
 # Memory for the dictionary of an lzma stream, whose header asks for it. The highest preset takes
@@ -54,34 +54,19 @@ class _Bound:
         """
         if codec == "zstd":
             return bytes(imagecodecs.zstd_decode(bytes(data), out=self.nbytes))
+        is_whole = True
+        numbers = None
         if codec in _STREAMS:
-            return self._streamed(_STREAMS[codec], data)
-        if codec in _SIZES:
-            self._check(int.from_bytes(data[_SIZES[codec]], "little"))
-        return None
-
-    def _streamed(self, start: Callable[[], Any], data: memoryview) -> bytes:
-        """All streams in *data*, one after the other: bz2 and gzip allow that."""
-        parts = []
-        left = self.nbytes
-        rest = bytes(data)
-        while rest:
-            stream = start()
-            # One byte more than allowed is enough to know that there are too many.
-            part = stream.decompress(rest, left + 1)
-            parts.append(part)
-            left -= len(part)
-            self._check(self.nbytes - left)
-            if not stream.eof:
-                raise EOFError("a compressed chunk that ends early")
-            rest = stream.unused_data
-        return b"".join(parts)
-
-    def _check(self, nbytes: int) -> None:
-        if nbytes > self.nbytes:
-            expected = f"chunks of at most {self.nbytes} bytes"
-            advice = "It is damaged, or not what it says."
-            raise mismatch(self.name, expected, f"{nbytes} or more", advice)
+            stream = _STREAMS[codec]()
+            numbers = stream.decompress(bytes(data), self.nbytes)
+            # A stream that is cut off does not reach its end either.
+            is_whole = stream.eof
+        elif codec in _SIZES:
+            is_whole = int.from_bytes(data[_SIZES[codec]], "little") <= self.nbytes
+        if not is_whole:
+            expected = f"whole chunks of at most {self.nbytes} bytes"
+            raise mismatch(self.name, expected, "others", "It is damaged, or not what it says.")
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -145,14 +130,14 @@ def _bound(name: str, array: Any, shape: tuple[int, ...]) -> _Bound:
 
 def _codecs(name: str, array: Any, codecs: tuple[Any, ...], bound: _Bound) -> tuple[Any, ...]:
     """The *codecs* of Zarr 3, each within its *bound*."""
-    found: list[Any] = []
+    wrapped: list[Any] = []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
             # A shard is decompressed chunk by chunk, so a bound for chunks counts inside it.
             inner = _codecs(name, array, codec.codecs, _bound(name, array, array.chunks))
-            found.append(dataclasses.replace(codec, codecs=inner))
+            wrapped.append(dataclasses.replace(codec, codecs=inner))
         elif isinstance(codec, BytesBytesCodec):
-            found.append(_BoundedCodec(codec, bound))
+            wrapped.append(_BoundedCodec(codec, bound))
         else:
-            found.append(codec)
-    return tuple(found)
+            wrapped.append(codec)
+    return tuple(wrapped)

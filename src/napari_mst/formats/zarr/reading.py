@@ -1,13 +1,17 @@
 """Reading Zarr folders: ours, OME-Zarr of others, and single arrays; large ones lazily.
 
 A folder may be replaced by a save at any moment. It is read again then, so that a cube never has
-parts of two. Letters: B bands, H rows, W columns.
+parts of two: chunks are found by name alone. Letters: B bands, H rows, W columns.
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,33 +20,157 @@ from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CubeFileError, NapariMstError, SaveError
+from napari_mst.errors import (
+    CubeFileError,
+    NapariMstError,
+    SaveError,
+    mismatch,
+    out_of_memory,
+    shown,
+)
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import check_room, is_large
 from napari_mst.formats.record import OWN, Description, described_cube
-from napari_mst.formats.zarr.chunks import (
-    ATTEMPTS,
-    SEAL,
-    Steadfast,
-    absent_chunks,
-    damaged,
-    stored_chunks,
-)
-from napari_mst.formats.zarr.installed import HOW_TO_INSTALL, is_installed
-from napari_mst.messages import mismatch, shown
+from napari_mst.formats.steady import changing, finish, steady_read
+
+SEAL = "napari_mst_seal"
+"""The attribute of an array that holds our seal."""
+
+
+def damaged(name: str, error: Exception) -> CubeFileError:
+    """The error about the Zarr folder *name* where zarr raised *error*."""
+    return mismatch(name, "a complete Zarr file", shown(error, 80), "Get the file again.")
+
+
+def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
+    """The number of chunks (or shards) of *array* in the Zarr folder *path*, and the full number.
+
+    The files are counted. zarr's own count asks for every chunk of the grid, of which a damaged
+    file may have any number.
+    """
+    sides = array.shards or array.chunks
+    grid = [math.ceil(length / side) for length, side in zip(array.shape, sides, strict=True)]
+    folder = path / array.path
+    stored = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            file = Path(parent, name)
+            is_chunk = _place(file.relative_to(folder).as_posix(), array, grid) is not None
+            # zarr takes an empty shard for one that holds no chunk.
+            if is_chunk and file.stat().st_size > 0:
+                stored += 1
+    return stored, math.prod(grid)
+
+
+def absent_chunks(path: Path, array: Any) -> list[str]:
+    """A warning where chunks of *array* are absent.
+
+    Many programs leave out chunks that hold nothing but zeros. They look the same as lost ones.
+    """
+    stored, count = stored_chunks(path, array)
+    if stored == count:
+        return []
+    value = shown(array.fill_value or 0, 20)
+    return [
+        f"{count - stored} of {count} chunks are not in the folder; their numbers were taken to be "
+        f"{value}, the fill value. If the folder was copied, compare it with the original."
+    ]
+
+
+def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
+    """The place in the *grid* of the chunk whose file is called *key*; None if it is no chunk."""
+    # Other files lie among the chunks, such as metadata; their names have no such place.
+    place = tuple(int(digits) for digits in re.findall(r"\d+", key))
+    if len(place) != len(grid):
+        return None
+    if any(at >= count for at, count in zip(place, grid, strict=True)):
+        return None
+    return place if array.metadata.encode_chunk_key(place) == key else None
+
+
+class Steadfast:
+    """An array of a Zarr folder that gives numbers only while it is the one that was opened.
+
+    A save to the same folder would otherwise mix chunks of another cube into an open layer. The
+    metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so
+    are the numbers. A foreign array has no checksum, so it counts as another one as soon as its
+    metadata are written again.
+    """
+
+    def __init__(self, path: Path, array: Any, *, is_sealed: bool) -> None:
+        # dask asks an array for these three.
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.ndim = array.ndim
+        self._name = path.name
+        self._array = array
+        # For how many of the `_metadata` the array counts as the one that was opened.
+        self._fixed = 1 if is_sealed else 4
+        file_name = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
+        self._file = path / array.path / file_name
+        self._opened = self._metadata()
+
+    def __getitem__(self, key: Any) -> Any:
+        """The numbers at *key*.
+
+        Raises `CubeFileError` if they are damaged or another cube was saved there, and
+        `OutOfMemory`.
+        """
+
+        def read(_: object) -> Any:
+            try:
+                return self._array[key]
+            except MemoryError as error:
+                raise out_of_memory(self._name) from error
+            # zarr and its codecs let any type escape from a damaged file.
+            except Exception as error:
+                raise damaged(self._name, error) from error
+
+        numbers = steady_read(self._unchanged, read)
+        if numbers is None:
+            raise self._replaced()
+        return numbers
+
+    def _unchanged(self) -> tuple[object, ...]:
+        """The metadata as they are now. Raises `CubeFileError` if they are of another cube."""
+        now = self._metadata()
+        if not now or now[: self._fixed] != self._opened[: self._fixed]:
+            raise self._replaced()
+        return now
+
+    def _replaced(self) -> CubeFileError:
+        expected, got = "the cube that was opened", "another one saved over it"
+        return mismatch(self._name, expected, got, "Open it again.")
+
+    def _metadata(self) -> tuple[object, ...]:
+        """The text of the metadata, and which of all files of this name it is in; () if none."""
+        try:
+            info = self._file.stat()
+            return self._file.read_bytes(), info.st_dev, info.st_ino, info.st_mtime_ns
+        except OSError:
+            return ()
+
+
+HOW_TO_INSTALL = 'Run: pip install "napari-mst[zarr]"'
+
+
+def check_installed() -> None:
+    """Raise `SaveError` unless zarr 3 and dask are installed."""
+    if not is_installed():
+        raise SaveError(f"Expected zarr 3 for Zarr files, got none. {HOW_TO_INSTALL}")
+
+
+def is_installed() -> bool:
+    """True if zarr 3 and dask are installed."""
+    try:
+        return int(version("zarr").partition(".")[0]) >= 3 and find_spec("dask") is not None
+    except PackageNotFoundError:
+        return False
+
 
 # The metadata files of Zarr 3, and of groups and arrays of Zarr 2.
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
-
-
-class _Request(NamedTuple):
-    """The folder to read, and the options of `read_zarr`."""
-
-    path: Path
-    variable: str | None
-    band_axis: int | None
-    verify: bool | None
 
 
 class _Opened(NamedTuple):
@@ -73,16 +201,8 @@ def read_zarr(
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` is a dask array.
 
-    Parameters
-    ----------
-    variable
-        Path of the array that is the cube, where a group that is no OME-Zarr has several of three
-        axes.
-    band_axis
-        0 or -1: which of its axes holds the bands, where nothing else tells.
-    verify
-        Compare the numbers with the checksum that we saved; by default unless they are read
-        lazily.
+    The options are those of `npz.read_npz`: a *variable* is the path of an array, where a group
+    that is no OME-Zarr has several.
 
     Raises
     ------
@@ -91,35 +211,27 @@ def read_zarr(
     """
     if not is_installed():
         raise mismatch(path.name, "zarr 3", "none", HOW_TO_INSTALL)
-    request = _Request(path, variable, band_axis, verify)
-    for _ in range(ATTEMPTS):
-        cube = _attempt(request)
-        if cube is not None:
-            return cube
+
+    def read(_: object = None) -> SpectralCube:
+        return _read(path, variable, band_axis, verify)
+
+    cube = steady_read(partial(_identity, path), read)
+    if cube is not None:
+        return cube
     if not (path.exists() or crash_safe.is_interrupted([path])):
         raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
     # So many saves came in between that only holding them off helps.
-    with _undisturbed(path):
-        return _read(request)
-
-
-def _attempt(request: _Request) -> SpectralCube | None:
-    """The cube, or None if a save came in between: its parts may be of two cubes."""
-    path = request.path
-    if crash_safe.is_interrupted([path]):
-        _finish(path)
-    before = _identity(path)
     try:
-        cube = _read(request)
-    except CubeFileError:
-        if before is not None and _identity(path) == before:
-            raise
-        return None
-    return cube if _identity(path) == before else None
+        with crash_safe.keeping_folder(path):
+            return read()
+    except SaveError as error:
+        raise changing(path) from error
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
     """A number for each folder that is ever saved to *path*; None while there is none."""
+    if crash_safe.is_interrupted([path]):
+        finish(path, partial(crash_safe.finish_folder, path))
     try:
         folder = path.stat()
     except OSError:
@@ -129,71 +241,43 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     return folder.st_dev, folder.st_ino, folder.st_ctime_ns
 
 
-@contextmanager
-def _undisturbed(path: Path) -> Iterator[None]:
-    """Make saves to *path* wait while the block reads it. Raises `CubeFileError`."""
+def _read(
+    path: Path, variable: str | None, band_axis: int | None, verify: bool | None
+) -> SpectralCube:
+    """The cube in the folder as it is now."""
     try:
-        with crash_safe.keeping_folder(path):
-            yield
-    except SaveError as error:
-        name = shown(path.name)
-        raise CubeFileError(
-            f"Expected {name} to stay as it is, got changes while reading. Try again."
-        ) from error
-
-
-def _finish(path: Path) -> None:
-    """Complete an interrupted save, or wait for the run that is saving. Raises `CubeFileError`."""
-    try:
-        crash_safe.finish_folder(path)
-    except SaveError as error:
-        raise CubeFileError(
-            f"Expected {shown(path.name)} complete, got a save that was interrupted. "
-            "Save there again, or make its folder writable."
-        ) from error
-
-
-def _read(request: _Request) -> SpectralCube:
-    """The cube in the folder as it is now.
-
-    Whatever zarr raises about damage becomes a `CubeFileError`.
-    """
-    try:
-        opened = _opened(request)
+        opened = _opened(path, variable)
         if SEAL in opened.array.attrs:
-            return _ours(request, opened)
-        return _foreign(request, opened)
+            return _ours(path, opened, verify)
+        return _foreign(path, opened, band_axis)
     except (NapariMstError, MemoryError):
         raise
     # zarr and its codecs let any type escape from a damaged file.
     except Exception as error:
-        raise damaged(request.path.name, error) from error
+        raise damaged(path.name, error) from error
 
 
-def _opened(request: _Request) -> _Opened:
+def _opened(path: Path, variable: str | None) -> _Opened:
     import zarr
 
     # Not above: the module needs zarr.
     from napari_mst.formats.zarr.codecs import bounded
 
-    path = request.path
     root: Any = zarr.open(str(path), mode="r")
     attributes: dict[str, Any] = dict(root.attrs)
     # Since version 0.5 OME-Zarr has its metadata under the key `ome`.
     ome = attributes.get("ome", attributes)
     array = root
     if not isinstance(root, zarr.Array):
-        array = root[_array_name(request, root, ome)]
+        # The full resolution of the first image of an OME-Zarr, else the one array of three axes.
+        if variable is None and "multiscales" in ome:
+            variable = str(ome["multiscales"][0]["datasets"][0]["path"])
+        else:
+            shapes = {name: array.shape for name, array in root.arrays()}
+            variable = cube_name(path.name, shapes, variable)
+        array = root[variable]
     _check_chunks(path, array)
     return _Opened(bounded(path.name, array), ome, attributes.get(OWN, ""))
-
-
-def _array_name(request: _Request, group: Any, ome: Mapping[str, Any]) -> str:
-    """The full resolution of the first image of an OME-Zarr, else the one array of three axes."""
-    if request.variable is None and "multiscales" in ome:
-        return str(ome["multiscales"][0]["datasets"][0]["path"])
-    shapes = {name: array.shape for name, array in group.arrays()}
-    return cube_name(request.path.name, shapes, request.variable)
 
 
 def _check_chunks(path: Path, array: Any) -> None:
@@ -204,34 +288,34 @@ def _check_chunks(path: Path, array: Any) -> None:
     check_room(f"a chunk of {path.name}", chunk_bytes)
     if SEAL not in array.attrs:
         return
-    found, count = stored_chunks(path, array)
-    if found != count:
-        raise mismatch(path.name, f"{count} chunks", str(found), "Get the file again.")
+    stored, count = stored_chunks(path, array)
+    if stored != count:
+        raise mismatch(path.name, f"{count} chunks", str(stored), "Get the file again.")
 
 
-def _ours(request: _Request, opened: _Opened) -> SpectralCube:
-    path, array = request.path, opened.array
+def _ours(path: Path, opened: _Opened, verify: bool | None) -> SpectralCube:
     others = Description(names=_labels(opened.ome))
-    description = seal.sealed_description(path.name, array.attrs[SEAL], [opened.record], others)
-    seal.check_shape(path.name, array, description)
-    data = _loaded(path, array)
-    seal.verify(path.name, data, description, request.verify)
+    text = opened.array.attrs[SEAL]
+    description = seal.sealed_description(path.name, text, [opened.record], others)
+    data = _loaded(path, opened.array)
+    seal.check(path.name, data, description, verify)
     return described_cube(data, description)
 
 
-def _foreign(request: _Request, opened: _Opened) -> SpectralCube:
-    path, array = request.path, opened.array
+def _foreign(path: Path, opened: _Opened, band_axis: int | None) -> SpectralCube:
+    array = opened.array
     warnings = [seal.CHANGED] if opened.record else []
     warnings += absent_chunks(path, array)
-    axes = _axis_types(opened)
-    kept = _kept_axes(array.shape, axes)
+    multiscales = opened.ome.get("multiscales", [{}])[0]
+    axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
+    kept = _kept_axes(array, axes)
     if len(kept) != 3:
-        found = f"shape {array.shape}"
-        raise mismatch(path.name, "bands, rows and columns", found, "Save one stack as a file.")
+        fault = f"shape {array.shape}"
+        raise mismatch(path.name, "bands, rows and columns", fault, "Save one stack as a file.")
     shape = tuple(array.shape[at] for at in kept)
     axis = 0
-    if axes[kept[0]] != "channel" or request.band_axis is not None:
-        axis = band_axis_of(shape, 0, request.band_axis)
+    if axes[kept[0]] != "channel" or band_axis is not None:
+        axis = band_axis_of(shape, 0, band_axis)
     # A magnitude has to be computed from all numbers, which a lazy cube never has.
     if is_large(array.nbytes) and array.dtype.kind == "c":
         raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")
@@ -241,23 +325,14 @@ def _foreign(request: _Request, opened: _Opened) -> SpectralCube:
     return described_cube(data, Description(names=_labels(opened.ome)), warnings)
 
 
-def _axis_types(opened: _Opened) -> list[str]:
-    """The type of each axis in the OME metadata; empty texts where there are none."""
-    multiscales = opened.ome.get("multiscales", [{}])[0]
-    types = [axis.get("type", "") for axis in multiscales.get("axes", ())]
-    return types or [""] * opened.array.ndim
-
-
-def _kept_axes(shape: tuple[int, ...], types: list[str]) -> list[int]:
+def _kept_axes(array: Any, types: list[str]) -> list[int]:
     """The axes of bands, rows and columns: axes of length one beside them fall away."""
-    ndim = len(shape)
-    if ndim == 3:
+    if array.ndim == 3:
         return [0, 1, 2]
-    # OME images have axes of time and depth too; the image lies along the last two.
-    image = (ndim - 2, ndim - 1)
     kept = []
-    for at, length in enumerate(shape):
-        if length > 1 or types[at] == "channel" or at in image:
+    for at, length in enumerate(array.shape):
+        # OME images have axes of time and depth too; the image lies along the last two.
+        if length > 1 or types[at] == "channel" or at >= array.ndim - 2:
             kept.append(at)
     return kept
 

@@ -1,7 +1,7 @@
 """The encoder block of the vision transformer, and what its class token says of the patches.
 
 The first token, the class token, belongs to no patch: it collects what the network says of the
-whole photo, so its row of the attention tells which patches that came from. Attributes have the
+whole photo, so its row of the attention shows which patches that came from. Attributes have the
 names of timm, but for those of the attention. Letters: N batch, T tokens (the class token and the
 patches), C features, h heads, L blocks.
 

@@ -74,7 +74,7 @@ class AttentionKind:
     recognises
         Tells whether these are the weights of such a block, by their names in it.
     has_norm
-        A LayerNorm stands before the attention where nobody says otherwise: as published.
+        By default a LayerNorm stands before the attention, as published.
     has_windows
         The photo is padded until windows divide the maps of every level.
     most_pixels

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
 from napari_mst.networks.attention.query import check_pixel
-from napari_mst.networks.attention.relative_position import RelativePositionBias
 from napari_mst.networks.attention.windows import (
     Geometry,
+    RelativePositionBias,
     WindowAttention,
     WindowTokens,
     check_window,

@@ -125,7 +125,7 @@ def check_memory(scores: Sequence[int], dtype: torch.dtype) -> None:
     Raises
     ------
     OutOfMemory
-        If softmax of so many scores needs more memory than is free.
+        If the softmax of these scores needs more memory than is free.
     """
     needed = math.prod(scores) * dtype.itemsize * _COPIES
     if needed < _CHECKED:

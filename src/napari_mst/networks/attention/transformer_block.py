@@ -1,4 +1,6 @@
-"""The transformer block with the norm first, around any mechanism of this folder.
+"""The transformer block with the norm first, around any mechanism of this folder; patch merging.
+
+Letters: N batch, T tokens, C channels, H rows, W columns.
 
     x = x + attention(LN(x))        x = x + W_2 gelu(W_1 LN(x) + b_1) + b_2
 
@@ -6,14 +8,23 @@ Papers: Vaswani et al., NeurIPS 2017, arXiv:1706.03762, has the norm after each 
 transformers (Dosovitskiy et al., arXiv:2010.11929; Swin, arXiv:2103.14030; HAT, arXiv:2205.04437)
 have it before, as here. With `ShiftedWindowAttention` it is a Swin block, with
 `OverlappingAttention` the OCAB of HAT, with `MultiHeadAttention` an encoder layer of torch.
+
+Patch merging makes a map of half the size with twice the channels. Published (Swin): the four
+pixels of 2 x 2 are stacked, (0, 0), (1, 0), (0, 1), (1, 1), and a LayerNorm and a linear map
+without bias follow, 4C -> 2C. Another text of it writes a 3 x 3 convolution 4C -> 2C in the place
+of norm and linear map. It sees 6 x 6 pixels of the map before, and is no longer the same for each
+pixel alone. Odd sides are filled up with a row or column of zeros at the end, in both.
 """
 
 import re
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
 from napari_mst.networks.attention.heads import Heads
+from napari_mst.networks.attention.layer_norm import ChannelNorm
+from napari_mst.networks.attention.windows import filled_up
 
 
 class TransformerBlock(nn.Module):
@@ -83,3 +94,36 @@ def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     # The geometry is ours: published files do not have it.
     buffers = {key: value for key, value in module.named_buffers() if key not in own}
     module.load_state_dict({**buffers, **own})
+
+
+class PatchMerging(nn.Module):
+    """Swin's merging: stack 2 x 2, LayerNorm, linear: (N, C, H, W) -> (N, 2C, H/2, W/2)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = ChannelNorm(4 * channels)
+        self.reduction = nn.Linear(4 * channels, 2 * channels, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 2C, ceil(H/2), ceil(W/2))."""
+        stacked = self.norm(stacked_neighbours(x))
+        return self.reduction(stacked.movedim(1, -1)).movedim(-1, 1)
+
+
+class ConvolutionMerging(nn.Module):
+    """The text's merging: stack 2 x 2, 3 x 3 convolution: (N, C, H, W) -> (N, 2C, H/2, W/2)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.reduction = nn.Conv2d(4 * channels, 2 * channels, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 2C, ceil(H/2), ceil(W/2))."""
+        return self.reduction(stacked_neighbours(x))
+
+
+def stacked_neighbours(x: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, 4C, ceil(H/2), ceil(W/2)): the pixels (0, 0), (1, 0), (0, 1), (1, 1)."""
+    filled = filled_up(x, 2)
+    corners = [filled[..., row::2, column::2] for column in (0, 1) for row in (0, 1)]
+    return torch.cat(corners, dim=1)

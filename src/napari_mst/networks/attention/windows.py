@@ -7,19 +7,26 @@ Letters: N batch, C channels, H rows, W columns, h heads, w side of a window, n 
 B is the relative position bias. Paper: Liu et al., "Swin Transformer", ICCV 2021, arXiv:2103.14030.
 A map whose sides w does not divide is filled up with zeros at its end, before the projection: the
 zeros are keys like others, as in the published code.
+
+The relative position bias has one learnt row of a table for each of the (w + u - 1)^2 offsets, u
+being the side of the window of keys: B[h, query, key] = table[index(place of the key - place of the
+query), h]. In Swin u = w; in HAT (Chen et al., CVPR 2023, arXiv:2205.04437) u > w. The published
+codes number the offsets differently, and trained tables are in their order: see the two functions.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
 from napari_mst.networks.attention.query import QueryWeights, check_pixel
-from napari_mst.networks.attention.relative_position import RelativePositionBias
 
 
 class Geometry(NamedTuple):
@@ -69,14 +76,6 @@ class WindowTokens(NamedTuple):
     def places(self) -> Tensor:
         """Rows and columns of the keys, (m, 2)."""
         return self.at[1]
-
-    def heard_as(
-        self, features: Tensor, queries: Tensor, keys: Tensor, values: Tensor
-    ) -> "WindowTokens":
-        """A copy with other *features*, in which all pixels of the window ask and answer."""
-        return self._replace(
-            features=(features, features), queries=queries, keys=keys, values=values
-        )
 
 
 class WindowAttention(Heads):
@@ -299,3 +298,63 @@ class ShiftedWindowAttention(WindowAttention):
         if across:
             scores[:, :, -1:].masked_fill_(self.is_apart((0, across)).to(scores.device), -torch.inf)
         return scores
+
+
+# Relative positions
+
+
+class RelativePositionBias(nn.Module):
+    """The bias of all queries and keys of a window, `(heads, w^2, u^2)`.
+
+    Without a side of *keys* they are those of the queries, and the table is that of Swin; with one
+    it is that of HAT.
+    """
+
+    def __init__(self, heads: int, window: int, keys: int | None = None) -> None:
+        super().__init__()
+        self.window = window
+        self.keys = keys
+        offsets = window + (keys or window) - 1
+        self.table = nn.Parameter(torch.zeros(offsets**2, heads))
+
+    def forward(self) -> Tensor:
+        """(heads, w^2, u^2)."""
+        is_swin = self.keys is None
+        index = swin_index(self.window) if is_swin else hat_index(self.window, self.keys)
+        # Made again each time: a tensor made in inference mode could not be used in training.
+        rows = torch.from_numpy(index).to(self.table.device)
+        return self.table[rows].permute(2, 0, 1)
+
+
+@functools.cache
+def swin_index(window: int) -> NDArray[np.int64]:
+    """The row of Swin's table for each query and key, (w^2, w^2).
+
+    The offset is that of the query from the key, (dy, dx) each from -(w - 1) to w - 1, and its row
+    (dy + w - 1) (2 w - 1) + dx + w - 1.
+    """
+    down, across = _offsets(window, window)
+    side = 2 * window - 1
+    return (window - 1 - down) * side + (window - 1 - across)
+
+
+@functools.cache
+def hat_index(window: int, keys: int) -> NDArray[np.int64]:
+    """The row of HAT's table for each query and key, (w^2, u^2).
+
+    The offset is that of the key from the query, both counted from the corner of their own window,
+    plus w - u + 1. In the published code it may be negative, and Python then counts the rows of the
+    table from its end; each offset still has a row of its own.
+    """
+    down, across = _offsets(window, keys)
+    side = window + keys - 1
+    first = window - keys + 1
+    index: NDArray[np.int64] = ((down + first) * side + across + first) % side**2
+    return index
+
+
+def _offsets(window: int, keys: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and columns from each query to each key, (w^2, u^2) each, corners counting as equal."""
+    query_row, query_column = np.divmod(np.arange(window**2), window)
+    key_row, key_column = np.divmod(np.arange(keys**2), keys)
+    return key_row - query_row[:, None], key_column - query_column[:, None]

@@ -1,19 +1,47 @@
-"""The state of the attention dock, without Qt: the run, head and channels that are looked at.
+"""The state of the attention dock, without Qt, and orders for its jobs.
 
-The dock forwards clicks to an `Exploration` and draws what it says; a script uses it alone.
+The dock forwards clicks to an `Exploration` and draws what it says; a script uses it alone. The
+photo that was looked at last lies on its shelf, so it is read and denoised only once. A function
+that orders reads the state and changes nothing. It raises `AttentionError` with a sentence for the
+person where there is nothing to order. The jobs run on their own thread.
 """
 
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
 from numpy.typing import NDArray
 from psygnal import Signal
 
-from napari_mst.attention.maps import AttentionSteps, Selection
-from napari_mst.attention.pixel_block import PixelBlock
-from napari_mst.attention.record import BlockAttention
-from napari_mst.plugin.attention.shelf import Shelf
-from napari_mst.plugin.jobs.request import Recording
+from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
+from napari_mst.attention.overlays import SENSITIVITY
+from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError, shown
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.attention.layers import show_map
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Recording, Request, SideJob
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.reconstruction.options import RunOptions
+
+if TYPE_CHECKING:
+    from napari_mst.attention.explorer import AttentionExplorer
+    from napari_mst.attention.pixels import PixelExplorer
+
+NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
+PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
+NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
+NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
+
+
+T = TypeVar("T")
 
 
 class RecordedHead(NamedTuple):
@@ -29,7 +57,7 @@ class RecordedHead(NamedTuple):
         return self.recording.record.blocks.get(self.block)
 
     @property
-    def own_matrix(self) -> NDArray[np.float32]:
+    def weights(self) -> NDArray[np.float32]:
         """The matrix of this head. Raises `AttentionError` if it has none."""
         matrix: NDArray[np.float32] = self.recording.record[self.block].attention[self.head]
         return matrix
@@ -49,8 +77,7 @@ class RecordedHead(NamedTuple):
 class Exploration:
     """The chosen head and channels, the head that is compared, and the steps that were made.
 
-    `head_changed` and `channels_changed` tell that the choice is another; use the methods to
-    change it.
+    `head_changed` and `channels_changed` report another choice; use the methods to change it.
     """
 
     head_changed = Signal()
@@ -59,58 +86,58 @@ class Exploration:
     def __init__(self) -> None:
         self.head: RecordedHead | None = None
         self.compared: RecordedHead | None = None
-        # The boxes begin at channel 0 rather than at "all", so that a cell of the matrix is marked.
+        # Channel 0 rather than all of them, so that a cell of the matrix is marked.
         self.key: int | None = 0
         self.query: int | None = 0
-        self.is_new_layer = False
         self.shelf = Shelf()
         self._steps: AttentionSteps | None = None
 
     @property
-    def recording(self) -> Recording | None:
-        """The run of the chosen head."""
-        return None if self.head is None else self.head.recording
-
-    @property
-    def selection(self) -> Selection | None:
-        """The chosen block, head and channels."""
+    def chosen(self) -> RecordedHead:
+        """The chosen head. Raises `AttentionError` before the first run."""
         if self.head is None:
-            return None
-        return Selection(self.head.block, self.head.head, self.key, self.query)
+            raise AttentionError(NO_RUN)
+        return self.head
 
     @property
-    def compared_in_run(self) -> tuple[str, int] | None:
-        """Block and head that are compared, if they are of the chosen run; None if not."""
-        if self.compared is None or self.compared.recording is not self.recording:
-            return None
-        return self.compared.block, self.compared.head
+    def selection(self) -> Selection:
+        """The chosen block, head and channels. Raises `AttentionError` before the first run."""
+        return Selection(self.chosen.block, self.chosen.head, self.key, self.query)
 
     @property
     def steps(self) -> AttentionSteps | None:
         """The steps of the chosen head; None if they were not made, or are those of another."""
-        steps = self._steps
-        if steps is None or self.head is None:
+        steps, head = self._steps, self.head
+        if steps is None or head is None:
             return None
         made_of = (steps.selection.block, steps.selection.head)
-        return steps if made_of == (self.head.block, self.head.head) else None
+        return steps if made_of == (head.block, head.head) else None
 
     def choose_run(self, recording: Recording) -> None:
         """Look at *recording*: at the same head as before, or the first if it has no such head."""
-        if self.head is not None and _has(recording, self.head):
-            self._set_head(RecordedHead(recording, self.head.block, self.head.head))
-        else:
-            self._set_head(RecordedHead(recording, next(iter(recording.record.shapes)), 0))
+        shapes = recording.record.shapes
+        head = RecordedHead(recording, next(iter(shapes)), 0)
+        if self.head is not None:
+            _, heads = shapes.get(self.head.block, (0, 0))
+            if self.head.head < heads:
+                head = self.head._replace(recording=recording)
+        self._set_head(head)
 
     def choose(self, block: str, head: int) -> None:
         """Look at another head of the chosen run."""
-        if self.recording is not None:
-            self._set_head(RecordedHead(self.recording, block, head))
+        if self.head is not None:
+            self._set_head(RecordedHead(self.head.recording, block, head))
 
     def choose_channels(self, key: int | None, query: int | None) -> None:
         """Choose key channel i and query channel j; None stands for all channels."""
         self.key = key
         self.query = query
         self.channels_changed.emit()
+
+    def click(self, key: int, query: int) -> None:
+        """Choose the channels of a cell that is clicked; the second click on it chooses all."""
+        is_chosen = (self.key, self.query) == (key, query)
+        self.choose_channels(*((None, None) if is_chosen else (key, query)))
 
     def compare(self, is_on: bool) -> None:
         """Keep the chosen head beside those that are chosen next, or no longer."""
@@ -125,16 +152,219 @@ class Exploration:
     def _set_head(self, head: RecordedHead) -> None:
         self.head = head
         # Blocks differ in their channels: a channel that this one lacks becomes its last.
-        self.key = _at_most(self.key, head.channels - 1)
-        self.query = _at_most(self.query, head.channels - 1)
+        self.key = None if self.key is None else min(self.key, head.channels - 1)
+        self.query = None if self.query is None else min(self.query, head.channels - 1)
         self.head_changed.emit()
 
 
-def _has(recording: Recording, head: RecordedHead) -> bool:
-    """Tell whether *recording* has the same head of the same block."""
-    _, heads = recording.record.shapes.get(head.block, (0, 0))
-    return head.head < heads
+class Ready(NamedTuple):
+    """A photo, and the explorers of its network; one without attention of a kind has None."""
+
+    photo: Photo
+    channels: "AttentionExplorer | None"
+    pixels: "PixelExplorer | None"
 
 
-def _at_most(channel: int | None, last: int) -> int | None:
-    return None if channel is None else min(channel, last)
+class Shelf:
+    """Keeps one photo with its explorers, which jobs use one after the other, each on its thread.
+
+    A photo that has other values by now, or is to be run otherwise, is made ready again. With the
+    *record* of a run, its photo must be the one that was recorded: else `AttentionError`.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Any, Ready] | None = None
+
+    def clear(self) -> None:
+        """Let go of the photo."""
+        self._kept = None
+
+    def ready(
+        self, request: Request, reports: Reports, record: AttentionRecord | None = None
+    ) -> Ready:
+        """Make the photo of *request* ready, unless it is."""
+        key = _key(request)
+        if self._kept is None or self._kept[0] != key:
+            # What was kept makes room before the next photo is read.
+            self.clear()
+            self._kept = key, _made_ready(request, reports)
+        ready = self._kept[1]
+        if record is not None and ready.photo.sha256 != record.provenance.source_sha256:
+            raise AttentionError(
+                "Expected the photo that was recorded, "
+                f"got '{ready.photo.name}' changed since. Record it again."
+            )
+        return ready
+
+    def channels(
+        self, request: Request, reports: Reports, record: AttentionRecord | None = None
+    ) -> "AttentionExplorer":
+        """The explorer of matrices, which reports to *reports*."""
+        explorer = self.ready(request, reports, record).channels
+        needed = _needed(explorer, request, "spectral attention", "the page Pixel")
+        return needed.watched_by(reports)
+
+    def pixels(
+        self, request: Request, reports: Reports, record: AttentionRecord | None = None
+    ) -> "PixelExplorer":
+        """The explorer of pixels."""
+        explorer = self.ready(request, reports, record).pixels
+        return _needed(explorer, request, "attention between pixels", "non-local means")
+
+
+def _needed(explorer: T | None, request: Request, what: str, instead: str) -> T:
+    """Return *explorer*. Raises `AttentionError` where the network lacks *what* it looks at."""
+    if explorer is None:
+        name = shown(Path(request.model).name)
+        raise AttentionError(
+            f"Expected a network with {what}, got {name}. Take another model, or {instead}."
+        )
+    return explorer
+
+
+def _key(request: Request) -> tuple[Any, ...]:
+    """All that decides what is made ready, with a fingerprint of the pixels.
+
+    CRC-32 takes a tenth of the time of SHA-256.
+    """
+    source = request.source
+    page = source.pixels[source.index] if isinstance(source, LayerPhoto) else None
+    values = np.ascontiguousarray(page)
+    pixels = values.shape, values.dtype.str, zlib.crc32(values.view(np.uint8).reshape(-1).data)
+    model = Path(request.model)
+    changed = model.stat().st_mtime_ns if model.is_file() else 0
+    return (request.model, changed, request.options, request.corrections, *pixels)
+
+
+def _made_ready(request: Request, reports: Reports) -> Ready:
+    # These import torch, which takes seconds: here they do so on the job's thread.
+    from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+    from napari_mst.attention.explorer import AttentionExplorer
+    from napari_mst.attention.pixels import PixelExplorer
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    photo = request.read()
+    region = request.options.region
+    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+    has_channels = bool(attention_blocks(reconstructor.network))
+    has_pixels = bool(pixel_blocks(reconstructor.network))
+    if not has_channels and not has_pixels:
+        name = shown(Path(request.model).name)
+        raise AttentionError(
+            f"Expected a network with attention, got {name}, which has none. Take another model."
+        )
+    reconstructor.prepare(reports.say, reports)
+    channels = AttentionExplorer(reconstructor, photo, region=region) if has_channels else None
+    pixels = PixelExplorer(reconstructor, photo, region) if has_pixels else None
+    return Ready(photo, channels, pixels)
+
+
+# ------------------------------------------------------------------------ orders
+
+Make = Callable[[Request, Reports], Any]
+"""The work of a job."""
+Show = Callable[[ViewerModel, Any, LayerPhoto], None]
+"""Shows what a job has made of a photo."""
+
+
+def recording_order(viewer: ViewerModel, shelf: Shelf, photo: Image | None, model: str) -> Request:
+    """Order a recording of the photo that the layer *photo* shows, without its cube."""
+
+    def record(request: Request, reports: Reports) -> AttentionRecord:
+        ready = shelf.ready(request, reports)
+        reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
+        # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
+        if ready.pixels is not None:
+            recorded = ready.pixels.record(reports)
+        else:
+            recorded = shelf.channels(request, reports).record()
+        reports.record(recorded)
+        return recorded
+
+    return Request(source_of(viewer, photo), model, job=SideJob(record))
+
+
+def source_of(viewer: ViewerModel, photo: Image | None) -> LayerPhoto:
+    """Freeze the photo that the layer *photo* shows. Raises `AttentionError` without a layer."""
+    if photo is None:
+        raise AttentionError(NO_PHOTO)
+    return LayerPhoto.of(photo, viewer.dims.point)
+
+
+def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:
+    """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
+    recording = exploration.chosen.recording
+    selection, shelf, record = exploration.selection, exploration.shelf, recording.record
+    source = source_of_run(viewer, recording)
+
+    def overlaid(request: Request, reports: Reports) -> AttentionMap:
+        return shelf.channels(request, reports, record).map(overlay, selection)
+
+    if overlay != SENSITIVITY.name:
+        return order_of_run(recording, source, overlaid, show_map)
+    band, row, column = picked_pixel(viewer, record.provenance)
+
+    def sensitivity(request: Request, reports: Reports) -> AttentionMap:
+        explorer = shelf.channels(request, reports, record)
+        return explorer.sensitivity(band, row, column, record)
+
+    return order_of_run(recording, source, sensitivity, show_map)
+
+
+def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
+    """Order the steps of the chosen head on the photo of its run."""
+    recording, block, head = exploration.chosen
+    shelf = exploration.shelf
+
+    def take_apart(request: Request, reports: Reports) -> AttentionSteps:
+        return shelf.channels(request, reports, recording.record).steps(block, head)
+
+    source = source_of_run(viewer, recording)
+    show: Show = lambda _, steps, __: exploration.keep_steps(steps)  # noqa: E731
+    return order_of_run(recording, source, take_apart, show)
+
+
+def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
+    """Freeze the photo of *recording*. Raises `AttentionError` if it has left the viewer."""
+    photo: LayerPhoto | None = recording.reference()
+    # A layer that was removed lives on until it is collected.
+    if photo is None or photo.layer() not in viewer.layers:
+        raise AttentionError(PHOTO_IS_GONE)
+    return photo
+
+
+def order_of_run(recording: Recording, source: LayerPhoto, make: Make, show: Show) -> Request:
+    """Order a job on the photo of *recording*, run as it was run then."""
+    options = RunOptions(
+        device=recording.device, capture=recording.capture, denoise=recording.denoise
+    )
+    job = job_on(source, make, show)
+    return Request(source, recording.model, options, job, recording.corrections)
+
+
+def job_on(source: LayerPhoto, make: Make, show: Show) -> SideJob:
+    """The job that is to *make* something of *source*, and to *show* it."""
+    return SideJob(make, lambda viewer, made, _: show(viewer, made, source))
+
+
+def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:
+    """Find the last pick on the cube of *run*: the band that is shown, row and column.
+
+    Raises `AttentionError` if there is none.
+    """
+    layer = active_cube_layer(viewer)
+    points = picks.picks_layer(viewer)
+    cube = cube_of(layer)
+    if layer is None or cube is None or points is None or not points.visible:
+        raise AttentionError(NO_PICK)
+    pixels, is_inside = picks.pixels_of(points, layer)
+    if not is_inside.any():
+        raise AttentionError(NO_PICK)
+    past = cube.provenance
+    if (past.source_sha256, past.region) != (run.source_sha256, run.region):
+        raise AttentionError(
+            f"Select the cube of this run first: '{layer.name}' shows another photo or region."
+        )
+    row, column = pixels[is_inside][-1].tolist()
+    return band_of(layer, viewer.dims.point), row, column

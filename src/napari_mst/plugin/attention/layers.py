@@ -5,126 +5,22 @@ A layer keeps its `AttentionMap`, without the numbers, in `layer.metadata["napar
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Shapes
+from napari.layers import Image, Layer, Shapes
 from napari.utils.colormaps import Colormap
-from numpy.typing import NDArray
 
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, WEIGHTS, Overlay
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.plugin.viewer.composites import selection_kept
-from napari_mst.plugin.viewer.layers import UNIT_KEY, put_on_top
-from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.viewer.layers import UNIT_KEY, follow, put_above, put_on_top, selection_kept
+from napari_mst.plugin.viewer.photos import DENOISED, MAP, LayerPhoto, hide_maps, photo_layer
 
 if TYPE_CHECKING:
-    from napari_mst.attention.outlines import Outline
-    from napari_mst.attention.patch_steps import PatchSteps
-    from napari_mst.attention.pixel_weights import PixelWeights
-
-
-ROLE = "map"
-"""Marks the outlines as something that was made: they are no regions of a person."""
-COLOURS = {"keys": "#f58231", "window": "#3df0ff", "masked": "#8c8c8c", "pixel": "#ffffff"}
-"""Colour of each outline."""
-WIDTH = 0.12
-"""Width of an outline in pixels of the map."""
-
-
-def show_weights(
-    viewer: ViewerModel, found: "PixelWeights", photo: LayerPhoto, shown_head: int
-) -> None:
-    """Show *found* over its *photo*: a layer for each head, of which one is seen, and outlines."""
-    from napari_mst.attention.outlines import outlines  # imports torch
-
-    maps = found.maps((0, 0) if photo.region is None else (photo.region[0], photo.region[2]))
-    high = max(float(one.values.max()) for one in maps)
-    names = []
-    with selection_kept(viewer):
-        for one in maps:
-            name = f"{WEIGHTS.title}, head {one.selection.head}: {photo.name}"
-            arguments = {**map_arguments(one, photo.placement), "contrast_limits": (0.0, high)}
-            layer = put_map(viewer, one, name, arguments)
-            layer.visible = one.selection.head == shown_head
-            names.append(name)
-        _drop_others(viewer, names)
-        show_outlines(viewer, outlines(found), photo, found.pitch)
-
-
-def put_map(viewer: ViewerModel, one: AttentionMap, name: str, arguments: dict[str, Any]) -> Image:
-    """Put a map of one pixel into the layer *name*, which is made if it is not there."""
-    present = next((layer for layer in map_layers(viewer) if layer.name == name), None)
-    if present is None:
-        added: Image = viewer.add_image(one.values, name=name, **arguments)
-        put_on_top(viewer, added)
-        return added
-    present.data = one.values
-    for key in ("scale", "translate", "rotate", "shear", "affine", "metadata", "contrast_limits"):
-        # Each change has the layer drawn again, and few differ from pixel to pixel.
-        if key == "metadata" or not np.array_equal(getattr(present, key), arguments[key]):
-            setattr(present, key, arguments[key])
-    return present
-
-
-def _drop_others(viewer: ViewerModel, names: list[str]) -> None:
-    """Remove the heads of a block that had more of them."""
-    for layer in map_layers(viewer):
-        is_of_pixel = map_of(layer).overlay == WEIGHTS.name
-        if is_of_pixel and layer.name not in names:
-            viewer.layers.remove(layer)
-
-
-def show_patch(viewer: ViewerModel, found: "PatchSteps", photo: LayerPhoto) -> None:
-    """Outline the patch of a single head."""
-    from napari_mst.attention.outlines import Outline  # imports torch
-
-    bottom, right = found.row + found.side, found.column + found.side
-    patch = Outline("window", (found.row, bottom, found.column, right))
-    show_outlines(viewer, [patch], photo)
-
-
-def show_outlines(
-    viewer: ViewerModel, drawn: Sequence["Outline"], photo: LayerPhoto, pitch: int = 1
-) -> Shapes:
-    """Outline the window of a pixel, its keys and what the mask keeps from it."""
-    name = f"Window of a pixel: {photo.name}"
-    present = next((layer for layer in viewer.layers if layer.name == name), None)
-    top, left = (0, 0) if photo.region is None else (photo.region[0], photo.region[2])
-    corners = [_corners(one, top, left) for one in drawn]
-    colours = [COLOURS[one.role] for one in drawn]
-    if isinstance(present, Shapes) and present.nshapes == len(drawn):
-        # A new layer would take ten times as long.
-        present.data = corners
-        present.edge_color = colours
-        present.edge_width = WIDTH * pitch
-        return present
-    if present is not None:
-        viewer.layers.remove(present)
-    with selection_kept(viewer):
-        layer: Shapes = viewer.add_shapes(
-            corners,
-            shape_type="rectangle",
-            name=name,
-            edge_color=colours,
-            face_color="transparent",
-            edge_width=WIDTH * pitch,
-            metadata={METADATA_KEY: ROLE},
-            **photo.placement.image_kwargs(),
-        )
-    return layer
-
-
-def _corners(outline: "Outline", top: int, left: int) -> list[tuple[float, float]]:
-    """The corners of an outline, whose pixels are squares around their centres."""
-    first_row, last_row, first_column, last_column = outline.rectangle
-    rows = (first_row + top - 0.5, last_row + top - 0.5)
-    columns = (first_column + left - 0.5, last_column + left - 0.5)
-    return [(rows[i], columns[j]) for i, j in ((0, 0), (0, 1), (1, 1), (1, 0))]
-
+    from napari_mst.attention.pixel_weights import Outline, PixelWeights
 
 UNSIGNED = "inferno"
 SIGNED = Colormap(
@@ -142,66 +38,64 @@ SIGNED = Colormap(
 OPACITY = 0.8
 CLIPPED = 0.2
 """Per cent of the values that lie beyond the colours: a few extremes would darken all others."""
+COLOURS = {"keys": "#f58231", "window": "#3df0ff", "masked": "#8c8c8c", "pixel": "#ffffff"}
+"""Colour of each outline."""
+WIDTH = 0.12
+"""Width of an outline in pixels of the map."""
 
 
-def show_map(
-    viewer: ViewerModel, made: AttentionMap, photo: str, placement: Placement, *, is_new: bool
-) -> Image:
-    """Show a map over the photo named *photo*, at *placement*, and return its layer.
-
-    It goes into the layer of the same kind and photo, or into a new one if there is none, or
-    *is_new* asks for it. All layers of a kind get the same contrast limits, the widest that one of
-    them needs.
-    """
-    name = f"{DESCRIPTIONS[made.overlay].title}: {photo}"
-    arguments = map_arguments(made, placement)
-    present = [layer for layer in map_layers(viewer) if layer.name == name]
-    if present and not is_new:
-        layer = present[0]
-        _replace(layer, made, arguments)
-    else:
-        layer = _add(viewer, made, name, arguments)
+def show_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto) -> None:
+    """Show a finished map alone, where its photo was when the job began, and select it."""
+    layer = put_map(viewer, made, photo)
     put_on_top(viewer, layer)
-    same_kind = [one for one in map_layers(viewer) if map_of(one).overlay == made.overlay]
-    _share_limits(same_kind)
-    return layer
+    show_alone(viewer, layer)
+    # napari scrolls its list of layers to the one that is selected.
+    viewer.layers.selection.active = layer
 
 
-def _add(viewer: ViewerModel, made: AttentionMap, name: str, arguments: dict[str, Any]) -> Image:
-    """Add a layer; what was selected stays selected."""
-    with selection_kept(viewer):
-        layer: Image = viewer.add_image(made.values, name=name, **arguments)
-    return layer
+def show_alone(viewer: ViewerModel, layer: Image) -> None:
+    """Show the map *layer*, and hide the other maps."""
+    if not layer.visible:
+        layer.visible = True
+    hide_maps(viewer, layer)
 
 
-def _replace(layer: Image, made: AttentionMap, arguments: dict[str, Any]) -> None:
-    """Put another map into *layer*; its colours and opacity stay as the user has set them."""
-    layer.data = made.values
-    for key in ("scale", "translate", "rotate", "shear", "affine", "metadata"):
-        setattr(layer, key, arguments[key])
+def put_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto, head: str = "") -> Image:
+    """Put a map of *photo*, perhaps of one *head*, into the layer of its kind, and return that.
 
-
-def map_arguments(made: AttentionMap, placement: Placement) -> dict[str, Any]:
-    """Return the arguments of `add_image` that put a map exactly on the photo at *placement*.
-
-    The resolution of the map may be any.
+    A layer that is there already keeps the colours and the opacity that the user has set. All
+    layers of a kind get the same contrast limits, the widest that one of them needs.
     """
-    own = placement.of_part(made.offset, (made.pitch, made.pitch))
-    is_signed = DESCRIPTIONS[made.overlay].is_signed
-    return {
-        **own.image_kwargs(),
-        # napari would guess `rgb` from the shape, and find limits in a slow scan of the pixels.
-        "rgb": False,
-        "colormap": SIGNED if is_signed else UNSIGNED,
-        "contrast_limits": limits(made),
-        "opacity": OPACITY,
-        "blending": "translucent",
-        # The layer's data are the numbers already.
-        "metadata": {
-            METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
-            UNIT_KEY: _unit(made),
-        },
+    description = DESCRIPTIONS[made.overlay]
+    name = f"{description.title}{head}: {photo.name}{photo.region_label}"
+    place = photo.placement.of_part(made.offset, (made.pitch, made.pitch)).image_kwargs()
+    # The layer's data are the numbers already.
+    metadata = {
+        METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
+        UNIT_KEY: _unit(made),
     }
+    layer = next((present for present in map_layers(viewer) if present.name == name), None)
+    if layer is None:
+        with selection_kept(viewer):
+            layer = viewer.add_image(
+                made.values,
+                name=name,
+                # napari would guess `rgb` from the shape, and scan all pixels for limits.
+                rgb=False,
+                contrast_limits=limits(made),
+                colormap=SIGNED if description.is_signed else UNSIGNED,
+                opacity=OPACITY,
+                blending="translucent",
+                metadata=metadata,
+                **place,
+            )
+        put_on_top(viewer, layer)
+    else:
+        layer.data = made.values
+        layer.metadata = metadata
+        follow(layer, place)
+    _share_limits([other for other in map_layers(viewer) if map_of(other).overlay == made.overlay])
+    return layer
 
 
 def _unit(made: AttentionMap) -> str:
@@ -210,10 +104,29 @@ def _unit(made: AttentionMap) -> str:
     return DESCRIPTIONS[made.overlay].title if unit == "1" else unit
 
 
+def _share_limits(layers: list[Image]) -> None:
+    lows, highs = zip(*(limits(map_of(layer)) for layer in layers), strict=True)
+    for layer in layers:
+        # Each change has the layer drawn again.
+        if tuple(layer.contrast_limits) != (min(lows), max(highs)):
+            layer.contrast_limits = (min(lows), max(highs))
+
+
+def limits(made: AttentionMap) -> tuple[float, float]:
+    """Choose the range of the colours: around zero for a signed map, else from zero."""
+    finite = made.values[np.isfinite(made.values)]
+    magnitude = np.abs(finite) if finite.size else np.ones(1)
+    # A map of zeros would have limits without a width.
+    high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0
+    return (-high if DESCRIPTIONS[made.overlay].is_signed else 0.0, high)
+
+
 def map_layers(viewer: ViewerModel) -> list[Image]:
     """List the layers of attention maps, from the bottom up."""
     return [
-        one for one in viewer.layers if isinstance(one.metadata.get(METADATA_KEY), AttentionMap)
+        layer
+        for layer in viewer.layers
+        if isinstance(layer.metadata.get(METADATA_KEY), AttentionMap)
     ]
 
 
@@ -235,23 +148,81 @@ def summary(made: AttentionMap) -> str:
     return f"{what}. Unit: {made.unit}."
 
 
-def limits(made: AttentionMap) -> tuple[float, float]:
-    """Choose the range of the colours: around zero for a signed map, else from zero."""
-    magnitude = np.abs(_finite(made.values))
-    # A map of zeros would have limits without a width.
-    high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0
-    return (-high if DESCRIPTIONS[made.overlay].is_signed else 0.0, high)
+# ------------------------------------------------------------------------------ one pixel
 
 
-def _finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The finite *values*; a single 1 if there is none, as a percentile needs one."""
-    finite = values[np.isfinite(values)]
-    return finite if finite.size else np.ones(1, np.float32)
+def show_weights(
+    viewer: ViewerModel, weights: "PixelWeights", photo: LayerPhoto, shown_head: int
+) -> AttentionMap:
+    """Show *weights* over their *photo*: a layer for each head, and outlines of its window.
+
+    One head is seen, whose map is returned.
+    """
+    from napari_mst.attention.pixel_weights import outlines  # imports torch
+
+    maps = weights.maps(photo.corner)
+    layers = [put_map(viewer, made, photo, f", head {made.selection.head}") for made in maps]
+    for layer in map_layers(viewer):
+        # A block that was clicked before may have had more heads.
+        if layer not in layers and map_of(layer).overlay == WEIGHTS.name:
+            viewer.layers.remove(layer)
+    show_alone(viewer, layers[shown_head])
+    viewer.layers.selection.active = layers[shown_head]
+    show_outlines(viewer, outlines(weights), photo, weights.pitch)
+    return maps[shown_head]
 
 
-def _share_limits(layers: list[Image]) -> None:
-    ranges = [limits(map_of(layer)) for layer in layers]
-    low = min(start for start, _ in ranges)
-    high = max(stop for _, stop in ranges)
-    for layer in layers:
-        layer.contrast_limits = (low, high)
+def show_outlines(
+    viewer: ViewerModel, drawn: Sequence["Outline"], photo: LayerPhoto, pitch: int = 1
+) -> None:
+    """Outline the window of a pixel, its keys and what the mask keeps from it."""
+    name = f"Window of a pixel: {photo.name}"
+    present = next((layer for layer in viewer.layers if layer.name == name), None)
+    # Pixels are squares around their centres.
+    first = np.array(photo.corner) - 0.5
+    corners = [first + np.reshape(outline.rectangle, (2, 2)).T for outline in drawn]
+    look = {
+        "edge_color": [COLOURS[outline.role] for outline in drawn],
+        "edge_width": WIDTH * pitch,
+    }
+    if isinstance(present, Shapes) and present.nshapes == len(drawn):
+        # A new layer would take ten times as long.
+        present.data = corners
+        for key, value in look.items():
+            setattr(present, key, value)
+        present.visible = True
+        return
+    if present is not None:
+        viewer.layers.remove(present)
+    with selection_kept(viewer):
+        viewer.add_shapes(
+            corners,
+            shape_type="rectangle",
+            name=name,
+            face_color="transparent",
+            metadata={METADATA_KEY: MAP},
+            **look,
+            **photo.placement.image_kwargs(),
+        )
+
+
+def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> None:
+    """Show a denoised photo right above the one that it was, and hide the images on both.
+
+    It is a photo like any other: it can be reconstructed, saved and compared.
+    """
+    pixels, arguments, _ = photo_layer(denoised, f"{source.name} {DENOISED}", source.placement)
+    present = next((other for other in viewer.layers if other.name == arguments["name"]), None)
+    if isinstance(present, Image) and present.data.shape == pixels.shape:
+        present.data = pixels
+        layer: Layer = present
+    else:
+        layer = viewer.add_image(pixels, **arguments)
+    photo = source.layer()
+    if photo is not None and photo in viewer.layers:
+        put_above(viewer, photo, layer)
+    layer.visible = True
+    for other in viewer.layers[viewer.layers.index(layer) + 1 :]:
+        if isinstance(other, Image):
+            other.visible = False
+    viewer.layers.selection.active = layer

@@ -1,32 +1,133 @@
-"""The three pages of the attention dock: matrices, maps, and a head step by step."""
+"""Parts of the attention dock: the lists of photos, models and runs, and the matrices."""
 
+import weakref
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from napari.layers import Image
 from napari.utils.theme import Theme
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
-from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.models import MODELS
 from napari_mst.plugin.attention.exploration import RecordedHead
-from napari_mst.plugin.attention.plot import MatrixPlot, StepsPlot
-from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.attention.plot import MatrixPlot
+from napari_mst.plugin.files.opening import ask_for_weights
+from napari_mst.plugin.jobs.request import Recording
+from napari_mst.plugin.viewer.widgets import LayerBox, fill, let_shrink
+
+FROM_FILE = "file"
+"""Value of the entry that asks for a file of weights."""
+LETTERS = 8
+"""Width of a list in letters, at least; else a long name would widen the dock."""
+RUNS_HINT = (
+    "The recorded runs; every run of the reconstruction dock is among them. "
+    "A region has an attention of its own. "
+    "For the mean of eight flips and transposes, it is the attention of the photo as it is."
+)
+RECORD_HINT = "Run the photo once and record its attention."
+OPEN_HINT = "Open saved matrices, to compare with them."
+SAVE_HINT = "Save all matrices of this run with its maps (.npz), or only the newest map (.tif)."
+
+
+class RunBox(QWidget):
+    """The lists of photos, models and runs, with a button beside each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.photos = LayerBox("The photo to record.")
+        self.models = QComboBox(toolTip="The model to record.")
+        self.runs = QComboBox(toolTip=RUNS_HINT)
+        self.record_button = QPushButton("Record", toolTip=RECORD_HINT)
+        self.open_button = QPushButton("Open ...", toolTip=OPEN_HINT)
+        self.save_button = QPushButton("Save ...", toolTip=SAVE_HINT)
+        self._titles: dict[str, str] = {}
+        self._model = ""
+        # "activated" comes from a person alone; filling the list is no choice.
+        self.models.activated.connect(self._on_model)
+        form = QGridLayout(self)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setColumnStretch(1, 1)
+        rows = (
+            (QLabel("Photo"), self.photos, self.record_button),
+            (QLabel("Model"), self.models, self.open_button),
+            (QLabel("Run"), self.runs, self.save_button),
+        )
+        for row, parts in enumerate(rows):
+            let_shrink(parts[1], LETTERS)
+            for column, part in enumerate(parts):
+                form.addWidget(part, row, column)
+
+    @property
+    def layer(self) -> Image | None:
+        """The layer of the chosen photo."""
+        reference: weakref.ref[Any] | None = self.photos.currentData()
+        return reference() if reference is not None else None
+
+    def show_photos(self, layers: Sequence[Image]) -> None:
+        """List *layers*; the chosen one stays chosen."""
+        self.photos.set_layers(layers, self.layer)
+
+    def show_runs(
+        self, recordings: Sequence[Recording], chosen: Recording | None, wish: str | None
+    ) -> None:
+        """List *recordings* with *chosen* among them, and their models among the bundled ones.
+
+        The model *wish* is chosen, unless a person has chosen another.
+        """
+        with QSignalBlocker(self.runs):
+            self.runs.clear()
+            for number, run in enumerate(recordings, start=1):
+                model = run.record.provenance.model or "unknown model"
+                self.runs.addItem(f"{number}: {run.name}, {model}")
+                if run is chosen:
+                    self.runs.setCurrentIndex(number - 1)
+        self._titles.update((run.model, Path(run.model).name) for run in recordings if run.model)
+        self._show_models(self._model or wish)
+
+    def _show_models(self, chosen: str | None) -> None:
+        """List the files that were opened, the models of runs, and the bundled ones."""
+        # Only the reconstruction dock can ask for the camera that some models need.
+        bundled = [card for card in MODELS.values() if card.file and not card.needs_camera]
+        titles = self._titles | {card.name: card.name for card in bundled}
+        self.models.clear()
+        for model, title in (titles | {FROM_FILE: "weights from a file ..."}).items():
+            self.models.addItem(title, model)
+        self.models.setCurrentIndex(max(self.models.findData(chosen), 0))
+
+    def _on_model(self) -> None:
+        model = self.models.currentData()
+        if model == FROM_FILE:
+            # If the user cancels, the list shows the model before.
+            model = ask_for_weights(self) or self._model
+            if model:
+                self._titles.setdefault(model, Path(model).name)
+        self._model = model
+        self._show_models(model)
+
 
 NOTE = "Channels i and j are learnt features, not wavelengths."
 COMPARE_HINT = (
     "Keep this matrix beside those that you choose next, be it another block, head, run or photo."
 )
-NEW_LAYER_HINT = "Add a layer, rather than put the map into the layer of its kind."
 UNIFORM_HINT = (
     "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
     "the same. Near that, a head takes the mean of its values, whatever the photo shows."
 )
+ALL_CHANNELS = "Maps are of all channels. Click a cell to choose channels i and j."
 BETWEEN_PIXELS = (
     "Pixels attend to pixels in this block ({}), so there is no matrix of channels. "
     "Choose a pixel on the page Pixel."
 )
-BUTTONS = (*OVERLAYS.values(), SENSITIVITY)
-"""The maps that a button makes."""
-STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
 
 
 class MatrixPage(QWidget):
@@ -45,25 +146,17 @@ class MatrixPage(QWidget):
         self.uniformity = QLabel(wordWrap=True, toolTip=UNIFORM_HINT)
         self.compare_button = QPushButton("Compare", checkable=True, toolTip=COMPARE_HINT)
         self._heads: tuple[RecordedHead, ...] = ()
-        self._cell = (0, 0)
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        plots = QHBoxLayout()
+        self._cell: tuple[int | None, int | None] = (0, 0)
         for plot in (self.chosen, self.compared):
-            plot.hide()
             plot.clicked.connect(self.clicked)
             plot.hovered.connect(self._show_values)
-            plots.addWidget(plot)
-        below = QHBoxLayout()
-        below.addWidget(QLabel(NOTE, wordWrap=True), stretch=1)
-        below.addWidget(self.compare_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 0)
-        layout.addLayout(plots, stretch=1)
-        layout.addWidget(self.uniformity)
-        layout.addLayout(below)
-        layout.addWidget(self.values)
+        note = QLabel(NOTE, wordWrap=True)
+        plots = fill(QHBoxLayout(), self.chosen, self.compared)
+        for number in range(2):
+            plots.setStretch(number, 1)
+        below = fill(QHBoxLayout(), note, self.compare_button, stretched=note)
+        layout = fill(QVBoxLayout(self), plots, self.uniformity, below, self.values)
+        layout.setStretch(0, 1)
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
@@ -72,25 +165,28 @@ class MatrixPage(QWidget):
 
     def set_heads(self, heads: Sequence[RecordedHead | None]) -> None:
         """Draw those of two *heads* that have a matrix side by side, on one scale."""
-        self._heads = tuple(one for one in heads if one is not None and one.matrices is not None)
-        high = max((float(one.own_matrix.max()) for one in self._heads), default=1.0)
-        for plot, one in zip((self.chosen, self.compared), heads, strict=True):
-            plot.setVisible(one in self._heads)
-            if one is not None and one in self._heads:
-                plot.set_head(one, high)
+        self._heads = tuple(head for head in heads if head and head.matrices)
+        high = max((float(head.weights.max()) for head in self._heads), default=1.0)
+        for plot, head in zip((self.chosen, self.compared), heads, strict=True):
+            plot.setVisible(head in self._heads)
+            if head is not None and head in self._heads:
+                plot.set_head(head, high)
         first = heads[0]
         self.uniformity.setText("" if first is None else _uniformity(first))
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen channels."""
-        self._cell = (key or 0, query or 0)
+        self._cell = (key, query)
         for plot in (self.chosen, self.compared):
             plot.set_cell(key, query)
         self._show_values(None)
 
     def _show_values(self, cell: tuple[int, int] | None) -> None:
         """Write the values at *cell*, or at the chosen channels, of every matrix that is shown."""
-        lines = [_values(head, cell or self._cell) for head in self._heads]
+        key, query = cell or self._cell
+        lines = [ALL_CHANNELS]
+        if key is not None and query is not None:
+            lines = [_values(head, key, query) for head in self._heads]
         self.values.setText("<br>".join(lines))
 
 
@@ -102,54 +198,14 @@ def _uniformity(head: RecordedHead) -> str:
     return " ".join(filter(None, [head.matrices.beside_uniform(head.head), of_run]))
 
 
-def _values(chosen: RecordedHead, cell: tuple[int, int]) -> str:
+def _values(chosen: RecordedHead, key: int, query: int) -> str:
     """One line on a cell of a matrix; a channel that the matrix lacks becomes its last."""
-    last = chosen.channels - 1
-    i = min(cell[0], last)
-    j = min(cell[1], last)
-    matrices = chosen.matrices
-    if matrices is None:
-        return ""
-    attention = matrices.attention[chosen.head]
+    i, j = min(key, chosen.channels - 1), min(query, chosen.channels - 1)
+    matrices = chosen.recording.record[chosen.block]
+    attention = chosen.weights
     return (
         f"A<sub>{i},{j}</sub> = <b>{attention[i, j]:.4f}</b>, "
         f"logit {matrices.logits[chosen.head, i, j]:.3f}, "
         f"row sum {attention[i].sum():.4f}, "
         f"entropy {matrices.entropy[chosen.head, i]:.2f} bits"
     )
-
-
-class MapPage(QWidget):
-    """A button for each kind of map; `wanted` carries the name of the kind."""
-
-    wanted = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.buttons: dict[str, QPushButton] = {}
-        self.new_layer = QCheckBox("as a new layer", toolTip=NEW_LAYER_HINT)
-        layout = QVBoxLayout(self)
-        for kind in BUTTONS:
-            button = QPushButton(kind.title, toolTip=kind.tooltip)
-            # PySide6 would keep a lambda as long as the button: this page would never be freed.
-            button.clicked.connect(calling(self._want, kind.name))
-            self.buttons[kind.name] = button
-            layout.addWidget(button)
-        layout.addWidget(self.new_layer)
-        layout.addStretch(1)
-
-    def _want(self, name: str) -> None:
-        self.wanted.emit(name)
-
-
-class StepsPage(QWidget):
-    """The steps of a head as pictures, and the button that has them made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.plot = StepsPlot()
-        self.button = QPushButton("Show the steps of this head", toolTip=STEPS_HINT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 0)
-        layout.addWidget(self.button)
-        layout.addWidget(self.plot, stretch=1)

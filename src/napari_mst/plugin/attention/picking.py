@@ -1,46 +1,139 @@
 """Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
+from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import block_title
-from napari_mst.denoising.photos import BEST_H
-from napari_mst.errors import AttentionError, DenoisingError
-from napari_mst.plugin.attention.alike import Alike
-from napari_mst.plugin.attention.exploration import Exploration
-from napari_mst.plugin.attention.layers import limits, map_arguments, put_map, show_patch
-from napari_mst.plugin.attention.orders import (
-    NO_PHOTO,
-    alike_job,
-    denoising_job,
-    pixel_job,
-    pixel_order,
-    window_job,
+from napari_mst.cube import Provenance
+from napari_mst.denoising.photos import (
+    BEST_H,
+    Denoising,
+    denoised_photo,
+    denoising_of,
+    in_codes,
+    pixel_weights,
 )
+from napari_mst.errors import AttentionError, DenoisingError
+from napari_mst.photo.photo import Photo
+from napari_mst.plugin.attention.exploration import (
+    Exploration,
+    Make,
+    Show,
+    job_on,
+    order_of_run,
+    source_of,
+    source_of_run,
+)
+from napari_mst.plugin.attention.layers import (
+    put_map,
+    show_alone,
+    show_denoised,
+    show_outlines,
+    show_weights,
+)
+from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
-from napari_mst.plugin.viewer.composites import selection_kept
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.layers import selection_kept
+from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 if TYPE_CHECKING:
+    from napari_mst.attention.head_steps import HeadSteps, WindowSteps
     from napari_mst.attention.pixel_weights import PixelWeights
 
 NETWORK = "network"
+WINDOW = "window"
 ALIKE = "alike"
 SINGLE = "single"
-WINDOW = "window"
 OF_NETWORK = (NETWORK, WINDOW)
-"""The choice that the network of the chosen run computes."""
+"""The kinds that the network of the chosen run computes."""
 WAITING = "Estimating the noise of the photo ..."
+NOT_BETWEEN_PIXELS = (
+    "Channels attend to channels in this block. Choose a network with windows, or non-local means."
+)
+OUTSIDE = "This is not on the photo of the run. Click a pixel of it."
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """A photo, and the way in which non-local means compare its pixels."""
+
+    photo: Photo
+    how: Denoising
+    provenance: Provenance
+
+    @classmethod
+    def of(cls, photo: Photo, how: Denoising) -> "Alike":
+        """Make one for *photo*, whose noise is known."""
+        past = Provenance(
+            source=photo.name,
+            source_sha256=photo.sha256,
+            encoding=photo.encoding,
+            denoise=f"{how.h:g}",
+            denoising=str(how),
+            assumptions=photo.assumptions,
+            versions={name: version(name) for name in ("napari-mst", "numpy")},
+        )
+        return cls(photo, how, past)
+
+    def denoised(self, reports: Reports) -> "Alike":
+        """The photo after non-local means, whose history says so."""
+        reports.say(f"Denoising by {self.how} ...")
+        note = f"The photo was denoised: {self.how}."
+        past = replace(self.provenance, assumptions=(*self.provenance.assumptions, note))
+        return Alike(denoised_photo(self.photo, self.how, reports), self.how, past)
+
+    def map(self, row: int, column: int) -> tuple[AttentionMap, str]:
+        """The weights of a pixel as a map, and in a sentence. Raises `DenoisingError`."""
+        near = pixel_weights(self.photo, self.how, row, column)
+        before, after = in_codes(self.photo, near, row, column)
+        was = ", ".join(f"{value:.1f}" for value in before)
+        becomes = ", ".join(f"{value:.1f}" for value in after)
+        total = near.weights.sum()
+        made = AttentionMap(
+            values=near.weights.astype(np.float32),
+            overlay=ALIKE_MAP.name,
+            unit=ALIKE_MAP.unit,
+            selection=Selection(str(self.how)),
+            pitch=1,
+            offset=(float(near.top), float(near.left)),
+            total=float(total),
+            provenance=self.provenance,
+            pixel=(row, column),
+        )
+        return made, (
+            f"Pixel ({row}, {column}): {near.weights.size} weights add up to {total:.6f}; "
+            f"{near.effective:.1f} pixels count (1 / sum of squares). "
+            f"Before {was}, after {becomes} (8-bit codes)."
+        )
+
+
+class PixelView(NamedTuple):
+    """The contents of the page Pixel: a sentence, the numbers of a head, and a window enlarged.
+
+    Attributes
+    ----------
+    photo, weights
+        The pixels of the window, and the weights over them.
+    """
+
+    text: str = ""
+    steps: "HeadSteps | None" = None
+    photo: NDArray[Any] | None = None
+    weights: AttentionMap | None = None
 
 
 class Picking(ViewerHelper):
@@ -50,20 +143,17 @@ class Picking(ViewerHelper):
 
     Attributes
     ----------
-    mechanism
+    kind
         `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`.
     h
         The strength of non-local means.
     side, reading
         Pixels along a side of the patch of a single head, and the axis of A that sums to 1.
     changed
-        Emitted with a sentence for a person.
-    patch_changed
-        Emitted with the `HeadSteps` of the patch, or window, that was clicked.
+        Emitted with the `PixelView` to show.
     """
 
-    changed = Signal(str)
-    patch_changed = Signal(object)
+    changed = Signal(PixelView)
 
     def __init__(
         self,
@@ -73,7 +163,7 @@ class Picking(ViewerHelper):
         photo: Callable[[], Image | None],
     ) -> None:
         super().__init__(viewer)
-        self.mechanism = NETWORK
+        self.kind = ALIKE
         self.h = BEST_H
         self.side = 4
         self.reading: Literal["columns", "rows"] = "columns"
@@ -83,58 +173,57 @@ class Picking(ViewerHelper):
         self._photo = photo
         self._mouse = CanvasMouse(viewer, self._on_move, self.click)
         self._pending: Request | None = None
-        self._alike: Alike | None = None
-        self._layer_photo: LayerPhoto | None = None
+        self._alike: tuple[LayerPhoto, Alike] | None = None
         self._pixel: tuple[int, int] | None = None
 
     def turn(self, is_on: bool) -> None:
         """Begin to listen to the mouse, or stop."""
         self.is_on = is_on
-        if not is_on:
-            self._mouse.detach()
-            return
-        self._mouse.attach()
-        if self.mechanism not in OF_NETWORK:
+        if is_on:
+            self._mouse.attach()
             self._prepare()
+        else:
+            self._mouse.detach()
 
-    def choose(self, mechanism: str, h: float) -> None:
+    def choose(self, kind: str, h: float) -> None:
         """Compare pixels by another attention, or with another strength."""
-        self.mechanism, self.h = mechanism, h
-        self._alike = None
-        if self.is_on and mechanism not in OF_NETWORK:
+        self.kind, self.h = kind, h
+        self._alike = self._pixel = self._pending = None
+        self.changed.emit(PixelView())
+        if self.is_on:
+            # What was found by another kind is no longer looked at.
+            hide_maps(self.viewer)
             self._prepare()
 
     def choose_patch(self, side: int, reading: Literal["columns", "rows"]) -> None:
         """Take patches of another size, or read A otherwise; the patch that is shown follows."""
         self.side, self.reading = side, reading
-        if self.mechanism == SINGLE and self._pixel is not None:
+        if self.kind == SINGLE and self._pixel is not None:
             self._show_patch(self._pixel)
 
     def forget(self) -> None:
         """Let go of the photo."""
         self._alike = None
-        self._layer_photo = None
         self._pending = None
         self._exploration.shelf.clear()
 
     def denoise(self) -> bool:
         """Denoise the chosen photo as a layer; False if nothing started."""
-        order = self._order_of_photo(denoising_job(self.h))
+        order = self._order_of_photo(is_denoised=True)
         return order is not None and self._workspace.run(order)
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
-        if self.mechanism not in OF_NETWORK:
+        if self.kind == ALIKE:
             self._on_move(position)
-            if self.mechanism == SINGLE and self._layer_photo is not None:
-                self._show_patch(_pixel_of(self._layer_photo, position))
-            return
-        job = window_job if self.mechanism == WINDOW else pixel_job
-        order = pixel_order(self.viewer, self._exploration, position, job)
-        if isinstance(order, str):
-            self.changed.emit(order)
-            return
-        self._start(order)
+        elif self.kind == SINGLE:
+            if self._alike is not None:
+                self._show_patch(_pixel_of(self._alike[0], position))
+        else:
+            try:
+                self._start(self._order_of_network(position))
+            except AttentionError as error:
+                self.changed.emit(PixelView(str(error)))
 
     def on_state(self, state: JobState) -> None:
         """Start what waits, once no job runs."""
@@ -142,94 +231,166 @@ class Picking(ViewerHelper):
             order, self._pending = self._pending, None
             self._start(order)
 
-    def on_made(self, made: Any) -> None:
-        """Say what a job of this page has found."""
-        if isinstance(made, Alike):
-            self._alike = made
-            self._pixel = None
-            self.changed.emit(f"Noise {made.how.noise.codes:.1f} codes. Move over the photo.")
-        elif hasattr(made, "places"):
-            self.changed.emit(self._sentence(made))
-        elif hasattr(made, "steps"):
-            self.patch_changed.emit(made)
-            self.changed.emit(self._sentence(made.pixel))
-
     def _start(self, order: Request) -> None:
         if not self._workspace.run(order):
             self._pending = order
 
+    # ------------------------------------------------------------------------ by the network
+
+    def _order_of_network(self, position: Position) -> Request:
+        """Order what the pixel at *position* attends to in the chosen block."""
+        head = self._exploration.chosen
+        if head.between_pixels is None:
+            raise AttentionError(NOT_BETWEEN_PIXELS)
+        source = source_of_run(self.viewer, head.recording)
+        row, column = np.subtract(_pixel_of(source, position), source.corner).tolist()
+        rows, columns = source.shape
+        if not (0 <= row < rows and 0 <= column < columns):
+            raise AttentionError(OUTSIDE)
+        shelf, record = self._exploration.shelf, head.recording.record
+
+        def weigh(request: Request, reports: Reports) -> "PixelWeights":
+            explorer = shelf.pixels(request, reports, record)
+            return explorer.weights(head.block, row, column, reports)
+
+        def take_apart(request: Request, reports: Reports) -> "WindowSteps":
+            explorer = shelf.pixels(request, reports, record)
+            return explorer.steps(head.block, head.head, row, column, reports)
+
+        make: Make = take_apart if self.kind == WINDOW else weigh
+        return order_of_run(head.recording, source, make, self._show_window)
+
+    def _show_window(self, viewer: ViewerModel, made: Any, photo: LayerPhoto) -> None:
+        """Show the weights, or the steps, that a job has *made* of a pixel."""
+        steps: WindowSteps | None = made if hasattr(made, "steps") else None
+        pixel: PixelWeights = made if steps is None else steps.pixel
+        head = self._exploration.head
+        number = 0 if head is None or head.block != pixel.block else head.head
+        number = min(number, len(pixel.weights) - 1)
+        if self.kind in OF_NETWORK:
+            weights = show_weights(viewer, pixel, photo, number)
+            text = self._sentence(pixel, number)
+            self.changed.emit(PixelView(text, steps, window_of(photo, weights), weights))
+
+    def _sentence(self, pixel: "PixelWeights", number: int) -> str:
+        """Say what a pixel attends to in the head that is shown."""
+        weights = pixel.weights[number]
+        keys = int(pixel.heard.sum())
+        bits = -(weights * np.log2(np.maximum(weights, 1e-300))).sum()
+        row, column = pixel.query
+        head = self._exploration.head
+        of_head = None if head is None else head.between_pixels
+        title = block_title(pixel.block, None if of_head is None else of_head.channels)
+        return (
+            f"Pixel ({row}, {column}), {title}, head {number} of {len(pixel.weights)}: {keys} keys "
+            f"add up to {weights.sum():.6f}; {pixel.effective_keys[number]:.1f} count (1 / sum of "
+            f"squares). Entropy {bits:.2f} of {np.log2(keys):.2f} bits, largest weight "
+            f"{weights.max():.3f}, equal weights {1 / keys:.3f}."
+        )
+
+    # ------------------------------------------------------------------------ by the photo alone
+
     def _prepare(self) -> None:
-        """Have the noise of the chosen photo estimated."""
-        order = self._order_of_photo(alike_job(self.h))
+        """Have the noise of the chosen photo estimated, by which its pixels are compared."""
+        order = None if self.kind in OF_NETWORK else self._order_of_photo(is_denoised=False)
         if order is not None:
-            self.changed.emit(WAITING)
+            self.changed.emit(PixelView(WAITING))
             self._start(order)
 
-    def _order_of_photo(self, job: object) -> Request | None:
-        layer = self._photo()
-        if layer is None:
-            self.changed.emit(NO_PHOTO)
+    def _order_of_photo(self, *, is_denoised: bool) -> Request | None:
+        h = self.h
+
+        def make(request: Request, reports: Reports) -> Alike:
+            # A single head is computed while the mouse waits, and torch takes seconds to import.
+            import napari_mst.attention.patch_steps  # noqa: F401
+
+            photo = request.read()
+            alike = Alike.of(photo, denoising_of(photo, h, reports))
+            return alike.denoised(reports) if is_denoised else alike
+
+        try:
+            source = source_of(self.viewer, self._photo())
+        except AttentionError as error:
+            self.changed.emit(PixelView(str(error)))
             return None
-        self._layer_photo = LayerPhoto.of(layer, self.viewer.dims.point)
-        return Request(self._layer_photo, "", job=job)  # type: ignore[arg-type]
+        show: Show = self._show_denoised if is_denoised else self._take
+        return Request(source, "", job=job_on(source, make, show))
+
+    def _show_denoised(self, viewer: ViewerModel, made: Alike, photo: LayerPhoto) -> None:
+        show_denoised(viewer, made.photo, photo)
+
+    def _take(self, _: ViewerModel, alike: Alike, photo: LayerPhoto) -> None:
+        # A person may look at another kind by now.
+        if self.kind not in OF_NETWORK:
+            self._alike = photo, alike
+            how = "Move over" if self.kind == ALIKE else "Click"
+            text = f"Noise {alike.how.noise.codes:.1f} codes. {how} the photo."
+            self.changed.emit(PixelView(text))
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""
-        viewer, alike, photo = self.viewer, self._alike, self._layer_photo
-        if self.mechanism != ALIKE or alike is None or photo is None:
+        if self.kind != ALIKE or self._alike is None:
             return
+        photo, alike = self._alike
         pixel = _pixel_of(photo, position)
         if pixel == self._pixel:
             return
         self._pixel = pixel
         try:
-            found = alike.weights(*pixel)
+            made, text = alike.map(*pixel)
         except DenoisingError:
             return  # the mouse has left the photo
-        made = alike.map(found)
-        arguments = {**map_arguments(made, photo.placement), "contrast_limits": limits(made)}
-        with selection_kept(viewer):
-            put_map(viewer, made, f"{ALIKE_MAP.title}: {photo.name}", arguments)
-        self.changed.emit(alike.sentence(*pixel, found))
+        with selection_kept(self.viewer):
+            show_alone(self.viewer, put_map(self.viewer, made, photo))
+        self.changed.emit(PixelView(text, None, window_of(photo, made), made))
 
     def _show_patch(self, pixel: tuple[int, int]) -> None:
         """Show every number of a single head on the patch that begins at *pixel*."""
-        from napari_mst.attention.patch_steps import patch_steps  # the job has imported torch
+        from napari_mst.attention.patch_steps import patch_steps
+        from napari_mst.attention.pixel_weights import Outline  # the job has imported torch
 
-        alike, photo = self._alike, self._layer_photo
-        if alike is None or photo is None:
+        if self._alike is None:
             return
+        photo, alike = self._alike
         try:
-            found = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
+            steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
         except AttentionError as error:
-            self.changed.emit(str(error))
+            self.changed.emit(PixelView(str(error)))
             return
         self._pixel = pixel
-        show_patch(self.viewer, found, photo)
-        self.patch_changed.emit(found)
-        last = (found.row + self.side - 1, found.column + self.side - 1)
-        self.changed.emit(f"Pixels ({found.row}, {found.column}) to {last}, {self.side**2} tokens.")
-
-    def _sentence(self, found: "PixelWeights") -> str:
-        """Say what a pixel attends to in the head that is shown."""
-        head = self._exploration.head
-        number = 0 if head is None or head.block != found.block else head.head
-        number = min(number, len(found.weights) - 1)
-        weights = found.weights[number]
-        keys = int(found.heard.sum())
-        bits = -(weights * np.log2(np.maximum(weights, 1e-300))).sum()
-        row, column = found.query
-        of_head = None if head is None else head.between_pixels
-        title = block_title(found.block, None if of_head is None else of_head.channels)
-        return (
-            f"Pixel ({row}, {column}), {title}, head {number} of {len(found.weights)}: {keys} keys "
-            f"add up to {weights.sum():.6f}; {found.effective_keys[number]:.1f} count (1 / sum of "
-            f"squares). Entropy {bits:.2f} of {np.log2(keys):.2f} bits, largest weight "
-            f"{weights.max():.3f}, equal weights {1 / keys:.3f}."
+        bottom, right = steps.row + self.side, steps.column + self.side
+        patch = Outline("window", (steps.row, bottom, steps.column, right))
+        show_outlines(self.viewer, [patch], photo)
+        text = (
+            f"Pixels ({steps.row}, {steps.column}) to ({bottom - 1}, {right - 1}), "
+            f"{self.side**2} tokens."
         )
+        self.changed.emit(PixelView(text, steps))
 
 
 def _pixel_of(photo: LayerPhoto, position: Position) -> tuple[int, int]:
     """Row and column of *photo* under world *position*; they may lie outside."""
     row, column = np.floor(photo.placement.pixels_at([position[-2:]])[0] + 0.5)
     return int(row), int(column)
+
+
+def window_of(photo: LayerPhoto, weights: AttentionMap) -> NDArray[Any]:
+    """The pixels of *photo* under *weights*: (h, w) or (h, w, colours).
+
+    Beyond the photo, its last pixels are repeated.
+    """
+    pixels = photo.pixels[photo.index]
+    is_planar = pixels.shape[:2] != image_shape(pixels.shape)
+    first = np.array(weights.offset) - (weights.pitch - 1) / 2
+    rows, columns = (
+        np.clip(int(start) + np.arange(count * weights.pitch), 0, side - 1)
+        for start, count, side in zip(
+            first, weights.values.shape, image_shape(pixels.shape), strict=True
+        )
+    )
+    # Of a lazy photo, only this part is read.
+    part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+    near = np.asarray(pixels[(..., *part)] if is_planar else pixels[part])
+    near = np.moveaxis(near, 0, -1) if is_planar else near
+    window: NDArray[Any] = near[np.ix_(rows - rows[0], columns - columns[0])]
+    return window

@@ -6,7 +6,6 @@ from qtpy.QtCore import QAbstractTableModel, QModelIndex, QSignalBlocker, Qt
 from qtpy.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
-    QGridLayout,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -19,11 +18,19 @@ from qtpy.QtWidgets import (
 from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.attention.exploration import RecordedHead
-from napari_mst.plugin.attention.picking import ALIKE, NETWORK, OF_NETWORK, SINGLE, WINDOW
-from napari_mst.plugin.viewer.widgets import Paragraph, let_shrink
+from napari_mst.plugin.attention.picking import (
+    ALIKE,
+    NETWORK,
+    OF_NETWORK,
+    SINGLE,
+    WINDOW,
+    PixelView,
+)
+from napari_mst.plugin.attention.plot import WindowPlot
+from napari_mst.plugin.viewer.widgets import Paragraph, fill, let_shrink
 
 if TYPE_CHECKING:
-    from napari_mst.attention.head_steps import HeadSteps, Step
+    from napari_mst.attention.head_steps import HeadSteps, MatrixStep
 
 
 STEP_HINT = "The matrix whose numbers are shown, in the order in which they are computed."
@@ -34,7 +41,7 @@ NO_PARENT = QModelIndex()
 class StepModel(QAbstractTableModel):
     """The numbers of one matrix, with the row and column of the photo of each pixel."""
 
-    def __init__(self, step: "Step") -> None:
+    def __init__(self, step: "MatrixStep") -> None:
         super().__init__()
         self._step = step
 
@@ -79,35 +86,30 @@ class Numbers(QWidget):
         self.steps = QComboBox(toolTip=STEP_HINT)
         self.table = QTableView()
         self.about = Paragraph()
-        self._found: HeadSteps | None = None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.steps)
-        layout.addWidget(self.table, stretch=1)
-        layout.addWidget(self.about)
+        self._of: HeadSteps | None = None
+        fill(QVBoxLayout(self), self.steps, self.table, self.about, stretched=self.table)
         self.steps.currentIndexChanged.connect(self._draw)
         # Widths follow the first rows: to look at all of a large matrix would take seconds.
         self.table.horizontalHeader().setResizeContentsPrecision(MEASURED_ROWS)
         self.table.setAccessibleName("Numbers of the matrix")
 
-    def show_steps(self, found: "HeadSteps") -> None:
-        """Show the matrices of *found*."""
-        self._found = found
+    def show_steps(self, of: "HeadSteps") -> None:
+        """Show the matrices of a head."""
+        self._of = of
         chosen = max(self.steps.currentIndex(), 0)
         with QSignalBlocker(self.steps):
             self.steps.clear()
-            for step in found.steps:
+            for step in of.steps:
                 rows, columns = step.values.shape
                 self.steps.addItem(f"{step.name} = {step.formula}   ({rows} x {columns})")
             self.steps.setCurrentIndex(min(chosen, self.steps.count() - 1))
         self._draw()
 
     def _draw(self) -> None:
-        found = self._found
         index = self.steps.currentIndex()
-        if found is None or index < 0:
+        if self._of is None or index < 0:
             return
-        step = found.steps[index]
+        step = self._of.steps[index]
         self._model = StepModel(step)  # Qt does not keep it
         self.table.setModel(self._model)
         self.table.resizeColumnsToContents()
@@ -124,17 +126,9 @@ PICK_HINT = (
     "the mouse does."
 )
 H_HINT = "The strength h in units of the noise of the photo; a run that denoises takes 1.2."
-DENOISE_HINT = "Add the whole photo, denoised by non-local means with this h, as a photo layer."
-BEFORE_HINT = "Hide the denoised photo, to see it as it was before; press again to see it after."
-NETWORK_TEXT = "Press Pick, then click the photo: a layer for each head shows the weights."
-WINDOW_TEXT = (
-    "Press Pick, then click the photo: the chosen head on the window of the pixel, in the numbers "
-    "of every matrix. Tokens, which are pixels, are columns."
-)
-ALIKE_TEXT = "Press Pick, then move the mouse over the photo."
-SINGLE_TEXT = (
-    "Press Pick, then click the photo: single-head attention between the pixels of a patch, with "
-    "the weights of non-local means, in all its numbers."
+DENOISE_HINT = (
+    "Show the whole photo, denoised by non-local means with this h, as a photo layer; "
+    "the eye of the layer shows it as it was before."
 )
 READING_HINT = (
     "In scaled dot-product attention, the weights of each query, a column of A, add up to 1. "
@@ -149,69 +143,79 @@ NO_PIXELS = (
 MOST_H = 10.0
 LETTERS = 8
 """Width of a list in letters, at least; else a long entry would widen the dock."""
+KINDS = {
+    NETWORK: (
+        "block of the network",
+        "Press Pick, then click the photo: a layer for each head shows the weights.",
+    ),
+    WINDOW: (
+        "block of the network, step by step",
+        "Press Pick, then click the photo: the chosen head on the window of the pixel, in the "
+        "numbers of every matrix. Tokens, which are pixels, are columns.",
+    ),
+    ALIKE: ("non-local means", "Press Pick, then move the mouse over the photo."),
+    SINGLE: (
+        "single head, step by step",
+        "Press Pick, then click the photo: single-head attention between the pixels of a patch, "
+        "with the weights of non-local means, in all its numbers.",
+    ),
+}
+"""Kind of attention -> its title, and how to look at it."""
 
 
 class PixelPage(QWidget):
-    """Chooses by what pixels are compared, and says what was found."""
+    """Chooses by what pixels are compared, and shows what was found."""
 
     def __init__(self) -> None:
         super().__init__()
         self.by = QComboBox(toolTip=BY_HINT)
-        self.by.addItem("block of the network", NETWORK)
-        self.by.addItem("block of the network, step by step", WINDOW)
-        self.by.addItem("non-local means", ALIKE)
-        self.by.addItem("single head, step by step", SINGLE)
+        for kind, (title, _) in KINDS.items():
+            self.by.addItem(title, kind)
         self.pick_button = QPushButton("Pick", checkable=True, toolTip=PICK_HINT)
-        self.h = QDoubleSpinBox(minimum=0.1, maximum=MOST_H, singleStep=0.1, suffix=" \u03c3")
+        self.h = QDoubleSpinBox(
+            minimum=0.1, maximum=MOST_H, singleStep=0.1, prefix="h ", suffix=" \u03c3"
+        )
         self.h.setValue(BEST_H)
         self.h.setToolTip(H_HINT)
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
-        self.before_button = QPushButton("Before", checkable=True, toolTip=BEFORE_HINT)
+        self.side = QSpinBox(
+            minimum=2, maximum=MOST_SIDE, value=4, prefix="patch of ", suffix=" px"
+        )
+        self.side.setToolTip(SIDE_HINT)
         self.reading = QComboBox(toolTip=READING_HINT)
         for reading in ("columns", "rows"):
             self.reading.addItem(f"{reading} of A sum to 1", reading)
-        self.side = QSpinBox(minimum=2, maximum=MOST_SIDE, value=4, suffix=" px")
-        self.side.setToolTip(SIDE_HINT)
-        self.numbers = Numbers()
         self.about = Paragraph()
         self.text = Paragraph()
+        self.window_plot = WindowPlot()
+        self.numbers = Numbers()
         for box in (self.by, self.reading, self.numbers.steps):
             let_shrink(box, LETTERS)
         self._head: RecordedHead | None = None
-        self._filter = QWidget()
-        self._patch = QWidget()
-        self._lay_out()
+        of = QLabel("Attention of")
+        layout = fill(
+            QVBoxLayout(self),
+            fill(QHBoxLayout(), of, self.by, self.pick_button, stretched=self.by),
+            fill(QHBoxLayout(), self.h, self.denoise_button),
+            fill(QHBoxLayout(), self.side, self.reading, stretched=self.reading),
+            self.about,
+            self.text,
+            self.window_plot,
+            self.numbers,
+        )
+        for part in (self.window_plot, self.numbers):
+            layout.setStretchFactor(part, 1)
+        # Takes the room of both while there is nothing to show.
+        layout.addStretch(0)
+        # Without a run, only the photo can be looked at.
+        self.by.setCurrentIndex(self.by.findData(ALIKE))
         self.by.currentIndexChanged.connect(self._draw)
+        self.show_view(PixelView())
         self._draw()
 
-    def _lay_out(self) -> None:
-        first = QGridLayout()
-        first.setColumnStretch(1, 1)
-        first.addWidget(QLabel("Attention of"), 0, 0)
-        first.addWidget(self.by, 0, 1)
-        first.addWidget(self.pick_button, 0, 2)
-        row = QHBoxLayout(self._filter)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(QLabel("h", toolTip=H_HINT))
-        row.addWidget(self.h)
-        row.addWidget(self.denoise_button, stretch=1)
-        row.addWidget(self.before_button)
-        of_patch = QHBoxLayout(self._patch)
-        of_patch.setContentsMargins(0, 0, 0, 0)
-        of_patch.addWidget(QLabel("Patch", toolTip=SIDE_HINT))
-        of_patch.addWidget(self.side)
-        of_patch.addWidget(self.reading, stretch=1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 0)
-        layout.addLayout(first)
-        for part in (self._filter, self._patch, self.about, self.text):
-            layout.addWidget(part)
-        layout.addWidget(self.numbers, stretch=1)
-        layout.addStretch()
-
     @property
-    def mechanism(self) -> str:
-        """The attention that is looked at: `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`."""
+    def kind(self) -> str:
+        """The attention that is looked at: a key of `KINDS`."""
         return str(self.by.currentData())
 
     def draw_head(self, head: RecordedHead) -> None:
@@ -223,27 +227,31 @@ class PixelPage(QWidget):
             self.by.setCurrentIndex(self.by.findData(NETWORK if is_between else ALIKE))
         self._draw()
 
-    def show_picking(self, is_on: bool) -> None:
-        """Draw the button as pressed or not, without a signal."""
-        with QSignalBlocker(self.pick_button):
-            self.pick_button.setChecked(is_on)
+    def show_view(self, view: PixelView) -> None:
+        """Show what was found of a pixel."""
+        self.text.setText(view.text)
+        self.text.setVisible(bool(view.text))
+        self.numbers.setVisible(view.steps is not None)
+        self.window_plot.setVisible(view.steps is None and view.weights is not None)
+        if view.steps is not None:
+            self.numbers.show_steps(view.steps)
+        elif view.photo is not None and view.weights is not None:
+            self.window_plot.set_window(view.photo, view.weights)
 
     def _draw(self) -> None:
-        self._filter.setVisible(self.mechanism not in OF_NETWORK)
-        self.denoise_button.setVisible(self.mechanism == ALIKE)
-        self.before_button.setVisible(self.mechanism == ALIKE)
-        self._patch.setVisible(self.mechanism == SINGLE)
-        self.numbers.setVisible(self.mechanism in (SINGLE, WINDOW))
-        self.about.setText(self._about())
-
-    def _about(self) -> str:
-        if self.mechanism == ALIKE:
-            return ALIKE_TEXT
-        if self.mechanism == SINGLE:
-            return SINGLE_TEXT
-        between = None if self._head is None else self._head.between_pixels
-        if self._head is None or between is None:
-            return NO_PIXELS
-        title = block_title(self._head.block, between.channels)
-        how = WINDOW_TEXT if self.mechanism == WINDOW else NETWORK_TEXT
-        return f"{title}: {between}. {how}"
+        shown_for = {
+            self.h: self.kind not in OF_NETWORK,
+            self.denoise_button: self.kind == ALIKE,
+            self.side: self.kind == SINGLE,
+            self.reading: self.kind == SINGLE,
+        }
+        for widget, is_shown in shown_for.items():
+            widget.setVisible(is_shown)
+        _, about = KINDS[self.kind]
+        if self.kind in OF_NETWORK:
+            between = None if self._head is None else self._head.between_pixels
+            if self._head is None or between is None:
+                about = NO_PIXELS
+            else:
+                about = f"{block_title(self._head.block, between.channels)}: {between}. {about}"
+        self.about.setText(about)

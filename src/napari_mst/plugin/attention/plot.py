@@ -1,7 +1,7 @@
-"""Plots of the attention dock: the matrix of a head, and the steps of a head as pictures."""
+"""Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -11,7 +11,7 @@ from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
 
-from napari_mst.attention.maps import AttentionSteps
+from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.attention.record import block_title
 from napari_mst.plugin.attention.exploration import RecordedHead
 
@@ -24,7 +24,7 @@ STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
 COLUMNS = 2
-LOWEST_MATRIX, LOWEST_STEPS = 200, 420
+LOWEST_MATRIX, LOWEST_STEPS, LOWEST_WINDOW = 200, 420, 200
 """Pixels; the heights below which a page scrolls."""
 ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
@@ -34,28 +34,26 @@ CLIPPED = 0.5
 """Per cent of the pixels that lie beyond the colours: a few extremes would pale all others."""
 
 
-class Picture:
-    """An image in a view of its own, with a frame around one cell.
+class FramedImage:
+    """An image in *view*, with a frame around one cell.
 
     Rows go downwards, and the centre of cell (0, 0) is the origin.
     """
 
-    def __init__(self, parent: pg.GraphicsLayout, row: int, column: int) -> None:
-        self.view = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True, lockAspect=True)
+    def __init__(self, view: pg.ViewBox) -> None:
+        self.view = view
         self.image = pg.ImageItem(axisOrder="row-major")
         self.mark = QGraphicsRectItem()
         self.mark.hide()
-        self.view.addItem(self.image)
+        view.addItem(self.image)
         # The frame is not to change which part of the plane is shown.
-        self.view.addItem(self.mark, ignoreBounds=True)
-        parent.addItem(self.view, row, column)
+        view.addItem(self.mark, ignoreBounds=True)
 
-    def show(self, values: NDArray[np.floating], limits: tuple[float, float]) -> None:
-        """Draw (rows, columns) *values*; limits around zero ask for colours that diverge there."""
-        is_signed = limits[0] < 0
-        self.image.setColorMap(SIGNED if is_signed else pg.colormap.get(COLORMAP))
+    def show(self, values: NDArray[Any], limits: tuple[float, float]) -> None:
+        """Draw (rows, columns) *values*, or colours; limits around zero ask for two colours."""
+        self.image.setColorMap(SIGNED if limits[0] < 0 else pg.colormap.get(COLORMAP))
         self.image.setImage(np.asarray(values), levels=limits)
-        rows, columns = values.shape
+        rows, columns = values.shape[:2]
         area = QRectF(-0.5, -0.5, columns, rows)
         self.image.setRect(area)
         self.view.setRange(area, padding=0.0)
@@ -68,83 +66,107 @@ class Picture:
 
     def cell_at(self, position: QPointF) -> tuple[int, int] | None:
         """Return (row, column) of the cell under a position of the scene; None outside."""
-        if self.image.image is None or not self.view.sceneBoundingRect().contains(position):
-            return None
-        point = self.view.mapSceneToView(position)
-        row = int(np.floor(point.y() + 0.5))
-        column = int(np.floor(point.x() + 0.5))
-        rows, columns = self.image.image.shape
+        point = self.image.mapFromScene(position)
+        row, column = int(np.floor(point.y())), int(np.floor(point.x()))
+        rows, columns = (0, 0) if self.image.image is None else self.image.image.shape[:2]
         is_inside = 0 <= row < rows and 0 <= column < columns
         return (row, column) if is_inside else None
 
 
 class _Plot(pg.GraphicsLayoutWidget):
-    """A plot that is at least *lowest* pixels high, and takes the room that there is."""
+    """A plot that is at least *lowest* pixels high, and takes the room that there is.
 
-    def __init__(self, lowest: int) -> None:
+    `clicked` carries row and column of a cell of one of the `matrices`.
+    """
+
+    clicked = Signal(int, int)
+
+    def __init__(self, lowest: int, name: str) -> None:
         super().__init__()
         self.setMinimumHeight(lowest)
         # Its own hint is as large as its scene: a page that scrolls would give it all of that.
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.setAccessibleName(name)
+        self.ci.layout.setContentsMargins(2, 2, 2, 2)
+        self.labels: list[pg.LabelItem] = []
+        self.matrices: list[FramedImage] = []
+        self.scene().sigMouseClicked.connect(self._on_click)
+
+    def add_title(self, row: int, column: int, span: int = 1) -> pg.LabelItem:
+        """Add a line of small text."""
+        title = self.addLabel("", row, column, 1, span, size="8pt", justify="left")
+        self.labels.append(title)
+        return title
+
+    def add_picture(self, row: int, column: int) -> FramedImage:
+        """Add a picture that keeps its proportions."""
+        # All columns are equally wide, whatever their titles say.
+        self.ci.layout.setColumnStretchFactor(column, 1)
+        self.ci.layout.setColumnPreferredWidth(column, 1)
+        look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
+        return FramedImage(self.addViewBox(row, column, **look))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
+        self.setBackground(theme.background.as_hex())
+        for label in self.labels:
+            # pyqtgraph colours a label only as it is given a text.
+            label.setText(label.text, color=theme.text.as_hex())
+
+    def _on_click(self, event: MouseClickEvent) -> None:
+        for matrix in self.matrices:
+            cell = matrix.cell_at(event.scenePos())
+            if cell is not None and event.button() == Qt.MouseButton.LeftButton:
+                self.clicked.emit(*cell)
 
 
 class MatrixPlot(_Plot):
     """A (d, d) matrix with the entropy of its rows beside it.
 
-    Key channels i go downwards, query channels j to the right. `hovered` and `clicked` tell (i, j);
-    `hovered` carries None when the mouse has left the matrix.
+    Key channels i go downwards, query channels j to the right. `hovered` and `clicked` carry
+    (i, j); `hovered` carries None when the mouse has left the matrix.
     """
 
     hovered = Signal(object)
-    clicked = Signal(int, int)
 
     def __init__(self) -> None:
-        super().__init__(LOWEST_MATRIX)
-        self.ci.layout.setContentsMargins(2, 2, 2, 2)
+        super().__init__(LOWEST_MATRIX, "Attention matrix")
         self.ci.layout.setSpacing(2)
-        self.title = self.addLabel("", 0, 0, 1, 3, size="8pt", justify="left")
-        self.left = pg.AxisItem("left")
-        self.bottom = pg.AxisItem("bottom")
-        self.bits = pg.AxisItem("bottom")
-        self.addItem(self.left, 1, 0)
-        self.picture = Picture(self.ci, 1, 1)
-        self.entropy = pg.ViewBox(enableMouse=False, enableMenu=False, invertY=True)
+        self.title = self.add_title(0, 0, 2)
+        self.matrix = self._add_plot(0, "query j")
+        self.entropy = self._add_plot(1, "bits")
+        self.matrix.setLabel("left", "key i")
+        self.matrix.getAxis("left").setWidth(LEFT_WIDTH)
+        self.entropy.hideAxis("left")
+        self.entropy.setYLink(self.matrix)
+        self.ci.layout.setColumnFixedWidth(1, ENTROPY_WIDTH)
+        # pyqtgraph hides numbers that reach beyond the axis; on one this short those are all.
+        self.entropy.getAxis("bottom").setStyle(hideOverlappingLabels=False)
+        self.picture = FramedImage(self.matrix.getViewBox())
+        self.matrices.append(self.picture)
         self.bars = pg.BarGraphItem(x0=[], y=[], height=0.8, width=[])
         self.entropy.addItem(self.bars)
-        self.ci.layout.setColumnFixedWidth(2, ENTROPY_WIDTH)
-        self.addItem(self.entropy, 1, 2)
-        self.addItem(self.bottom, 2, 1)
-        self.addItem(self.bits, 2, 2)
-        self._label_axes()
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
-        self.scene().sigMouseClicked.connect(self._on_click)
-        self.setAccessibleName("Attention matrix")
 
-    def _label_axes(self) -> None:
-        # A matrix fills its plot; only pictures of the photo keep their proportions.
-        self.picture.view.setAspectLocked(False)
-        self.left.linkToView(self.picture.view)
-        self.bottom.linkToView(self.picture.view)
-        self.bits.linkToView(self.entropy)
-        self.entropy.setYLink(self.picture.view)
-        self.left.setLabel("key i")
-        self.bottom.setLabel("query j")
-        self.bits.setLabel("bits")
-        self.left.setWidth(LEFT_WIDTH)
-        self.bottom.setHeight(BOTTOM_HEIGHT)
-        self.bits.setHeight(BOTTOM_HEIGHT)
-        # pyqtgraph hides numbers that reach beyond the axis; on one this short those are all.
-        self.bits.setStyle(hideOverlappingLabels=False)
+    def _add_plot(self, column: int, label: str) -> pg.PlotItem:
+        plot = self.addPlot(1, column, enableMenu=False)
+        plot.hideButtons()
+        plot.setMouseEnabled(x=False, y=False)
+        plot.invertY()
+        plot.setLabel("bottom", label)
+        plot.getAxis("bottom").setHeight(BOTTOM_HEIGHT)
+        return plot
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
-        text = theme.text.as_hex()
-        self.setBackground(theme.background.as_hex())
-        for axis in (self.left, self.bottom, self.bits):
-            axis.setPen(theme.secondary.as_hex())
-            axis.setTextPen(text)
-        # pyqtgraph colours a label only as it is given a text.
-        self.title.setText(self.title.text, color=text)
+        super().set_theme(theme)
+        for plot, side in (
+            (self.matrix, "left"),
+            (self.matrix, "bottom"),
+            (self.entropy, "bottom"),
+        ):
+            plot.getAxis(side).setPen(theme.secondary.as_hex())
+            plot.getAxis(side).setTextPen(theme.text.as_hex())
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
 
     def set_head(self, chosen: RecordedHead, high: float) -> None:
@@ -153,14 +175,14 @@ class MatrixPlot(_Plot):
         depth = chosen.channels
         self.title.setText(_matrix_title(chosen))
         self.title.setMinimumWidth(0)  # else the text sets the width of the plot
-        self.picture.show(matrices.attention[chosen.head], (0.0, high))
+        self.picture.show(chosen.weights, (0.0, high))
         entropy = matrices.entropy[chosen.head]
         self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=entropy, height=0.8)
         # A row that attends to all d channels alike has the largest entropy, log2(d) bits.
         largest = float(np.log2(depth)) if depth > 1 else 1.0
         self.entropy.setXRange(0, largest, padding=0)
         whole_bits = int(np.log2(depth))
-        self.bits.setTicks([[(bits, str(bits)) for bits in {0, whole_bits}]])
+        self.entropy.getAxis("bottom").setTicks([[(bits, str(bits)) for bits in {0, whole_bits}]])
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen cell; a whole row or column where the other channel is None."""
@@ -179,11 +201,6 @@ class MatrixPlot(_Plot):
     def _on_mouse_moved(self, position: QPointF) -> None:
         self.hovered.emit(self.picture.cell_at(position))
 
-    def _on_click(self, event: MouseClickEvent) -> None:
-        cell = self.picture.cell_at(event.scenePos())
-        if cell is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.clicked.emit(*cell)
-
 
 def _matrix_title(chosen: RecordedHead) -> str:
     """Block, head and run, each on a line."""
@@ -194,7 +211,41 @@ def _matrix_title(chosen: RecordedHead) -> str:
     return f"{block}<br>head {chosen.head} of {heads}<br>{escape(name)}"
 
 
-class Step(NamedTuple):
+class WindowPlot(_Plot):
+    """The window of a pixel, enlarged: its part of the photo, and the weights over it."""
+
+    def __init__(self) -> None:
+        super().__init__(LOWEST_WINDOW, "The window of the pixel, enlarged")
+        self.photo = self.add_picture(1, 0)
+        self.weights = self.add_picture(1, 1)
+        titles = ("The pixels of its window", "and their weights")
+        for column, text in enumerate(titles):
+            self.add_title(0, column).setText(text)
+        self.weight = self.add_title(2, 1)
+        self._values = np.zeros((0, 0), np.float32)
+        self.scene().sigMouseMoved.connect(self._on_mouse_moved)
+
+    def set_window(self, photo: NDArray[Any], made: AttentionMap) -> None:
+        """Draw the pixels of *photo* under the weights of *made*, and frame the pixel in both."""
+        most = 1.0 if photo.dtype.kind == "f" else np.iinfo(photo.dtype).max
+        self.photo.show(photo, (0.0, float(most)))
+        self._values = made.values
+        self.weights.show(made.values, (0.0, float(made.values.max())))
+        self.weight.setText(f"black 0, bright {made.values.max():.3f}")
+        if made.pixel is not None:
+            corner = np.array(made.offset) - (made.pitch - 1) / 2
+            row, column = np.array(made.pixel) - corner
+            pitch = made.pitch
+            self.photo.set_mark(QRectF(column, row, pitch, pitch), CELL_COLOUR)
+            self.weights.set_mark(QRectF(column // pitch, row // pitch, 1, 1), CELL_COLOUR)
+
+    def _on_mouse_moved(self, position: QPointF) -> None:
+        cell = self.weights.cell_at(position)
+        if cell is not None:
+            self.weight.setText(f"weight {self._values[cell]:.4f}")
+
+
+class StepPicture(NamedTuple):
     """One picture of the steps."""
 
     title: str
@@ -208,48 +259,31 @@ class StepsPlot(_Plot):
     All are drawn for the chosen channels. `clicked` carries (i, j) of a click on a cell of L or A.
     """
 
-    clicked = Signal(int, int)
-
     def __init__(self) -> None:
-        super().__init__(LOWEST_STEPS)
-        self.ci.layout.setContentsMargins(2, 2, 2, 2)
+        super().__init__(LOWEST_STEPS, "The steps of attention")
         self.ci.layout.setSpacing(4)
-        self.pictures: dict[str, Picture] = {}
-        self.titles: dict[str, pg.LabelItem] = {}
+        self.pictures: dict[str, FramedImage] = {}
         for number, name in enumerate(STEPS):
             row, column = divmod(number, COLUMNS)
-            self.ci.layout.setColumnStretchFactor(column, 1)
-            self.ci.layout.setColumnPreferredWidth(column, 1)
-            self.titles[name] = self.addLabel("", 2 * row, column, size="8pt")
-            self.pictures[name] = Picture(self.ci, 2 * row + 1, column)
-        self.scene().sigMouseClicked.connect(self._on_click)
-        self.setAccessibleName("The steps of attention")
-
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-        self.setBackground(theme.background.as_hex())
-        for title in self.titles.values():
-            title.setText(title.text, color=theme.text.as_hex())
+            self.add_title(2 * row, column)
+            self.pictures[name] = self.add_picture(2 * row + 1, column)
+        self.matrices = [self.pictures[name] for name in MATRICES]
 
     def set_steps(self, steps: AttentionSteps, key: int, query: int) -> None:
         """Draw all steps for key channel i = *key* and query channel j = *query*."""
-        for name, step in _steps(steps, key, query).items():
-            self.titles[name].setText(step.title)
+        drawn = _steps(steps, key, query)
+        for (name, picture), title in zip(self.pictures.items(), self.labels, strict=True):
+            step = drawn[name]
+            title.setText(step.title)
             # A matrix has no extremes to clip: each of its cells counts.
             clipped = 0 if name in MATRICES else CLIPPED
             high = float(np.percentile(np.abs(step.values), 100 - clipped)) or 1.0
-            self.pictures[name].show(step.values, (-high if step.is_signed else 0.0, high))
-        for name in MATRICES:
-            self.pictures[name].set_mark(QRectF(query, key, 1, 1), LINK_COLOUR)
-
-    def _on_click(self, event: MouseClickEvent) -> None:
-        for name in MATRICES:
-            cell = self.pictures[name].cell_at(event.scenePos())
-            if cell is not None and event.button() == Qt.MouseButton.LeftButton:
-                self.clicked.emit(*cell)
+            picture.show(step.values, (-high if step.is_signed else 0.0, high))
+        for matrix in self.matrices:
+            matrix.set_mark(QRectF(query, key, 1, 1), LINK_COLOUR)
 
 
-def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, Step]:
+def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, StepPicture]:
     """The pictures by their names in `STEPS`; each title ends with the size of the whole step."""
     logits = steps.matrices.logits[0]
     attention = steps.matrices.attention[0]
@@ -263,16 +297,18 @@ def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, Step]:
     q = steps.queries[query]
     v = steps.values[query]
     return {
-        "X": Step(
+        "X": StepPicture(
             f"<b>X</b>: norm of its channels<br>{channels} x {photo}",
             steps.features,
             is_signed=False,
         ),
-        "K": Step(f"<b>K</b> = W<sub>K</sub> X: i = {key}<br>{head}", k),
-        "Q": Step(f"<b>Q</b> = W<sub>Q</sub> X: j = {query}<br>{head}", q),
-        "V": Step(f"<b>V</b> = W<sub>V</sub> X: j = {query}<br>{head}", v),
-        "kq": Step(f"<b>k<sub>i</sub> q<sub>j</sub></b>: sum is {logit}<br>{photo}", k * q),
-        "L": Step(f"<b>scores L</b>: L<sub>ij</sub> = {logit}<br>{square}", logits),
-        "A": Step(f"<b>A</b> = softmax of rows: {share}<br>{square}", attention, is_signed=False),
-        "AV": Step(f"<b>A V</b>: row i = {key}<br>{head}", steps.attended(key)),
+        "K": StepPicture(f"<b>K</b> = W<sub>K</sub> X: i = {key}<br>{head}", k),
+        "Q": StepPicture(f"<b>Q</b> = W<sub>Q</sub> X: j = {query}<br>{head}", q),
+        "V": StepPicture(f"<b>V</b> = W<sub>V</sub> X: j = {query}<br>{head}", v),
+        "kq": StepPicture(f"<b>k<sub>i</sub> q<sub>j</sub></b>: sum is {logit}<br>{photo}", k * q),
+        "L": StepPicture(f"<b>scores L</b>: L<sub>ij</sub> = {logit}<br>{square}", logits),
+        "A": StepPicture(
+            f"<b>A</b> = softmax of rows: {share}<br>{square}", attention, is_signed=False
+        ),
+        "AV": StepPicture(f"<b>A V</b>: row i = {key}<br>{head}", steps.attended(key)),
     }

@@ -17,11 +17,9 @@ from napari.layers import Image, Layer
 from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 
-from napari_mst.messages import shown
+from napari_mst.errors import shown
 from napari_mst.plugin.files import questions, saving
-from napari_mst.plugin.files.saved_cube import cube_to_save, layer_of
-from napari_mst.plugin.viewer.composites import cube_layer_in
-from napari_mst.plugin.viewer.layers import cube_of_data
+from napari_mst.plugin.viewer.layers import cube_layer_in, cube_of_data
 
 COMMAND = "napari.write_image"
 Writer = Callable[[str, Any, Mapping[str, Any]], str | None]
@@ -62,15 +60,14 @@ class WatchedWriter:
         if picture_of is not None and Path(path).suffix.lower() not in saving.SUFFIXES:
             return written
         if written is not None:
-            _tell(Path(written), picture_of or layer_of(data), attributes)
+            _tell(Path(written), picture_of or saving.layer_of(data), attributes)
             return written
         target = Path(path)
         if target.suffix.lower() not in saving.SUFFIXES:
             return None
-        cube = cube_to_save(data, attributes)
+        cube = saving.cube_to_save(data, attributes)
         # napari's dialog has asked already whether this file may be replaced.
-        order = saving.SaveOrder(cube, target, may_replace=target.exists())
-        return str(saving.write(order))
+        return str(saving.write(target, cube, may_replace=target.exists()))
 
 
 def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> None:

@@ -20,7 +20,6 @@ from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import find_format
 from napari_mst.plugin.files import opening, questions, saving
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.files.saved_cube import cube_to_save
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
 offered: set[str] = set()
@@ -45,10 +44,7 @@ def offer(path: Path) -> None:
         return
     if not _is_disputed(path) or get_preferred_reader(str(path)):
         return
-    text = (
-        f"napari asks for a reader for every {suffix} file. "
-        "Should it always take MST++ Hyperspectral?"
-    )
+    text = f"napari asks for a reader for every {suffix} file. Should it always take napari-mst?"
     if questions.offer(text, f"Always for {suffix}", partial(remember, suffix)) is not None:
         offered.add(suffix)
 
@@ -78,7 +74,7 @@ def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
     napari then asks another reader.
     """
     files = _listed(path)
-    is_ours = all(find_format(one) or opening.is_photo(one) for one in files)
+    is_ours = all(find_format(file) or opening.is_photo(file) for file in files)
     return read_layers if is_ours else None
 
 
@@ -112,9 +108,9 @@ def write_layer(
     target = saving.named(Path(path), saving.SUFFIXES[suffix])
     # napari's dialog asked about the path that it gives; about another name nobody was asked.
     was_asked = target.name == Path(path).name
-    cube = cube_to_save(data, attributes)
-    order = saving.SaveOrder(cube, target, may_replace=was_asked and target.exists())
-    return [str(saving.write(order))]
+    cube = saving.cube_to_save(data, attributes)
+    may_replace = was_asked and target.exists()
+    return [str(saving.write(target, cube, may_replace))]
 
 
 write_envi = partial(write_layer, suffix=".hdr")
@@ -125,4 +121,4 @@ write_zarr = partial(write_layer, suffix=".zarr")
 
 
 def _listed(path: Paths) -> list[Path]:
-    return [Path(one) for one in (path if isinstance(path, list) else [path])]
+    return [Path(file) for file in (path if isinstance(path, list) else [path])]

@@ -19,17 +19,15 @@ from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError
+from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
 from napari_mst.formats import find_format, read_cube
 from napari_mst.formats.npy import is_npy, mapped_array
-from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.composites import selection_kept
-from napari_mst.plugin.viewer.layers import cube_layer
+from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
@@ -153,10 +151,9 @@ def _cube(path: Path) -> SpectralCube | None:
         try:
             cube = read_cube(path, **options)
         except ChoiceNeeded as question:
-            parent = questions.window()
-            if parent is None:
+            if questions.window() is None:
                 raise
-            answer = questions.ask_choice(path.name, question, parent)
+            answer = questions.ask_choice(path.name, question)
             if answer is None:
                 return None
             options[question.option] = answer
@@ -167,10 +164,9 @@ def _cube(path: Path) -> SpectralCube | None:
 
 def _asked_options(path: Path) -> dict[str, Any] | None:
     """Ask for what a plain array never says: the options to read it with; None if they cancel."""
-    parent = questions.window()
-    if parent is None or path.is_dir() or not is_npy(path):
+    if questions.window() is None or path.is_dir() or not is_npy(path):
         return {}
-    bands = questions.ask_bands(path.name, mapped_array(path), parent)
+    bands = questions.ask_bands(path.name, mapped_array(path))
     return None if bands is None else {"band_axis": bands.axis, "wavelengths": bands.wavelengths}
 
 
@@ -183,7 +179,7 @@ def open_files() -> None:
     )
     if viewer is not None and chosen:
         update_open_history(chosen[0])
-        open_paths(viewer, [Path(one) for one in chosen])
+        open_paths(viewer, [Path(file) for file in chosen])
 
 
 def open_folder() -> None:

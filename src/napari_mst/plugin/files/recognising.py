@@ -24,32 +24,27 @@ from qtpy.QtCore import QTimer
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP
-from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.errors import NapariMstError, PhotoError, shown
 from napari_mst.formats import is_own_cube, read_cube
-from napari_mst.messages import shown
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import builtin_writer, questions
 from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
-from napari_mst.plugin.jobs.comparing import SideBySide, Wiper
-from napari_mst.plugin.jobs.composing import Composer
 from napari_mst.plugin.jobs.job import Job, Reports
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.viewer.band_contrast import BandContrast
-from napari_mst.plugin.viewer.colour_bar import ColourBar
+from napari_mst.plugin.pictures.bar import add_bar
+from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.viewer.bands import BandContrast, ColourBar, SliderLabel, bring_into_view
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.plugin.viewer.slider import SliderLabel, bring_into_view
 
 SUFFIX = ".npy"
 FEWEST_BANDS = 4
 """A stack of fewer planes is rather a photo, planar."""
-
-Told = Callable[[Image, SpectralCube], object]
-"""Called with the layer and the cube that the user has described."""
 
 
 def may_be_cube(layer: Image) -> bool:
@@ -61,28 +56,8 @@ def may_be_cube(layer: Image) -> bool:
     return FEWEST_BANDS <= shape[questions.likely_axis(shape)] < max(shape)
 
 
-def offer_wavelengths(layer: Image, told: Told) -> None:
-    """Offer to give *layer* wavelengths; the user goes on without an answer if they like."""
-    size = " x ".join(map(str, layer.data.shape))
-    text = (
-        f"'{shown(layer.name, 40)}' holds {size} numbers ({layer.data.dtype}) and no wavelengths. "
-        "Is it a spectral cube?"
-    )
-    questions.offer(text, "Set wavelengths ...", partial(_ask, weakref.ref(layer), told))
-
-
-def _ask(layer_ref: "weakref.ref[Image]", told: Told) -> None:
-    """Ask for the wavelengths of the layer, and hand on its cube."""
-    layer = layer_ref()
-    parent = questions.window()
-    if layer is None or parent is None:
-        return
-    stack = np.asarray(layer.data)
-    bands = questions.ask_bands(layer.name, stack, parent)
-    if bands is not None:
-        told(layer, bands.cube_of(stack))
-
-
+Show = Callable[[Image, Path, Any], None]
+"""Shows what the file of a layer holds."""
 UNTOUCHED = "gray"
 """The colour map that napari gives to a new stack."""
 UPRIGHT = 1
@@ -97,14 +72,17 @@ def attend(viewer: ViewerModel) -> "Recogniser":
 
 
 class Recogniser(ViewerHelper):
-    """Makes the layers of its viewer what their files say; `changed`: one has become a cube."""
+    """Makes the layers of its viewer what their files say; `changed`: one has become a cube.
+
+    `running` counts the files that are being read.
+    """
 
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._seen: weakref.WeakSet[Layer] = weakref.WeakSet()
-        self._running = 0
+        self.running = 0
         builtin_writer.watch()
         viewer.layers.events.inserted.connect(self.hear)
         SliderLabel.of(viewer)
@@ -116,13 +94,9 @@ class Recogniser(ViewerHelper):
         composer.changed.connect(bar.request_update)
         Wiper.of(viewer)
         SideBySide.of(viewer)
+        add_bar(viewer)
         for layer in list(viewer.layers):
             self.look_at(layer)
-
-    @property
-    def is_busy(self) -> bool:
-        """Tell whether a cube is being read."""
-        return self._running > 0
 
     def hear(self, event: Any) -> None:
         """Look at the layer that was added."""
@@ -131,58 +105,78 @@ class Recogniser(ViewerHelper):
     def look_at(self, layer: Layer) -> None:
         """Make *layer* what its file says, the first time that it is looked at."""
         is_new = isinstance(layer, Image) and layer not in self._seen
-        path = layer.source.path
         # What our own reader has opened is right already.
-        if not is_new or not path or layer.source.reader_plugin == PLUGIN:
+        if not is_new or not layer.source.path or layer.source.reader_plugin == PLUGIN:
             return
         if cube_of(layer) is not None:
             return
         self._seen.add(layer)
-        if is_raw_file(Path(path)):
-            self._develop(layer, Path(path))
+        path = Path(layer.source.path)
+        if is_raw_file(path):
+            self._read(layer, Photo.read, self._show_raw, "as the small picture in it")
         elif is_own_cube(path):
-            self._read(layer, Path(path))
+            self._read(layer, read_cube, self._show_cube, "without its wavelengths")
         elif may_be_cube(layer):
-            offer_wavelengths(layer, partial(self._on_read, Path(path)))
+            self._offer_wavelengths(layer)
         elif is_shown_otherwise(path):
-            self._read_photo(layer, Path(path))
+            self._read_photo(layer, path)
+
+    def _read(self, layer: Image, read: Callable[[Path], Any], show: Show, otherwise: str) -> None:
+        """Read the file of *layer* on another thread, and *show* what it holds.
+
+        Where that fails, the user hears that the layer is shown *otherwise*.
+        """
+        path = Path(str(layer.source.path))
+
+        def run(_: Reports) -> Any:
+            return read(path)
+
+        def on_done(content: Any) -> None:
+            if self.has(layer) and cube_of(layer) is None:
+                show(layer, path, content)
+
+        def on_failed(error: NapariMstError) -> None:
+            if self.has(layer) and cube_of(layer) is None:
+                show_warning(f"{shown(path.name)} is shown {otherwise}. {error}")
+
+        self.running += 1
+        start(Job(run, on_done, on_failed, self._on_end))
+
+    def _on_end(self) -> None:
+        self.running -= 1
 
     # ----------------------------------------------------------------------------------- cubes
 
-    def _read(self, layer: Image, path: Path) -> None:
-        self._start(
-            Job(
-                run=partial(_read_cube, path),
-                on_done=partial(self._on_read, path, layer),
-                on_failed=partial(self._on_failed, path, layer),
-                on_end=self._on_end,
-            )
+    def _offer_wavelengths(self, layer: Image) -> None:
+        """Offer to give *layer* wavelengths; the user goes on without an answer if they like."""
+        size = " x ".join(map(str, layer.data.shape))
+        text = (
+            f"'{shown(layer.name, 40)}' holds {size} numbers ({layer.data.dtype}) and no "
+            "wavelengths. Is it a spectral cube?"
         )
+        accept = partial(self._ask_wavelengths, weakref.ref(layer))
+        questions.offer(text, "Set wavelengths ...", accept)
 
-    def _start(self, job: Job) -> None:
-        self._running += 1
-        start(job)
+    def _ask_wavelengths(self, layer_ref: "weakref.ref[Image]") -> None:
+        """Ask for the wavelengths of the layer, and show its cube."""
+        layer = layer_ref()
+        if layer is None or questions.window() is None:
+            return
+        stack = np.asarray(layer.data)
+        bands = questions.ask_bands(layer.name, stack)
+        if bands is not None and self.has(layer) and cube_of(layer) is None:
+            self._show_cube(layer, Path(str(layer.source.path)), bands.cube_of(stack))
 
-    def _on_end(self) -> None:
-        self._running -= 1
-
-    def _on_read(self, path: Path, layer: Image, cube: SpectralCube) -> None:
+    def _show_cube(self, layer: Image, path: Path, cube: SpectralCube) -> None:
         """Make *layer* that of the *cube* that its file holds, or that the user has described."""
-        if self.has(layer) and cube_of(layer) is None:
-            self._show_cube(self.viewer, layer, path, cube)
-
-    def _on_failed(self, path: Path, layer: Image, error: NapariMstError) -> None:
-        if self.has(layer) and cube_of(layer) is None:
-            show_warning(f"{shown(path.name)} is shown without its wavelengths. {error}")
-
-    def _show_cube(self, viewer: ViewerModel, layer: Image, path: Path, cube: SpectralCube) -> None:
+        viewer = self.viewer
         tell_warnings(path, cube)
         has_others = any(cube_of(other) is not None for other in viewer.layers)
         # The layer of a single band has no axis for it, so its own number of bands says nothing.
         band = min(band_of(layer, viewer.dims.point), len(cube.data) - 1)
         point_before = viewer.dims.point
         layer = _as_cube(viewer, layer, cube)
-        _add_picks(viewer, path, cube)
+        add_layers(viewer, saved_picks({path.name: cube}, viewer))
         if has_others:
             # A new axis moves the slider, but the other cubes shall show the bands they showed.
             viewer.dims.set_point(range(len(point_before)), point_before)
@@ -207,26 +201,12 @@ class Recogniser(ViewerHelper):
             return
         self._show_pixels(layer, path, pixels)
 
-    def _develop(self, layer: Image, path: Path) -> None:
+    def _show_raw(self, layer: Image, path: Path, photo: Photo) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
-        self._start(
-            Job(
-                run=partial(_read_raw, path),
-                on_done=partial(self._on_developed, path, layer),
-                on_failed=partial(self._on_not_developed, path),
-                on_end=self._on_end,
-            )
-        )
-
-    def _on_developed(self, path: Path, layer: Image, photo: Photo) -> None:
-        if self.has(layer):
-            data, arguments, _ = raw_layer(photo, layer.name)
-            with layer_source(path=str(path), reader_plugin=PLUGIN):
-                _exchange(self.viewer, layer, data, arguments)
-            self.changed.emit()
-
-    def _on_not_developed(self, path: Path, error: NapariMstError) -> None:
-        show_warning(f"{shown(path.name)} is shown as the small picture in it. {error}")
+        data, arguments, _ = raw_layer(photo, layer.name)
+        with layer_source(path=str(path), reader_plugin=PLUGIN):
+            _exchange(self.viewer, layer, data, arguments)
+        self.changed.emit()
 
     def _show_pixels(self, layer: Image, path: Path, pixels: NDArray[Any]) -> None:
         """Show *pixels* in *layer* and say so.
@@ -243,10 +223,9 @@ class Recogniser(ViewerHelper):
         else:
             # napari is still about to select the layer that it has added, so it must not go yet.
             QTimer.singleShot(0, partial(self._exchange, layer, pixels, is_coloured))
-        is_turned = asked != UPRIGHT
-        change = (
-            "turned upright, as its file asks" if is_turned else "given the colours of its file"
-        )
+        change = "given the colours of its file"
+        if asked != UPRIGHT:
+            change = "turned upright, as its file asks"
         show_info(
             f"'{shown(layer.name, 40)}' was {change}. "
             "napari's own reader shows the pixels as they are stored."
@@ -255,16 +234,6 @@ class Recogniser(ViewerHelper):
     def _exchange(self, layer: Image, pixels: NDArray[Any], is_coloured: bool) -> None:
         if self.has(layer):
             _exchange(self.viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
-
-
-def _read_cube(path: Path, _: Reports) -> SpectralCube:
-    """Read the cube at *path*, on the worker's thread."""
-    return read_cube(path)
-
-
-def _read_raw(path: Path, _: Reports) -> Photo:
-    """Develop the RAW photo at *path*, on the worker's thread."""
-    return Photo.read(path)
 
 
 def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
@@ -292,11 +261,6 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
     if is_untouched:
         BandContrast.of(viewer).renew(layer)
     return layer
-
-
-def _add_picks(viewer: ViewerModel, path: Path, cube: SpectralCube) -> None:
-    """Add the picks that were saved with *cube*; what was selected stays selected."""
-    add_layers(viewer, saved_picks({path.name: cube}, viewer))
 
 
 def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str, Any]) -> Image:

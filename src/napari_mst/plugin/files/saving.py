@@ -6,31 +6,32 @@ of our writers. It then waits in an event loop, so that the window goes on livin
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
-from napari.layers import Image
+from napari.layers import Image, Layer
 from napari.utils.history import get_save_history, update_save_history
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
-from napari_mst.cube import SpectralCube
-from napari_mst.errors import Cancelled, NapariMstError, SaveError
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
-from napari_mst.messages import shown
 from napari_mst.plugin.files import questions
-from napari_mst.plugin.files.saved_cube import cube_to_save
+from napari_mst.plugin.files.opening import PICKS
 from napari_mst.plugin.jobs.job import Job, Reports
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer_in, cube_of, cube_of_data
 
 TITLE = "Save cube"
+NOT_SAVED = "Saving was cancelled; nothing was written."
 PATIENCE = 500
 """Milliseconds after which a save shows how far it is."""
 STEPS = 1000
@@ -41,15 +42,6 @@ NOT_IN_NAMES = frozenset('/\\:*?"<>|')
 """Letters that a file name cannot have on some system."""
 WRITABLE = tuple(form for form in FORMATS if form.suffixes)
 SUFFIXES = {suffix: form for form in WRITABLE for suffix in form.suffixes}
-
-
-@dataclass(frozen=True, eq=False)
-class SaveOrder:
-    """A cube to be written to a file, which may be replaced only if the user has said so."""
-
-    cube: SpectralCube
-    path: Path
-    may_replace: bool
 
 
 def save_cube() -> None:
@@ -67,41 +59,22 @@ def ask_to_save(
     The dialog begins at the *suggested* file. None if there is no cube, or the user cancels.
     """
     try:
-        order = _ask(layer or layer_to_save(viewer), suggested)
+        layer = layer or layer_to_save(viewer)
+        data, attributes, *_ = layer.as_layer_data_tuple()
+        cube = cube_to_save(data, attributes)
+        path = _ask_path(suggested or _suggestion(layer))
+        may_replace = _ask_to_replace(path)
+        check_target(path, overwrite=may_replace)
     except Cancelled:
         return None
     except NapariMstError as error:
         show_error(str(error))
         return None
-    if order is None:
-        return None
-    update_save_history(str(order.path))
+    update_save_history(str(path))
     # `Save.running` keeps it until it has ended, even if the caller drops it.
-    save = Save(order)
+    save = Save(path, cube, may_replace)
     save.ended.connect(save.tell)
     return save
-
-
-def _ask(layer: Image, suggested: Path | None) -> SaveOrder | None:
-    """Ask all that has to be known to save *layer*; None if the user cancels a dialog of files.
-
-    Raises
-    ------
-    SaveError
-        If the layer or the file cannot be used.
-    Cancelled
-        If the user cancels the question for wavelengths.
-    """
-    data, attributes, *_ = layer.as_layer_data_tuple()
-    cube = cube_to_save(data, attributes)
-    path = _ask_path(suggested or _suggestion(layer))
-    if path is None:
-        return None
-    may_replace = _ask_to_replace(path)
-    if may_replace is None:
-        return None
-    check_target(path, overwrite=may_replace)
-    return SaveOrder(cube, path, may_replace)
 
 
 def layer_to_save(viewer: ViewerModel) -> Image:
@@ -122,8 +95,8 @@ def layer_to_save(viewer: ViewerModel) -> Image:
     return layer
 
 
-def write(order: SaveOrder) -> Path:
-    """Write what was ordered, and wait for it; with a window, it stays alive meanwhile.
+def write(path: Path, cube: SpectralCube, may_replace: bool) -> Path:
+    """Write *cube*, and wait for it; with a window, that stays alive meanwhile.
 
     Raises
     ------
@@ -134,8 +107,8 @@ def write(order: SaveOrder) -> Path:
     """
     # In a script, or on another thread than Qt's, there is no event loop to wait in.
     if questions.window() is None:
-        return write_cube(order.path, order.cube, overwrite=order.may_replace)
-    return Save(order).wait()
+        return write_cube(path, cube, overwrite=may_replace)
+    return Save(path, cube, may_replace).wait()
 
 
 def named(path: Path, form: Format) -> Path:
@@ -155,22 +128,19 @@ class Save(QObject):
     running: ClassVar[set["Save"]] = set()
     """Saves that have not ended; nobody else may hold them."""
 
-    def __init__(self, order: SaveOrder) -> None:
+    def __init__(self, path: Path, cube: SpectralCube, may_replace: bool) -> None:
         super().__init__()
         self.path: Path | None = None
         self.error: NapariMstError | None = None
         self.has_ended = False
-        self._name = order.path.name
-        self._dialog: QProgressDialog | None = self._progress_dialog()
+        self._dialog: QProgressDialog | None = self._progress_dialog(path.name)
         self.running.add(self)
+
+        def run(reports: Reports) -> Path:
+            return write_cube(path, cube, overwrite=may_replace, watch=reports)
+
         self._cancel = start(
-            Job(
-                partial(_write, order),
-                self._on_done,
-                self._on_failed,
-                self._on_end,
-                self._on_progress,
-            )
+            Job(run, self._on_done, self._on_failed, self._on_end, self._on_progress)
         )
 
     def cancel(self) -> None:
@@ -202,8 +172,8 @@ class Save(QObject):
         elif self.path is not None:
             show_info(f"The cube was saved as {shown(self.path.name)}.")
 
-    def _progress_dialog(self) -> QProgressDialog:
-        text = f"Saving {shown(self._name)} ..."
+    def _progress_dialog(self, name: str) -> QProgressDialog:
+        text = f"Saving {shown(name)} ..."
         dialog = QProgressDialog(text, "Cancel", 0, STEPS, questions.window())
         dialog.setWindowTitle(TITLE)
         # The user can go on working during a save.
@@ -239,29 +209,25 @@ class Save(QObject):
         self.ended.emit()
 
 
-def _write(order: SaveOrder, reports: Reports) -> Path:
-    """Write the file, on the worker's thread."""
-    return write_cube(order.path, order.cube, overwrite=order.may_replace, watch=reports)
-
-
 # ------------------------------------------------------------------------- where it is saved
 
 
 def _suggestion(layer: Image) -> Path:
     """Suggest the folder of the last save, and the name of *layer* as an ENVI raster."""
-    letters = [one for one in layer.name if one.isprintable() and one not in NOT_IN_NAMES]
+    letters = [char for char in layer.name if char.isprintable() and char not in NOT_IN_NAMES]
     name = "".join(letters).strip(" .")
     return Path(get_save_history()[0]) / f"{name or 'cube'}.hdr"
 
 
-def _ask_path(suggested: Path) -> Path | None:
-    """Return the file that the user chooses; None if they cancel.
+def _ask_path(suggested: Path) -> Path:
+    """Return the file that the user chooses. Raises `Cancelled`.
 
     Whether it may be replaced is asked later, as a format may write other files than this one.
     """
     first = SUFFIXES.get(suggested.suffix.lower(), SUFFIXES[".hdr"])
     forms = [first, *(form for form in WRITABLE if form is not first)]
-    kinds = [_kind(form) for form in forms]
+    # As file dialogs want it: "ENVI raster (*.hdr *.img)".
+    kinds = [f"{form.title} ({' '.join(f'*{end}' for end in form.suffixes)})" for form in forms]
     chosen, kind = QFileDialog.getSaveFileName(
         questions.window(),
         TITLE,
@@ -270,33 +236,112 @@ def _ask_path(suggested: Path) -> Path | None:
         options=QFileDialog.Option.DontConfirmOverwrite,
     )
     if not chosen:
-        return None
+        raise Cancelled(NOT_SAVED)
     return named(Path(chosen), forms[kinds.index(kind)] if kind in kinds else first)
 
 
-def _kind(form: Format) -> str:
-    """Describe a format as file dialogs want it: "ENVI raster (*.hdr *.img)"."""
-    patterns = " ".join(f"*{suffix}" for suffix in form.suffixes)
-    return f"{form.title} ({patterns})"
+def _ask_to_replace(path: Path) -> bool:
+    """Ask whether files that exist may be replaced; False if saving to *path* replaces none.
 
-
-def _ask_to_replace(path: Path) -> bool | None:
-    """Ask whether files that exist may be replaced, if saving to *path* would replace any.
-
-    False if there is none to replace, and None if the user says no.
+    Raises `Cancelled` if the user says no.
     """
     targets = SUFFIXES[path.suffix.lower()].targets(path)
-    existing = [target.name for target in targets if os.path.lexists(target)]
+    existing = [shown(target.name) for target in targets if os.path.lexists(target)]
     if not existing:
         return False
-    yes = QMessageBox.StandardButton.Yes
-    no = QMessageBox.StandardButton.No
-    text = f"{_listed(existing)} already there. Replace?"
-    answer = QMessageBox.question(questions.window(), TITLE, text, yes | no, no)
-    return True if answer == yes else None
+    yes, no = QMessageBox.StandardButton.Yes, QMessageBox.StandardButton.No
+    verb = "is" if len(existing) == 1 else "are"
+    text = f"{' and '.join(existing)} {verb} already there. Replace?"
+    if QMessageBox.question(questions.window(), TITLE, text, yes | no, no) != yes:
+        raise Cancelled(NOT_SAVED)
+    return True
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Begin a sentence with *names*: "a is", "a and b are"."""
-    listed = " and ".join(shown(name) for name in names)
-    return f"{listed} {'is' if len(names) == 1 else 'are'}"
+# ------------------------------------------------------------------------- what is saved
+
+
+def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
+    """Make the cube to save of a layer's *data* and *attributes*, with the picks on it.
+
+    The picture of a cube stands for that cube.
+
+    Without wavelengths the user is asked for them.
+
+    Raises
+    ------
+    SaveError
+        If the layer is not (B, H, W).
+    Cancelled
+        If the user was asked, and cancelled.
+    """
+    layer = cube_layer_in(attributes.get("metadata", {}))
+    if layer is not None:
+        data, attributes, *_ = layer.as_layer_data_tuple()
+    return _with_picks(_cube(data, attributes), data)
+
+
+def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
+    pixels = data[0] if attributes.get("multiscale") else data
+    cube = cube_of_data(pixels, attributes.get("metadata", {}))
+    axis = 0
+    if cube is None:
+        cube = _numbered(pixels, attributes)
+        axis = questions.likely_axis(pixels.shape)
+    if cube.unit != BAND_INDEX or questions.window() is None:
+        return cube
+    # The layer's own axis says nothing if the bands lie along another.
+    calibrated = _calibrated(attributes, len(pixels)) if axis == 0 else None
+    name = attributes.get("name", "")
+    text = f"The layer '{shown(name, 40)}' has no wavelengths."
+    dialog = questions.WavelengthsDialog("Save", text, pixels.shape, axis, calibrated)
+    bands = questions.ask_wavelengths(dialog)
+    if bands is None:
+        raise Cancelled(NOT_SAVED)
+    answered = bands.cube_of(cube.data)
+    return replace(cube, data=answered.data, wavelengths=answered.wavelengths, unit=answered.unit)
+
+
+def _numbered(pixels: Any, attributes: Mapping[str, Any]) -> SpectralCube:
+    """Make a cube of any stack, whose bands have only numbers. Raises `SaveError`."""
+    if np.ndim(pixels) != 3 or attributes.get("rgb"):
+        raise SaveError(
+            f"Expected a layer of (bands, rows, columns), got {np.shape(pixels)}. "
+            "Select a cube layer."
+        )
+    numbers = np.arange(len(pixels), dtype=np.float64)
+    return SpectralCube(pixels, numbers, unit=BAND_INDEX, quantity="")
+
+
+def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:
+    """Return where the first axis of a layer begins and ends; None if its unit is not nm."""
+    units = attributes.get("units") or ()
+    # The units of a layer are pint's, whose text is the long name.
+    if not units or str(units[0]) != "nanometer":
+        return None
+    start = float(attributes["translate"][0])
+    step = float(attributes["scale"][0])
+    return start, start + (bands - 1) * step
+
+
+def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
+    """Add the picks on the layer of *data* to *cube*, in place of those that it had.
+
+    A cube whose layer is not in the viewer keeps what it has.
+    """
+    viewer = current_viewer()
+    layer = layer_of(data)
+    if viewer is None or layer is None:
+        return cube
+    points = picks.picks_layer(viewer)
+    text = "" if points is None else picks.picks_text(points, layer)
+    metadata = {key: value for key, value in cube.metadata.items() if key != PICKS}
+    if text:
+        metadata[PICKS] = text
+    return replace(cube, metadata=metadata)
+
+
+def layer_of(data: Any) -> Layer | None:
+    """Find the layer that holds this very *data*; napari's writers are given no layer."""
+    viewer = current_viewer()
+    layers = viewer.layers if viewer is not None else ()
+    return next((layer for layer in layers if layer.data is data), None)

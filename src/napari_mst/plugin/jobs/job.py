@@ -106,7 +106,7 @@ class Latest:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a job runs."""
+        """True if a job runs."""
         return self._job is not None
 
     def run(self, job: Job) -> None:

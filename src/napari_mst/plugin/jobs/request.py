@@ -5,19 +5,15 @@ Nothing here knows Qt or napari.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
-from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.job import Reports, ignore
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch, Watched
-
-if TYPE_CHECKING:
-    pass
-
 
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
@@ -37,7 +33,7 @@ class PhotoSource(Protocol):
     def read(self, encoding: Encoding | None = None) -> Photo:
         """Read the whole photo, on the job's thread. Raises `PhotoError` if it is not one."""
 
-    def reference(self) -> Any:
+    def reference(self) -> Callable[[], Any]:
         """Return what finds the photo again, without keeping its pixels."""
 
 
@@ -120,14 +116,14 @@ class Request:
 class Recording:
     """The attention of one run, with what is needed to run its photo again as it was run then.
 
-    *reference* finds the photo, if it is still there.
+    *reference* returns the photo; None if it is gone.
     """
 
     record: AttentionRecord
     name: str
     model: str = ""
     device: str = "auto"
-    reference: Any = None
+    reference: Callable[[], Any] = ignore
     capture: Capture | None = None
     corrections: tuple[PhotoCorrection, ...] = ()
     denoise: Denoise = "auto"

@@ -49,7 +49,7 @@ class JobState:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether a job can be started."""
+        """True if a job can be started."""
         return self.phase == "idle"
 
 
@@ -76,7 +76,6 @@ class Workspace:
     ) -> None:
         self.state = JobState()
         self.recordings: list[Recording] = []
-        self.last_made: Any = None  # for a dock that was hidden when it was delivered
         self._start = start
         self._make = make
         self._clock = clock
@@ -87,7 +86,7 @@ class Workspace:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a job runs, or is still on its way out after a cancel."""
+        """True if a job runs, or is still on its way out after a cancel."""
         return self._request is not None
 
     def run(self, request: Request) -> bool:
@@ -157,7 +156,6 @@ class Workspace:
         if request.job is None:
             self.cube_ready.emit(result, request.source)
         else:
-            self.last_made = result
             self.made.emit(result, request)
 
     def _fail(self, request: Request, error: NapariMstError) -> None:

@@ -1,4 +1,4 @@
-"""The dock "Hyperspectral reconstruction (MST++)": choose a photo, a model and a device, and run.
+"""The form of the page "Photo": choose a photo, a model and a device, and run.
 
 Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock forwards clicks to
 it and to the workspace, and draws what they say.
@@ -7,7 +7,7 @@ it and to the workspace, and draws what they say.
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, get_type_hints
+from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_warning
@@ -16,16 +16,14 @@ from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory
-from napari_mst.option import Option
-from napari_mst.photo.chart_kinds import CHARTS
-from napari_mst.plugin.dock import Dock, JobBar, Link
+from napari_mst.photo.chart import CHARTS
+from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.keys import RUN, Act, Key
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.crop import draw
+from napari_mst.plugin.reconstruct.drawing import Places, ask_for_places, draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
     Device,
     ReconstructionForm,
@@ -45,13 +43,11 @@ from napari_mst.plugin.reconstruct.measuring import (
 )
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.composites import selection_kept
-from napari_mst.plugin.viewer.layers import quality_layer
-from napari_mst.plugin.viewer.marking import Places, ask_for_places
+from napari_mst.plugin.viewer.layers import quality_layer, selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.remembered import section
-from napari_mst.plugin.viewer.sharing import shared
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.sharing import calling, shared
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
 from napari_mst.reconstruction.options import RunOptions
 
 
@@ -124,10 +120,8 @@ def recall(form: ReconstructionForm) -> None:
     """Give *form* the settings that are remembered, which Preferences may have changed."""
     kept = remembered()
     for row in SETTINGS:
-        value = getattr(kept, row.field)
-        parse = option_of(form, row).parse if isinstance(value, str) else None
         try:
-            form.choose(row.field, parse(value) if parse else row.to_field(value))
+            form.choose(row.field, row.to_field(getattr(kept, row.field)))
         except ValueError as error:
             show_warning(str(error))
 
@@ -149,13 +143,8 @@ def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
     return f"{value}" if is_text else value
 
 
-def option_of(form: ReconstructionForm, row: Row) -> Option:
-    """Return the words of the option of *row*; without words for a field of the form itself."""
-    hint = get_type_hints(type(form.options), include_extras=True).get(row.field)
-    words: Option = getattr(hint, "__metadata__", (Option(""),))[0]
-    return words
-
-
+Order = Callable[..., Request]
+"""Orders a look at the photo, of the form, the viewer and perhaps clicked places."""
 DRAW = "Draw a rectangle on the photo, then press Run."
 BUSY = "Another job is running. Wait for its end, then ask the photo again."
 
@@ -196,9 +185,7 @@ class ReconstructDock(Dock):
         self._wire()
 
     def _lay_out(self) -> None:
-        buttons = QHBoxLayout()
-        for button in (self.run_button, self.cancel_button, self.save_button):
-            buttons.addWidget(button)
+        buttons = fill(QHBoxLayout(), self.run_button, self.cancel_button, self.save_button)
         layout = QVBoxLayout(self)
         layout.addWidget(self.rows)
         layout.addLayout(buttons)
@@ -215,12 +202,11 @@ class ReconstructDock(Dock):
         self.cpu_button.clicked.connect(self._run_on_cpu)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
-        findings = self.rows.findings
-        findings.light.clicked.connect(self.find_light)
-        findings.patch.clicked.connect(self.find_patch)
-        findings.chart.clicked.connect(self.find_chart)
-        self.rows.use_frames.clicked.connect(self.use_frames)
-        findings.search.clicked.connect(self.search_chart)
+        orders = {"light": light_order, "search": find_chart_order, "frames": frames_order}
+        for name, order in orders.items():
+            self.rows.asks[name].clicked.connect(calling(self._look, order))
+        self.rows.asks["patch"].clicked.connect(self.find_patch)
+        self.rows.asks["chart"].clicked.connect(self.find_chart)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
@@ -266,7 +252,7 @@ class ReconstructDock(Dock):
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether the devices are known, so that a job can start."""
+        """True if the devices are known, so that a job can start."""
         return self.form.is_ready
 
     # ------------------------------------------------------------------------ what the user does
@@ -280,48 +266,33 @@ class ReconstructDock(Dock):
         self.cpu_button.hide()
         return self.workspace.run(order)
 
-    def find_light(self) -> None:
-        """Tell the light of the photo, from the photo itself."""
-        self._look(light_order(self.form, self.viewer))
-
     def find_patch(self) -> None:
         """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
-        order = patch_order(self.form, self.viewer)
-        if order == CLICK_PATCH:
-            self._ask("Grey patch", 1, CLICK_PATCH, self._on_patch)
+        if has_drawing(self.viewer):
+            self._look(patch_order)
         else:
-            self._look(order)
+            self._ask("Grey patch", 1, CLICK_PATCH, patch_order)
 
     def find_chart(self) -> None:
         """Calibrate by the ColorChecker whose corner patches the user clicks next."""
         corners = CHARTS[self.form.chart].corners
-        self._ask(CHART_MARKS, 4, f"{CLICK_CHART}: {corners}.", self._on_chart)
+        self._ask(CHART_MARKS, 4, f"{CLICK_CHART}: {corners}.", chart_order)
 
-    def search_chart(self) -> None:
-        """Calibrate by the ColorChecker that the photo shows, found without a click."""
-        self._look(find_chart_order(self.form, self.viewer))
-
-    def use_frames(self) -> None:
-        """Have the photo divided by its white frame."""
-        self._look(frames_order(self.form, self.viewer))
-
-    def _ask(self, name: str, count: int, text: str, take: Callable[[Places], object]) -> None:
+    def _ask(self, name: str, count: int, text: str, order: Order) -> None:
+        """Have the user click *count* places, then start the job of *order* with them."""
         layer = self.form.layer
         if layer is not None:
-            ask_for_places(self.viewer, layer, name, count, take)
+            ask_for_places(self.viewer, layer, name, count, partial(self._look, order))
             self.text.setText(text)
 
-    def _on_patch(self, places: Places) -> None:
-        self._look(patch_order(self.form, self.viewer, places))
-
-    def _on_chart(self, places: Places) -> None:
-        self._look(chart_order(self.form, self.viewer, places))
-
-    def _look(self, order: Request | str) -> None:
+    def _look(self, order: Order, *places: Places) -> None:
         """Start the job of *order*, or say why there is none."""
-        if isinstance(order, str):
-            self.text.setText(order)
-        elif not self.workspace.run(order):
+        try:
+            is_run = self.workspace.run(order(self.form, self.viewer, *places))
+        except NapariMstError as error:
+            self.text.setText(str(error))
+            return
+        if not is_run:
             self.text.setText(BUSY)
 
     def save_cube(self) -> None:

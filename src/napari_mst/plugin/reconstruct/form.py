@@ -5,27 +5,95 @@ it alone. `resolve` turns it into an order for a job, or into a sentence that sa
 """
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
+from napari_mst.cube import Provenance
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
-from napari_mst.photo.chart_kinds import CHARTS
+from napari_mst.photo.chart import CHARTS
+from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.request import PhotoCorrection, Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.reconstruct.crop import Part, photo_part
-from napari_mst.plugin.reconstruct.finding import Finding
+from napari_mst.plugin.reconstruct.drawing import Part, Places, photo_part
 from napari_mst.plugin.viewer.photos import is_of_sensor
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+
+if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
+    from napari_mst.light.estimate import LightEstimate
+    from napari_mst.light.white_balance import WhiteBalance
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A fact found in a photo: its white by a grey patch, its colours by a chart, or its light.
+
+    Attributes
+    ----------
+    text
+        The finding in a sentence or two, for a person.
+    capture
+        Camera, light and white of a linear photo; None where they were not found.
+    light
+        The lights that the photo may have been taken in; None if nobody asked for them.
+    calibration
+        The colours of a chart; None without a chart.
+    balance
+        The white of an sRGB photo; None where nobody asked for it.
+    flat_field
+        The frames by which the photo is divided; None without any.
+    corrects_white
+        True if the next run corrects the photo by `balance`.
+    details
+        A table for a person, "" for none.
+    layer
+        Finds the photo, which the finding does not keep alive.
+    """
+
+    text: str
+    capture: Capture | None = None
+    light: "LightEstimate | None" = None
+    calibration: "Calibration | None" = None
+    balance: "WhiteBalance | None" = None
+    corrects_white: bool = False
+    flat_field: FlatField | None = None
+    details: str = ""
+    layer: Callable[[], Image | None] = lambda: None
+
+    @property
+    def provenance(self) -> Provenance:
+        """The words that the workspace says at the end of the job."""
+        return Provenance(assumptions=(self.text,))
+
+    @property
+    def corrections(self) -> tuple[PhotoCorrection, ...]:
+        """All that the next run does to the photo first."""
+        balance = self.balance if self.corrects_white else None
+        found = (self.flat_field, balance, self.calibration)
+        return tuple(one for one in found if one is not None)
+
+    def balanced_by(self, balance: "WhiteBalance") -> "Finding":
+        """The finding with another white, by which the next run corrects the photo."""
+        return replace(self, balance=balance, corrects_white=True)
+
+    @property
+    def squares(self) -> tuple[Places, int]:
+        """Middles of the patches of a chart, and the side of each in pixels; none without one."""
+        if self.calibration is None:
+            return (), 0
+        chart = self.calibration.chart
+        return [(float(row), float(column)) for row, column in chart.centres], chart.window
+
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
@@ -43,10 +111,6 @@ class Device(Protocol):
     def reason(self) -> str:
         """A description of the device for a person."""
 
-    @property
-    def precisions(self) -> tuple[str, ...]:
-        """The precisions that it computes in, the default first."""
-
 
 @dataclass(frozen=True)
 class DeviceEntry:
@@ -63,25 +127,23 @@ class DeviceEntry:
     title: str
     name: str
     about: str
-    precisions: tuple[str, ...]
     is_known: bool = True
 
 
 def device_entries(devices: Sequence[Device], error: str = "") -> tuple[DeviceEntry, ...]:
     """List the *devices*, best first, after the automatic choice.
 
-    An *error* that hid the devices leaves the automatic choice alone, in the one precision that
-    every device has.
+    An *error* that hid the devices leaves the automatic choice alone.
     """
     if error:
-        return (DeviceEntry("automatic", "auto", error, ("float32",), is_known=False),)
+        return (DeviceEntry("automatic", "auto", error, is_known=False),)
+    named = [(device, device.name, device.name) for device in devices]
     best = devices[0]
-    automatic = _entry(best, f"automatic ({best.name})", "auto")
-    return (automatic, *(_entry(one, one.name, one.name) for one in devices))
-
-
-def _entry(device: Device, title: str, name: str) -> DeviceEntry:
-    return DeviceEntry(title, name, f"{device.name}: {device.reason}", device.precisions)
+    listed = [(best, f"automatic ({best.name})", "auto"), *named]
+    return tuple(
+        DeviceEntry(title, name, f"{device.name}: {device.reason}")
+        for device, title, name in listed
+    )
 
 
 @dataclass(eq=False)
@@ -146,7 +208,7 @@ class ReconstructionForm:
         self._suggested = ""
         self._suggested_light = ""
         for changed in (self.events.devices, self.events.options):
-            changed.connect(self._keep_precision)
+            changed.connect(self._keep_device)
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
             changed.connect(self._suggest_light)
@@ -171,24 +233,24 @@ class ReconstructionForm:
 
     @property
     def needs_camera(self) -> bool:
-        """Tell whether the model has to be told the camera and the illuminant."""
+        """True if the model needs to know the camera and the illuminant."""
         card = self.chosen_card
         own = card if card.file else card_of_file(Path(self.weights))
         return own is not None and own.needs_camera
 
     @property
     def asks_if_linear(self) -> bool:
-        """Tell whether the photo has 8 bits, which a model that needs a camera refuses."""
+        """True if the photo has 8 bits, which a model that needs a camera refuses."""
         return self.needs_camera and self.layer is not None and self.layer.dtype == "uint8"
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether the devices are known, so that a job can start."""
+        """True if the devices are known, so that a job can start."""
         return bool(self.devices)
 
     @property
     def has_gpu(self) -> bool:
-        """Tell whether there is another device than the CPU."""
+        """True if there is another device than the CPU."""
         return any(entry.name not in ("auto", "cpu") for entry in self.devices)
 
     @property
@@ -224,18 +286,14 @@ class ReconstructionForm:
         self.finding = finding.balanced_by(balance_for(finding.light, name))
 
     def correct_white(self, is_wanted: bool) -> None:
-        """Have the next run correct the white that an sRGB photo told, or leave it as it is."""
+        """Have the next run correct the white found in an sRGB photo, or leave it as it is."""
         if self.finding is not None:
             self.finding = replace(self.finding, corrects_white=is_wanted)
 
-    def _keep_precision(self) -> None:
-        """Keep the precision if the device has it, else take the default of the device."""
-        entry = self.chosen_device
-        if self.devices and entry is None:
-            # The last session may have had a GPU that is gone.
+    def _keep_device(self) -> None:
+        """Choose the automatic device if the last session had a GPU that is gone."""
+        if self.devices and self.chosen_device is None:
             self.choose("device", "auto")
-        elif entry is not None and self.options.precision not in entry.precisions:
-            self.choose("precision", entry.precisions[0])
 
     def _suggest_camera(self) -> None:
         """Choose the camera that the photo's file names, unless the user has chosen another."""
@@ -255,13 +313,13 @@ class ReconstructionForm:
 
     @property
     def _shows_light(self) -> bool:
-        """Tell whether the photo has the values of the sensor, which tell the light."""
+        """True if the photo has the values of the sensor, which show the light."""
         if not self.needs_camera or self.layer is None:
             return False
         return is_of_sensor(self.layer) or not self.is_balanced
 
     def _forget(self) -> None:
-        """Drop what another photo told, or this one for another kind of model."""
+        """Drop the finding of another photo, or of this one for another kind of model."""
         if self.finding is not None:
             self.finding = None
 

@@ -9,20 +9,28 @@ from functools import partial
 from pathlib import Path
 
 from napari.components import ViewerModel
-from napari.layers import Image
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart
 from napari_mst.photo.chart_finding import find_chart
-from napari_mst.photo.flat_field import FlatField
+from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.plugin.jobs.request import Request, SideJob
-from napari_mst.plugin.reconstruct.crop import drawn_place
-from napari_mst.plugin.reconstruct.finding import Finding
-from napari_mst.plugin.reconstruct.form import ReconstructionForm, check_linear, photo_layer
-from napari_mst.plugin.viewer.marking import Places, add_marks, marks_layer, show_squares
+from napari_mst.plugin.reconstruct.drawing import (
+    Places,
+    add_marks,
+    drawn_place,
+    marks_layer,
+    show_squares,
+)
+from napari_mst.plugin.reconstruct.form import (
+    Finding,
+    ReconstructionForm,
+    check_linear,
+    photo_layer,
+)
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 NO_CAMERA = "Choose the camera of the photo first."
@@ -37,83 +45,63 @@ Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
 
 
-def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
-    """Order the estimate of the light, or say why it cannot be told."""
-    layer = _layer(form, viewer)
-    if isinstance(layer, str):
-        return layer
+def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """Order the estimate of the light. Raises `PhotoError` if the photo cannot show it."""
     if not form.needs_camera:
-        return _order(form, viewer, layer, _srgb_light)
+        return _order(form, viewer, _srgb_light)
     camera = form.camera.strip()
     if not camera:
-        return NO_CAMERA
-    balance = BALANCED if form.is_balanced else OF_SENSOR
-    return _order(form, viewer, layer, partial(_light, camera, balance))
+        raise PhotoError(NO_CAMERA)
+    return _order(form, viewer, partial(_light, camera, _balance(form)))
 
 
-def patch_order(
-    form: ReconstructionForm, viewer: ViewerModel, places: Places = ()
-) -> Request | str:
+def patch_order(form: ReconstructionForm, viewer: ViewerModel, places: Places = ()) -> Request:
     """Order the measurement of a grey patch: at a place, or in the rectangle that is drawn."""
-    layer = _layer(form, viewer)
-    if isinstance(layer, str):
-        return layer
-    try:
-        place = _clicked(places) if places else drawn_place(viewer, layer)
-    except PhotoError as error:
-        return str(error)
-    if place is None:
-        return CLICK_PATCH
+    if places:
+        ((row, column),) = places
+        place: Place = round(row), round(column)
+    else:
+        place = drawn_place(viewer, photo_layer(form, viewer))
     if not form.needs_camera:
-        return _order(form, viewer, layer, partial(_srgb_patch, place))
-    start = BALANCED if form.is_balanced else OF_SENSOR
+        return _order(form, viewer, partial(_srgb_patch, place))
     measure = partial(
         capture_from_patch,
         patch=GreyPatch(place, form.grey / 100),
         camera=form.camera.strip(),
         illuminant=_named_light(form) or _light_of_frame(form),
-        start=start,
+        start=_balance(form),
     )
-    return _order(form, viewer, layer, partial(_patch, measure))
+    return _order(form, viewer, partial(_patch, measure))
 
 
-def _clicked(places: Places) -> Place:
-    """The pixel of the first of *places*."""
-    row, column = places[0]
-    return round(row), round(column)
-
-
-def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> Request | str:
+def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> Request:
     """Order the calibration by the chosen chart whose four corner patches are at *corners*."""
-    layer = _layer(form, viewer)
-    if isinstance(layer, str):
-        return layer
-    return _order(form, viewer, layer, partial(_chart, corners, form.chart))
+    first, second, third, fourth = corners
+    chart = Chart((first, second, third, fourth), form.chart)
+    return _order(form, viewer, partial(_calibrated, chart))
 
 
-def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
+def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """Order the search for the chosen chart, and the calibration by it."""
-    layer = _layer(form, viewer)
-    if isinstance(layer, str):
-        return layer
-    return _order(form, viewer, layer, partial(_found_chart, form.chart))
+    return _order(form, viewer, partial(_found_chart, form.chart))
 
 
-def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
+def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """Order that the photo is divided by its white frame, whose middle shows the light."""
-    layer = _layer(form, viewer)
-    if isinstance(layer, str):
-        return layer
     if not form.white_frame:
-        return NO_FRAME
+        raise PhotoError(NO_FRAME)
     paths = [Path(name) for name in (form.white_frame, form.dark_frame) if name]
-    tell = partial(
+    measure = partial(
         capture_from_frame,
         reflectance=form.frame_reflectance / 100,
         camera=form.camera.strip(),
         illuminant=_named_light(form),
     )
-    return _order(form, viewer, layer, partial(_frames, paths, tell))
+    return _order(form, viewer, partial(_frames, paths, measure))
+
+
+def _balance(form: ReconstructionForm) -> str:
+    return BALANCED if form.is_balanced else OF_SENSOR
 
 
 def _light_of_frame(form: ReconstructionForm) -> str:
@@ -125,25 +113,19 @@ def _light_of_frame(form: ReconstructionForm) -> str:
 
 
 def _named_light(form: ReconstructionForm) -> str:
-    """The light that the user has named; "" if it is to be told."""
+    """The light that the user has named; "" if it has to be measured."""
     return "" if form.illuminant in ("", ESTIMATED) else form.illuminant
 
 
-def _layer(form: ReconstructionForm, viewer: ViewerModel) -> Image | str:
-    """The layer of the photo, or a sentence that says why nothing can be measured in it."""
-    try:
-        layer = photo_layer(form, viewer)
-        if form.needs_camera:
-            check_linear(form, layer)
-    except PhotoError as error:
-        return str(error)
-    return layer
-
-
-def _order(form: ReconstructionForm, viewer: ViewerModel, layer: Image, look: Look) -> Request:
+def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
+    """Order a *look* at the photo. Raises `PhotoError` if there is none, or it is not linear."""
+    layer = photo_layer(form, viewer)
+    encoding: Encoding | None = None
+    if form.needs_camera:
+        check_linear(form, layer)
+        encoding = "linear"
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(layer, viewer.dims.point)
-    encoding: Encoding | None = "linear" if form.needs_camera else None
     flat_field = form.finding.flat_field if form.finding is not None else None
     make = partial(_found, source, look, encoding, flat_field)
     return Request(source, form.model, job=SideJob(make, partial(_keep, form)))
@@ -186,13 +168,13 @@ def _light(camera: str, balance: str, photo: Photo) -> Finding:
 
 def _frames(
     paths: Sequence[Path],
-    tell: Callable[[Photo], Capture],
+    measure: Callable[[Photo], Capture],
     photo: Photo,
 ) -> Finding:
     flat_field = FlatField(*(Photo.read(path, encoding="linear") for path in paths))
     flat_field.check(photo)
-    capture = tell(flat_field.white)
-    text = f"The photo will be divided by the white frame, which tells {_told(capture)}."
+    capture = measure(flat_field.white)
+    text = f"The photo will be divided by the white frame, which shows {_summary(capture)}."
     return Finding(text, capture, flat_field=flat_field)
 
 
@@ -220,12 +202,7 @@ def _srgb_patch(place: Place, photo: Photo) -> Finding:
 
 def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:
     capture = measure(photo)
-    return Finding(f"The grey patch tells {_told(capture)}.", capture)
-
-
-def _chart(corners: Places, kind: str, photo: Photo) -> Finding:
-    first, second, third, fourth = corners
-    return _calibrated(Chart((first, second, third, fourth), kind), photo)
+    return Finding(f"The grey patch shows {_summary(capture)}.", capture)
 
 
 def _found_chart(kind: str, photo: Photo) -> Finding:
@@ -243,11 +220,12 @@ def _calibrated(chart: Chart, photo: Photo) -> Finding:
     ).rstrip()
     capture = calibration.capture
     if capture is not None:
-        text += f" It tells {_told(capture)}."
+        text += f" It shows {_summary(capture)}."
     return Finding(text, capture, None, calibration, details=calibration.table())
 
 
-def _told(capture: Capture) -> str:
+def _summary(capture: Capture) -> str:
+    """Name camera, light and white."""
     white = f"white {capture.white:.4g}, balance {capture.balance}"
     if capture.camera.startswith(CHART):
         return f"the camera in its light, {white}"

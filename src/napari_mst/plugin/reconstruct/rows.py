@@ -28,15 +28,21 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
+from napari_mst.photo.chart import CHARTS
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.finding_rows import FindingRows
+from napari_mst.plugin.reconstruct.findings import FindingRows
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.widgets import DenoiseBox, Fold, SearchBox, WhiteEdit
-from napari_mst.plugin.viewer.slots import calling
-from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, let_shrink
-from napari_mst.reconstruction.options import Denoise
+from napari_mst.plugin.reconstruct.widgets import (
+    DenoiseBox,
+    Fold,
+    SearchBox,
+    WhiteEdit,
+)
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
+from napari_mst.reconstruction.options import Denoise, denoising
 
 PARTS = {
     "whole photo": "whole",
@@ -66,7 +72,8 @@ class Row:
     field
         A field of `ReconstructionForm`, or of the `RunOptions` in it.
     label
-        The words on the left; None for a widget beside that of the row before.
+        The words on the left; "" for a widget as wide as the form, and None for one beside that of
+        the row before.
     make
         Makes the widget.
     is_shown
@@ -135,8 +142,10 @@ def _memory_box() -> QDoubleSpinBox:
 
 def _draw_models(box: QComboBox, form: Form) -> None:
     if not box.count():
-        for card in form.cards.values():
-            box.addItem(card.title if card.file else texts.FROM_FILE, card.name)
+        for index, card in enumerate(form.cards.values()):
+            # The names are those of errors, scripts and the command line.
+            box.addItem(card.name if card.file else texts.FROM_FILE, card.name)
+            box.setItemData(index, card.title, Qt.ItemDataRole.ToolTipRole)
     box.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(form.chosen_card)}")
 
 
@@ -149,18 +158,20 @@ def _draw_devices(box: QComboBox, form: Form) -> None:
     box.setToolTip(texts.DEVICE_HINT if chosen is None else chosen.about)
 
 
-def _draw_precisions(box: QComboBox, form: Form) -> None:
-    """List the precisions of the chosen device."""
-    box.clear()
-    chosen = form.chosen_device
-    for index, name in enumerate(() if chosen is None else chosen.precisions):
-        box.addItem(name, name)
-        box.setItemData(index, texts.PRECISION_HINTS[name], Qt.ItemDataRole.ToolTipRole)
-    box.setToolTip(texts.PRECISION_HINTS[form.options.precision])
-
-
 def _needs_camera(form: Form) -> bool:
     return form.needs_camera
+
+
+def _has_photo(form: Form) -> bool:
+    return form.layer is not None
+
+
+def _chart_list() -> ChoiceBox:
+    box = ChoiceBox(toolTip=texts.CHART_KIND_HINT)
+    let_shrink(box, 6)
+    for name, kind in CHARTS.items():
+        box.addItem(kind.title.removeprefix("ColorChecker "), name)
+    return box
 
 
 def _asks_camera(form: Form) -> bool:
@@ -199,16 +210,38 @@ CAMERA_ROWS = (
     Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
     Row(
         "is_linear",
-        "",
+        " ",
         _check("8 bits, yet linear", texts.LINEAR_HINT),
         lambda form: form.asks_if_linear,
     ),
 )
 """The rows that tell how a linear photo came about."""
 
+ASK_ROWS = (
+    Row(
+        "grey",
+        "Ask",
+        partial(_percent, texts.GREY_HINT),
+        _has_photo,
+        # The patch of an sRGB photo shows its white, but not how bright white is.
+        draw=lambda box, form: box.setVisible(form.needs_camera),
+    ),
+    # Beside a label it would make the dock wider than 320 pixels.
+    Row("chart", "", _chart_list, _has_photo),
+)
+"""The rows of the buttons that ask the photo itself."""
+
+ASKS = {
+    "light": ("Light", texts.FIND_LIGHT_HINT, "grey"),
+    "patch": ("Grey patch", texts.FIND_PATCH_HINT, "grey"),
+    "chart": ("ColorChecker", texts.FIND_CHART_HINT, "chart"),
+    "search": ("Find it", texts.SEARCH_CHART_HINT, "chart"),
+    "frames": ("Divide", texts.USE_FRAMES_HINT, ""),
+}
+"""Titles and tooltips of these buttons, and the rows that they begin."""
+
 SETTINGS = [
     Row("device", "Device", partial(_list, texts.DEVICE_HINT), draw=_draw_devices),
-    Row("precision", "Precision", partial(_list, texts.PRECISION_HINT), draw=_draw_precisions),
     Row(
         "memory",
         "Memory",
@@ -218,7 +251,14 @@ SETTINGS = [
         to_field=lambda size: round(size * GIGABYTE) or None,
         unusual=lambda size: f"{size / GIGABYTE:g} GB",
     ),
-    Row("denoise", "Denoise", DenoiseBox, unusual=_say_denoise),
+    Row(
+        "denoise",
+        "Denoise",
+        DenoiseBox,
+        # napari keeps a text.
+        to_field=lambda value: denoising(str(value)),
+        unusual=_say_denoise,
+    ),
     Row(
         "correct_colour",
         "Colours",
@@ -227,16 +267,10 @@ SETTINGS = [
     ),
     Row(
         "has_quality",
-        "",
+        " ",
         _check("show what was off", texts.QUALITY_HINT),
         draw=lambda box, form: box.setEnabled(form.options.correct_colour),
         unusual=lambda _: "",
-    ),
-    Row(
-        "ensemble",
-        "Ensemble",
-        _check("mean of 8 flips", texts.ENSEMBLE_HINT),
-        unusual=lambda _: "mean of 8",
     ),
 ]
 """The settings of a run, folded away at first; napari remembers them."""
@@ -281,32 +315,28 @@ class FormRows(QWidget):
         self._rows: list[tuple[Row, QFormLayout, QHBoxLayout]] = []
         self._is_drawing = False
         self.about = Paragraph()
-        self.use_frames = QPushButton("Divide", toolTip=texts.USE_FRAMES_HINT)
+        self.asks = {
+            name: QPushButton(title, toolTip=tip) for name, (title, tip, _) in ASKS.items()
+        }
+        self.findings = FindingRows(form, viewer)
         settings = QWidget()
-        top, folded = _form_layout(), _form_layout(settings)
-        self._add(top, ROWS)
-        top.addRow("", self.about)
-        self._add(top, CAMERA_ROWS)
-        self.findings = FindingRows(top, viewer)
+        self._top, folded = _form_layout(), _form_layout(settings)
+        self._add(self._top, ROWS)
+        self._top.addRow("", self.about)
+        self._add(self._top, CAMERA_ROWS)
+        self._add(self._top, ASK_ROWS)
+        self._top.addRow(self.findings)
         self._add(folded, SETTINGS)
         self._add(folded, FRAME_ROWS)
         *_, (_, _, last_line) = self._rows
-        last_line.addWidget(self.use_frames)
+        last_line.addWidget(self.asks["frames"])
         self.settings = Fold("Settings", settings, texts.SETTINGS_HINT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(top)
-        layout.addWidget(self.settings)
+        fill(QVBoxLayout(self), self._top, self.settings)
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self.draw()
         for row, *_ in self._rows:
             changed, _, _ = _access(self.widgets[row.field])
             changed.connect(calling(self._write, row))
-        self.findings.grey.valueChanged.connect(calling(self._on_grey))
-        self.findings.kind.currentIndexChanged.connect(calling(self._on_chart))
-        self.findings.bars.chosen.connect(self._take_light)
-        self.findings.correct_white.toggled.connect(self._correct_white)
-        self.findings.forget.connect(self._forget)
 
     def _add(self, layout: QFormLayout, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -315,7 +345,10 @@ class FormRows(QWidget):
                 line = self._rows[-1][2]
             else:
                 line = QHBoxLayout()
-                layout.addRow(row.label, line)
+                layout.addRow(*filter(None, [row.label]), line)
+            for name, (_, _, field) in ASKS.items():
+                if field == row.field:
+                    line.addWidget(self.asks[name])
             line.addWidget(getattr(widget, "native", widget), 0 if row.label is None else 1)
             self._rows.append((row, layout, line))
 
@@ -337,7 +370,8 @@ class FormRows(QWidget):
             layout.setRowVisible(line, row.is_shown(self.form))
         self.about.setText(texts.model_summary(self.form.chosen_card))
         self.about.setToolTip(texts.model_facts(self.form.chosen_card))
-        self.findings.draw(self.form)
+        self._top.setRowVisible(self.findings, self.form.finding is not None)
+        self.findings.draw()
         self.settings.set_title(settings_title(self.form))
         self._is_drawing = False
 
@@ -354,24 +388,6 @@ class FormRows(QWidget):
         if not self._is_drawing:
             _, read, _ = _access(self.widgets[row.field])
             self.form.choose(row.field, row.to_field(read()))
-
-    def _on_grey(self) -> None:
-        if not self._is_drawing:
-            self.form.grey = self.findings.grey.value()
-
-    def _on_chart(self) -> None:
-        if not self._is_drawing:
-            self.form.chart = self.findings.kind.currentData()
-
-    def _take_light(self, name: str) -> None:
-        self.form.take_light(name)
-
-    def _correct_white(self, is_wanted: bool) -> None:
-        if not self._is_drawing:
-            self.form.correct_white(is_wanted)
-
-    def _forget(self) -> None:
-        self.form.finding = None
 
 
 _ACCESS = (

@@ -15,7 +15,6 @@ SETTINGS_HINT = (
     "Preferences, too."
 )
 DEVICE_HINT = "The processor or GPU that computes; automatic takes the best."
-PRECISION_HINT = "The kind of numbers that the network computes with."
 RUN_HINT = "Reconstruct the chosen photo, or the part of it, as a new layer."
 CANCEL_HINT = "Stop the run; nothing is left of it but a preview."
 CPU_HINT = "Run again on the processor: slower, but with the memory of the whole computer."
@@ -45,29 +44,10 @@ CORRECTION_HINT = (
 QUALITY_HINT = (
     "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
 )
-ENSEMBLE_HINT = (
-    "The published mean over eight flips and transposes: eight times the time, nearly the same "
-    "accuracy. Its spread is no error bar."
-)
 SAVE_HINT = (
     "Save the cube that is selected or shown, with its wavelengths, its history, "
     "and the picks on it."
 )
-MEASURED = (
-    "The error is measured on a sample of your photo, before the run, and kept with the cube."
-)
-PRECISION_HINTS = {
-    "float32": "Exact to rounding.",
-    "bfloat16": (
-        "16 bits: features take half the memory. On a processor it is faster only where numba is "
-        f"not installed. Not exact. {MEASURED}"
-    ),
-    "float16": (
-        "16 bits, finer than bfloat16. Features take half the memory. Large numbers do not fit; "
-        f"you are told if one occurs. {MEASURED}"
-    ),
-    "float64": "The reference: slower, and twice the memory.",
-}
 
 CAMERA_HINT = (
     "The camera that took the photo: type a part of its name. "
@@ -86,7 +66,7 @@ BALANCED_HINT = (
     "If not, the camera's own balance is computed."
 )
 FIND_LIGHT_HINT = (
-    "Tell the light from the photo itself, by a small network: the three most likely ones. "
+    "Find the light in the photo itself, by a small network: the three most likely ones. "
     "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo shows how "
     "far its white is off that of D65."
 )
@@ -123,7 +103,7 @@ SEARCH_CHART_HINT = (
 )
 CHART_KIND_HINT = "Which ColorChecker the photo shows."
 TAKE_LIGHT_HINT = "Take this light alone."
-FORGET_HINT = "Drop what the photo told, and go back to the rows above."
+FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
 LINEAR_HINT = (
     "8-bit photos are nearly always sRGB-encoded, and refused. "
     "Tick this if yours holds linear light."

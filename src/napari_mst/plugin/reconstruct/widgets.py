@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.viewer.widgets import let_shrink
+from napari_mst.plugin.viewer.widgets import fill, let_shrink
 from napari_mst.reconstruction.options import Denoise
 
 FILE = "file"
@@ -72,10 +72,7 @@ class DenoiseBox(QWidget):
         for index, (title, (choice, tip)) in enumerate(texts.DENOISE_CHOICES.items()):
             self.choices.addItem(title, choice)
             self.choices.setItemData(index, tip, Qt.ItemDataRole.ToolTipRole)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.choices, stretch=1)
-        layout.addWidget(self.h)
+        fill(QHBoxLayout(self), self.choices, self.h, stretched=self.choices)
         self.choices.currentIndexChanged.connect(self._on_choice)
         self.h.valueChanged.connect(self.changed)
         self.h.hide()
@@ -163,10 +160,7 @@ class Fold(QWidget):
         # By default a tool button only takes the focus from a click.
         self.button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.button.setStyleSheet(FLAT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.button)
-        layout.addWidget(content)
+        fill(QVBoxLayout(self), self.button, content)
         self.button.toggled.connect(self._on_toggled)
         self._on_toggled(False)
 

@@ -2,8 +2,7 @@
 
 It knows the picks, regions, comparisons and maps of one viewer.
 
-user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a frozen `Snapshot`
--> a dock, which draws it.
+user -> dock or script -> `Bench` -> `resolve` -> a frozen `Snapshot` -> a dock, which draws it.
 
     bench = Bench(viewer)
     bench.attach()
@@ -14,7 +13,9 @@ user -> dock or script -> `Bench`, which keeps the intent -> `resolve` -> a froz
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,14 @@ from napari.layers import Image, Shapes
 from psygnal import Signal
 
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.job import Start, run_now
+from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
-from napari_mst.plugin.spectra.known.actions import KnownSpectra
-from napari_mst.plugin.spectra.known.adapter import Listener
+from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.rows import Entry, by_rows
-from napari_mst.plugin.spectra.saving import Saver, restore
-from napari_mst.plugin.spectra.scene import Scene
-from napari_mst.plugin.spectra.snapshot import HINT, Intent, Settings, Snapshot
+from napari_mst.plugin.spectra.rows import Entry, Use, by_rows, used, written
+from napari_mst.plugin.spectra.scene import SpectraScene, restore
+from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
@@ -41,6 +40,8 @@ from napari_mst.spectra.spectrum import Spectrum
 
 MATCHES = 5
 """Spectra of a library that are listed."""
+READ_AGAIN = ("spread", "has_regions", "has_error_bands")
+"""The settings after which cubes are read again; others only change the drawing."""
 
 
 class Bench:
@@ -62,33 +63,38 @@ class Bench:
         Emitted with an error that the person should read.
     maps
         Makes maps of the selected cube.
-    saver
-        Writes spectra to files.
+    history
+        Remembers the changes of the picks.
     known
         Marks picks as known, and adapts the cube to them.
     """
 
     changed = Signal(Snapshot)
     became_stale = Signal()
-    failed = Signal(Exception)
 
     def __init__(
         self, viewer: ViewerModel, start_reading: Start = run_now, start_job: Start = run_now
     ) -> None:
         self.snapshot = Snapshot()
-        self._scene = Scene(viewer, start_reading)
-        self._intent = Intent()
+        self._scene = SpectraScene(viewer, start_reading)
+        self._next = self.snapshot  # it becomes the snapshot when it is published
         self._library: Sequence[Spectrum] = ()
         self._position: Position | None = None
         self._is_stale = True
         self._connected: list[tuple[Any, Callable[..., None]]] = []
-        self._scene.reader.found_more.connect(self.touch)
-        self.maps = MapMaker(self._scene, lambda: self.shown, start_job, self.failed.emit)
-        self.saver = Saver(start_job, self.say, self.failed.emit)
-        listener = Listener(
-            self._publish, self.touch, self._end_action, said=self.say, failed=self.failed.emit
-        )
-        self.known = KnownSpectra(self._scene, start_job, listener)
+        self._start = start_job
+        self.history = self._scene.history
+        self.maps = MapMaker(self._scene, lambda: self.shown, start_job)
+        self.known = KnownSpectra(self._scene, start_job)
+        self.failed = self._scene.failed
+        for signal, slot in (
+            (self._scene.reader.found_more, self.touch),
+            (self._scene.touched, self.touch),
+            (self._scene.acted, self._end_action),
+            (self._scene.said, self.say),
+            (self.known.changed, self._publish),
+        ):
+            signal.connect(slot)
 
     @property
     def viewer(self) -> ViewerModel:
@@ -121,8 +127,7 @@ class Bench:
         self._connected = []
         # A dock may stay hidden for long, and a cube takes gigabytes.
         self._scene.forget()
-        self._intend(entries=(), groups=(), chosen=(), bands=None, live=())
-        self.snapshot = Snapshot(settings=self.settings)
+        self._next = self.snapshot = Snapshot(settings=self.settings)
 
     def touch(self) -> None:
         """Mark everything as stale: it will be gathered again at the next `update`."""
@@ -140,12 +145,12 @@ class Bench:
         is_selecting = event.type == "highlight" and layer is self._scene.points
         if is_selecting and self._rows_of_points() is not None:
             self.touch()
-        if self._scene.is_stale_after(event, has_regions=self.settings.has_regions):
+        if self._scene.is_stale_after(event):
             self.touch()
 
     def _on_step(self) -> None:
         """Follow the slider; everything is only gathered again where it depends on the band."""
-        if self._scene.has_pages or self.settings.view.is_of_band:
+        if self._scene.has_pages:
             self.touch()
         else:
             self._publish()
@@ -160,7 +165,7 @@ class Bench:
     @property
     def entries(self) -> Sequence[Entry]:
         """The rows: picks, regions, and spectra from files."""
-        return self._intent.entries
+        return self._next.entries
 
     @property
     def shown(self) -> list[Entry]:
@@ -171,7 +176,7 @@ class Bench:
     def chosen(self) -> list[Entry]:
         """The rows that are selected."""
         entries = self.entries
-        return [entries[row] for row in self._intent.chosen if row < len(entries)]
+        return [entries[row] for row in self._next.chosen if row < len(entries)]
 
     def update(self, *, is_recording: bool = True) -> Snapshot:
         """Gather what is stale, and read the spectra under the mouse.
@@ -185,11 +190,11 @@ class Bench:
             if is_recording:
                 self._scene.record()
                 self.known.follow()
-            self._intent = self._scene.gathered(self._intent)
+            self._next = self._scene.gathered(self._next)
             rows = self._rows_of_points()
             if rows is not None:
                 self._choose(rows)
-        self._intent = self._scene.with_live(self._intent, self._position)
+        self._next = self._scene.with_live(self._next, self._position)
         return self._publish()
 
     def finish(self) -> Snapshot:
@@ -201,13 +206,13 @@ class Bench:
         return snapshot
 
     def _intend(self, **changes: Any) -> None:
-        self._intent = replace(self._intent, **changes)
+        self._next = replace(self._next, **changes)
 
     def _publish(self) -> Snapshot:
         if not self._scene.is_closed:  # the viewer may be closed while a file is written
-            self._intent = self._scene.with_bands(self._intent)
+            self._next = self._scene.with_bands(self._next)
             self._intend(known=self.known.state)
-            self.snapshot = resolve(self._intent, self.snapshot)
+            self.snapshot = self._next = resolve(self._next, self.snapshot)
             self.changed.emit(self.snapshot)
         return self.snapshot
 
@@ -227,13 +232,20 @@ class Bench:
         return is_pinned
 
     def click(self, position: Position) -> None:
-        """Pin the pixel under the world *position*, if clicks pin."""
+        """Pin the pixel under the world *position* and select it, if clicks pin."""
         if self.settings.is_picking:
-            self.pin(position)
+            self._pick(position)
 
     def pin_here(self) -> bool:
-        """Pin the pixel under the mouse; False if the mouse is on no cube, or it is pinned."""
-        return self._position is not None and self.pin(self._position)
+        """Pin and select the pixel under the mouse; False if there is none, or it is pinned."""
+        return self._position is not None and self._pick(self._position)
+
+    def _pick(self, position: Position) -> bool:
+        # The newest pick is what the next command of the person means.
+        points = self._scene.points if self.pin(position) else None
+        if points is not None:
+            points.selected_data = {len(points.data) - 1}
+        return points is not None
 
     def clear(self) -> None:
         """Take all picks off the image, and spectra from files off the plot."""
@@ -245,7 +257,12 @@ class Bench:
 
     def undo(self) -> None:
         """Undo the last change of the picks."""
-        self._scene.history.undo(self._scene.points)
+        self.history.undo(self._scene.points)
+        self.touch()
+
+    def redo(self) -> None:
+        """Make the change of the picks again that was undone last."""
+        self.history.redo(self._scene.points)
         self.touch()
 
     def draw_regions(self, mode: str) -> Shapes | None:
@@ -261,7 +278,7 @@ class Bench:
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others; their points are selected on the image as well."""
         # A table whose rows are selected here answers with the same rows: that ends here.
-        if tuple(rows) != self._intent.chosen:
+        if tuple(rows) != self._next.chosen:
             self._choose(rows)
             self._publish()
 
@@ -277,7 +294,7 @@ class Bench:
         self._find_matches()
 
     def _rows_of_points(self) -> list[int] | None:
-        return self._scene.rows_of_points(self.entries, self._intent.chosen)
+        return self._scene.rows_of_points(self.entries, self._next.chosen)
 
     def show(self, entries: Sequence[Entry], is_shown: bool) -> None:
         """Draw the curves of *entries*, or hide them."""
@@ -318,7 +335,7 @@ class Bench:
     @property
     def settings(self) -> Settings:
         """The choices in the menus: `bench.set(window=3)` changes one of them."""
-        return self._intent.settings
+        return self._next.settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
@@ -331,9 +348,7 @@ class Bench:
         # Spectra that were read keep their bands, or are without.
         if settings.has_error_bands != before.has_error_bands:
             self._scene.forget_picks()
-        if settings.has_regions and not before.has_regions:
-            self._scene.tell_regions_apart()
-        if settings.reading != before.reading:
+        if any(getattr(settings, name) != getattr(before, name) for name in READ_AGAIN):
             self.touch()
         # Choices that only change the drawing need not wait for the next `update`.
         self._publish()
@@ -399,7 +414,7 @@ class Bench:
         """Show *text* until the mouse moves over the image."""
         # A spectrum under the mouse would have its place shown instead of *text*.
         self._position = None
-        self._intend(hint=text, live=())
+        self._intend(hint=text, pointed=())
         self._publish()
 
     # ------------------------------------------------------------ files
@@ -413,4 +428,13 @@ class Bench:
 
     def save_spectra(self, path: str | PathLike[str]) -> None:
         """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
-        self.saver.save(self.shown, path)
+        name = Path(path).name
+        write = partial(written, path)
+        self.use_spectra(write, lambda count: f"{count:,} spectra saved as {name}.")
+
+    def use_spectra(self, use: Use, said: Callable[[Any], str]) -> None:
+        """Have *use* called with the spectra that are shown; *said* words its result."""
+        # The slot must not hold the entries: some workers outlive their work, and keep their slots.
+        run = partial(used, use, self.shown)
+        say = self._scene.said.emit
+        self._start(Job(run, lambda one: say(said(one)), self.failed.emit))

@@ -9,23 +9,38 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_error, show_info
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtCore import QObject, Qt
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import QApplication, QSizePolicy
+from superqt.utils import QSignalThrottler
 
-from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.dock import (
+    BEFORE_AFTER,
+    KEEP,
+    NEXT_BAND,
+    PREVIOUS_BAND,
+    REDO,
+    UNDO,
+    Act,
+    Dock,
+    Key,
+    Link,
+)
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, Act, Key
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import Curves, Live, Snapshot
+from napari_mst.plugin.spectra.snapshot import PlotCurves, Snapshot
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
-from napari_mst.plugin.viewer.composites import composites_of
-from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_at, go_to
+from napari_mst.plugin.viewer.layers import (
+    active_cube_layer,
+    band_of,
+    composites_of,
+    cube_at,
+    go_to,
+)
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
@@ -37,32 +52,20 @@ NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Op
 _opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
 
 
-class Pace(QObject):
-    """Calls *draw* when it is asked to, but never twice within `INTERVAL`."""
+class Pace(QSignalThrottler):
+    """Calls *draw* soon after it is asked to, together for all that changes until then."""
 
     def __init__(self, draw: Callable[[], None], parent: QObject) -> None:
-        super().__init__(parent)
+        super().__init__(self.EmissionPolicy.Trailing, parent)
         self.is_due = False
         self._draw = draw
-        self._timer = QTimer(self, singleShot=True, interval=INTERVAL)
-        self._timer.timeout.connect(self._on_timer)
-
-    @property
-    def is_resting(self) -> bool:
-        """True while a drawing that is asked for has to wait."""
-        return bool(self._timer.isActive())
+        self.setTimeout(INTERVAL)
+        self.triggered.connect(self.draw)
 
     def draw_soon(self) -> None:
-        """Draw within `INTERVAL`, together with everything else that changes until then."""
+        """Draw when the rest is over."""
         self.is_due = True
-        if not self.is_resting:
-            self._timer.start(INTERVAL)
-
-    def draw_at_once(self) -> None:
-        """Draw now, or as soon as the rest is over."""
-        self.is_due = True
-        if not self.is_resting:
-            self.draw()
+        self.throttle()
 
     def draw(self) -> None:
         """Draw now, and then rest."""
@@ -70,19 +73,14 @@ class Pace(QObject):
         # Before it draws: a drawing may itself ask for another, as new picks are named in it.
         self.is_due = False
         self._draw()
+        # The window hears of the mouse while it rests.
         milliseconds = 1000 * (time.perf_counter() - begun)
-        # The rest begins after the drawing, so that the window hears of the mouse in between.
-        self._timer.start(max(INTERVAL, round(REST * milliseconds)))
+        self.setTimeout(max(INTERVAL, round(REST * milliseconds)))
 
     def stop(self) -> None:
-        """Forget what was asked for, and rest no more."""
-        self._timer.stop()
+        """Forget what was asked for."""
+        self.cancel()
         self.is_due = False
-
-    def _on_timer(self) -> None:
-        # The timer also ends a rest, in which perhaps no drawing was asked for.
-        if self.is_due:
-            self.draw()
 
 
 class SharedBench(ViewerHelper):
@@ -97,7 +95,7 @@ class SharedBench(ViewerHelper):
         # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
         self.pace = Pace(calling(self._update), QApplication.instance())
         weakref.finalize(self, self.pace.deleteLater).atexit = False
-        self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click, self.bench.undo)
+        self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click)
         self._joined = 0
         # Also while no dock is seen: a file may be written then.
         self.bench.failed.connect(self._tell)
@@ -132,7 +130,7 @@ class SharedBench(ViewerHelper):
 
     def _on_move(self, position: Position) -> None:
         self.bench.point_at(position)
-        self.pace.draw_at_once()
+        self.pace.draw_soon()
 
     def _tell(self, error: Exception) -> None:
         show_error(str(error))
@@ -166,6 +164,8 @@ class BenchDock(Dock):
             (NEXT_BAND, calling(self._step, 1)),
             (PREVIOUS_BAND, calling(self._step, -1)),
             (BEFORE_AFTER, self._flip),
+            (UNDO, self.bench.undo),
+            (REDO, self.bench.redo),
         ]
 
     def refresh(self) -> None:
@@ -205,17 +205,15 @@ class BenchDock(Dock):
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
-        plot.set_band(new.band)
-        plot.set_cursor(new.cursor)
-        if settings.value_range != plot.value_range:
-            plot.set_value_range(settings.value_range)
+        plot.set_band(new.bands and new.bands.shown)
+        plot.set_cursor(new.bands and new.cursor)
         has_other_curves = new.curves is not old.curves
         if has_other_curves:
             plot.set_lines(new.curves.lines)
         if has_other_curves or settings.is_legend_shown != old.settings.is_legend_shown:
             plot.set_legend(new.curves.keys, settings.is_legend_shown)
         if new.live is not old.live:
-            plot.set_live(new.live.spectra)
+            plot.set_live(new.live)
 
     def _dress(self) -> None:
         """Take on the colours of napari."""
@@ -235,7 +233,7 @@ class BenchDock(Dock):
 
 def _nothing() -> Snapshot:
     """A snapshot from which every other one differs, so that all of that is drawn."""
-    return Snapshot(curves=Curves(), live=Live())
+    return Snapshot(curves=PlotCurves())
 
 
 def step_band(viewer: ViewerModel, step: int) -> None:

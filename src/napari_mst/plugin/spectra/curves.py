@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
-from napari_mst import colour
+from napari_mst.cube import colour
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
-from napari_mst.plugin.spectra.snapshot import Key, Line
+from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
 from napari_mst.spectra.spectrum import Spectrum, Values
 
-MOST = 20
+MOST = 8
 """Curves that the legend names; it counts the others."""
 SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
 """A solid line, dashes, dots, and dashes with dots: the styles of `DASHES`."""
@@ -25,7 +25,7 @@ DIM = 0.25
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
 """Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
 BAND_OPACITY = 0.22
-FADED = 0.25
+FADED = 0.45
 """Opacity of the curves that are not selected, while some are."""
 MOST_SMOOTH = 200
 """Number of curves beyond which they are drawn thin, not smoothed, and by colour, to stay quick."""
@@ -58,12 +58,12 @@ class CurvesItem(pg.GraphicsObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lines: Sequence[Line] = ()
+        self.lines: Sequence[DrawnCurve] = ()
         self.values: tuple[float, float] | None = None
         self._rect = QRectF()
         self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
 
-    def set_lines(self, lines: Sequence[Line]) -> None:
+    def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw *lines* from now on."""
         # First, as Qt keeps the old rectangle in the index of its scene until then.
         self.prepareGeometryChange()
@@ -94,16 +94,16 @@ class CurvesItem(pg.GraphicsObject):
             painter.drawPath(_path(alike))
 
 
-def _by_look(lines: Sequence[Line]) -> list[list[Line]]:
+def _by_look(lines: Sequence[DrawnCurve]) -> list[list[DrawnCurve]]:
     """Put *lines* that one pen draws together."""
-    found = dict[tuple[bool, int, str], list[Line]]()
+    found = dict[tuple[bool, int, str], list[DrawnCurve]]()
     for line in lines:
         look = (line.is_faded, line.style, line.spectrum.colour)
         found.setdefault(look, []).append(line)
     return list(found.values())
 
 
-def _path(lines: Sequence[Line]) -> QPainterPath:
+def _path(lines: Sequence[DrawnCurve]) -> QPainterPath:
     """Join the curves of *lines*, with a gap between each and the next."""
     spectra = [line.spectrum for line in lines]
     x = np.concatenate([part for one in spectra for part in (one.wavelengths, GAP)])
@@ -111,7 +111,7 @@ def _path(lines: Sequence[Line]) -> QPainterPath:
     return pg.arrayToQPath(x, y, connect="finite")
 
 
-def tint(line: Line, opacity: float) -> QColor:
+def tint(line: DrawnCurve, opacity: float) -> QColor:
     """The colour of *line*, at *opacity* (0-1) if it is not faded."""
     colour = QColor(line.spectrum.colour or NO_COLOUR)
     colour.setAlphaF(opacity * FADED if line.is_faded else opacity)
@@ -143,7 +143,7 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
     return pg.arrayToQPath(around, bounds, connect="all")
 
 
-def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
+def value_range(lines: Iterable[DrawnCurve]) -> tuple[float, float] | None:
     """The least and the largest value of *lines* and their bounds; None if there is no number."""
     parts = list[Values]()
     for line in lines:
@@ -155,7 +155,7 @@ def value_range(lines: Iterable[Line]) -> tuple[float, float] | None:
     return (float(values.min()), float(values.max())) if values.size else None
 
 
-def _extent(lines: Sequence[Line], values: tuple[float, float] | None) -> QRectF:
+def _extent(lines: Sequence[DrawnCurve], values: tuple[float, float] | None) -> QRectF:
     """The rectangle around *lines*, whose *values* are known, with the margin."""
     if values is None:
         return QRectF()
@@ -172,7 +172,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return low - MARGIN * span, (1 + 2 * MARGIN) * span
 
 
-def legend_html(keys: Sequence[Key], text: str) -> str:
+def legend_html(keys: Sequence[LegendLine], text: str) -> str:
     """A line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
     rows = [_row(key) for key in keys[:MOST]]
     if len(keys) > MOST:
@@ -180,7 +180,7 @@ def legend_html(keys: Sequence[Key], text: str) -> str:
     return f'<div style="color:{text}">{"<br>".join(rows)}</div>'
 
 
-def _row(key: Key) -> str:
+def _row(key: LegendLine) -> str:
     sign = SIGNS[key.style % len(SIGNS)]
     # Names come from files and from people: Qt would take "<" in them for a tag.
     return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'

@@ -1,9 +1,10 @@
 """The dock "Spectra": spectra under the mouse, of picks and of regions, on the cubes shown."""
 
 from napari.components import ViewerModel
+from napari.layers import Image
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QPoint, QSignalBlocker, QSize
-from qtpy.QtGui import QHideEvent
+from qtpy.QtGui import QColor, QHideEvent
 from qtpy.QtWidgets import (
     QColorDialog,
     QLabel,
@@ -14,20 +15,29 @@ from qtpy.QtWidgets import (
 )
 from superqt import QFlowLayout
 
-from napari_mst.plugin.dock import Link
-from napari_mst.plugin.jobs.composing import Composer
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import best_bands, has_colour
+from napari_mst.plugin.dock import Link, reported
+from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench_dock import BenchDock
+from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
-from napari_mst.plugin.spectra.pictures import PictureBars, PictureMenu
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.snapshot import HINT, Snapshot
+from napari_mst.plugin.spectra.snapshot import HINT, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
 from napari_mst.spectra.matching import Match
 
 SIZE = (460, 560)
 """Pixels; the size that the dock asks for."""
 FRAME = 4
 """Pixels that the frame of a list takes beside the rows."""
+NAMES = ("R", "G", "B")
+TINTS = ("#e6194b", "#3cb44b", "#4d8fea")
+OF_THE_EYE = (640.0, 540.0, 460.0)
+"""nm; where the handles stand first on a picture in the colours that an eye sees."""
+FEWEST = 3
+"""Bands from which on there is something to choose."""
 
 
 class SpectraDock(BenchDock):
@@ -41,8 +51,8 @@ class SpectraDock(BenchDock):
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
         self.menus = SpectraMenus(self.bench, self.plot, self)
-        self.picture = PictureMenu(self.viewer, self.menus.view.menu(), self)
-        self.bars = PictureBars(self.viewer, self.plot)
+        self.known = KnownMenu(self.bench, self)
+        self._composer = Composer.of(self.viewer)
         self._lay_out()
         self._wire()
         self._dress()
@@ -53,7 +63,9 @@ class SpectraDock(BenchDock):
         row.setContentsMargins(0, 0, 0, 0)
         row.setHorizontalSpacing(1)
         row.setVerticalSpacing(1)
-        for button in self.menus.buttons:
+        menus, known = self.menus, self.known
+        choices = (menus.pick, menus.regions, menus.view, menus.compare)
+        for button in (*choices, known.button, known.after, menus.save):
             row.addWidget(button)
         # Else a long sentence would widen the dock.
         self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -74,6 +86,8 @@ class SpectraDock(BenchDock):
         self.model.renamed.connect(self._rename)
         self.model.ticked.connect(self._tick)
         self.matches.currentRowChanged.connect(self.bench.choose_match)
+        self.plot.handle_dragged.connect(self._on_handle_dragged)
+        self.plot.handle_dropped.connect(self._on_handle_dropped)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -81,7 +95,7 @@ class SpectraDock(BenchDock):
 
     def links(self) -> list[Link]:
         """See `Dock`."""
-        return [*super().links(), (Composer.of(self.viewer).changed, self._draw_bars)]
+        return [*super().links(), (self._composer.changed, self._draw_handles)]
 
     def refresh(self) -> None:
         """See `Dock`."""
@@ -92,16 +106,15 @@ class SpectraDock(BenchDock):
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Let go of everything that was read as well."""
         super().hideEvent(event)
-        self.bars.stop()
         self.model.set_entries([])
 
     def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
         if new.settings != old.settings:
             self.menus.show(new.settings)
         if new.known != old.known:
-            self.menus.known.show(new.known)
+            self.known.show(new.known)
         self._draw_table(old, new)
-        self._draw_bars()
+        self._draw_handles()
         self._draw_matches(old, new)
         self.text.setText(new.text)
         self.notes.setText("\n".join(new.notes))
@@ -110,18 +123,28 @@ class SpectraDock(BenchDock):
     def _draw_table(self, old: Snapshot, new: Snapshot) -> None:
         if new.reading is not None:
             self.model.set_wavelength(*new.reading)
-        has_other_rows = new.entries is not old.entries or new.has_scores != old.has_scores
+        has_other_rows = new.entries is not old.entries or new.has_reference != old.has_reference
         if has_other_rows:
-            self.model.set_entries(new.entries, SCORES if new.has_scores else ())
+            self.model.set_entries(new.entries, SCORES if new.has_reference else ())
         # To ask the table is slow with thousands of rows, and the mouse changes none of them.
         is_other_selection = has_other_rows or new.chosen != old.chosen
         if is_other_selection and tuple(self.table.chosen()) != new.chosen:
             self.table.choose(new.chosen)
 
-    def _draw_bars(self) -> None:
+    def _draw_handles(self) -> None:
+        """Draw handles at the three bands of the picture of the cube, while that is shown."""
         viewer = self._viewer_ref()
-        if viewer is not None:  # it may be closed while a picture is being painted
-            self.bars.draw(viewer)
+        if viewer is None:  # it may be closed while a picture is being painted
+            return
+        layer = active_cube_layer(viewer)
+        if layer is None or len(layer.data) < FEWEST or not is_picture_shown(viewer, layer):
+            self.plot.set_handles(())
+        else:
+            handles = zip(NAMES, TINTS, self._picture_bands(layer), strict=True)
+            self.plot.set_handles([Marker(*handle) for handle in handles])
+
+    def _picture_bands(self, layer: Image) -> Wavelengths:
+        return self._composer.colours(layer).wavelengths or first_wavelengths(cube_at(layer))
 
     def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
         # A list that is filled changes its row, which is no choice of a person.
@@ -153,6 +176,22 @@ class SpectraDock(BenchDock):
     def _tick(self, row: int, is_shown: bool) -> None:
         self.bench.show([self.bench.entries[row]], is_shown)
 
+    def _on_handle_dragged(self, number: int, wavelength: float) -> None:
+        """Have the picture follow coarsely; once the handle is dropped, it is painted in full."""
+        layer = active_cube_layer(self.viewer)
+        if layer is not None:
+            every = cube_at(layer).wavelengths
+            places = list(self._picture_bands(layer))
+            places[number] = min(max(wavelength, float(every.min())), float(every.max()))
+            red, green, blue = places
+            self._composer.drag(layer, (red, green, blue))
+
+    def _on_handle_dropped(self) -> None:
+        layer = active_cube_layer(self.viewer)
+        if layer is not None:
+            with reported():
+                self._composer.show(layer, self._composer.colours(layer))
+
     def _show_row_menu(self, place: QPoint) -> None:
         """Show the menu of the selected rows at *place* in the table, if there are some."""
         entries = self.bench.chosen
@@ -162,7 +201,6 @@ class SpectraDock(BenchDock):
         menu.addAction("Solo / show all", lambda: self.bench.solo(entries))
         recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
         recolour.setEnabled(entries[0].rows.can_recolour)
-        self.menus.known.fill_sources(menu.addMenu("Known"))
         delete = menu.addAction("Delete", self._delete)
         delete.setEnabled(any(entry.rows.can_delete for entry in entries))
         # The lambdas above hold entries, and they a cube: no longer than the menu is open.
@@ -171,11 +209,19 @@ class SpectraDock(BenchDock):
 
     def _ask_colour(self, entry: Entry) -> None:
         dialog = QColorDialog(self.table)
-        dialog.setCurrentColor(entry.first.colour)
+        dialog.setCurrentColor(QColor(entry.first.colour))
         dialog.colorSelected.connect(lambda colour: self.bench.recolour(entry, colour.name()))
         # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+
+def first_wavelengths(cube: SpectralCube) -> Wavelengths:
+    """Return where the handles stand until they are dragged, in the unit of *cube*."""
+    if has_colour(cube):
+        return OF_THE_EYE
+    red, green, blue = (float(cube.wavelengths[band]) for band in best_bands(cube))
+    return red, green, blue
 
 
 def _text(match: Match) -> str:

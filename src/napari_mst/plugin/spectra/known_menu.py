@@ -1,29 +1,27 @@
 """The menu "Known" of the spectra dock, and the switch between before and after."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QMenu, QToolButton, QWidget
+from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QToolButton, QWidget
 
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import CubeError, NapariMstError
 from napari_mst.plugin.dock import reported
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.known.actions import grey, pasted
+from napari_mst.plugin.spectra.known import grey, pasted
+from napari_mst.plugin.spectra.menus import FilledMenu, menu_button
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.snapshot import KnownState
 from napari_mst.plugin.viewer.layers import cube_of
-from napari_mst.plugin.viewer.slots import calling
 from napari_mst.spectra.library import colour_checker, read_spectra
 from napari_mst.spectra.matching import best_matches
 from napari_mst.spectra.spectrum import Spectrum
 
 OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"
-USUAL_GREY = 18.0
-"""Per cent: the grey card of photographers."""
-COUNTS = (1, 4, 8, 16, 24)
-"""Spots that can be suggested at once."""
-GREYS = (99.0, 50.0)
-"""Reflectances in per cent of the usual tiles of a white and a grey reference."""
+USUAL_GREY = 99.0
+"""Per cent: the usual tile of a white reference."""
+USUAL_COUNT = 4
+"""Spots that are suggested, unless a person wants others."""
+MOST_SPOTS = 24
 
 KNOWN = (
     "Known",
@@ -45,83 +43,80 @@ WIDTH = (
 )
 
 
-class KnownMenu:
-    """Fills *button*, asks over *parent* what is known, and has *bench* do what is chosen."""
+NO_PICK = "Click on the image where you know the true spectrum, or select rows of picks."
 
-    def __init__(self, bench: Bench, button: QToolButton, parent: QWidget) -> None:
+
+class KnownMenu:
+    """Asks over *parent* what is known, and has *bench* do what is chosen."""
+
+    def __init__(self, bench: Bench, parent: QWidget) -> None:
         self._bench = bench
         self._parent = parent
-        self.button = button
+        self.button = menu_button(KNOWN, self._fill)
         self.after = QToolButton(text="Adapted", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
         self.after.clicked.connect(self._set_after)
         self.after.hide()
-        # The cubes come and go, so this menu is filled each time it opens.
-        self.button.menu().aboutToShow.connect(self.fill)
 
     def show(self, state: KnownState) -> None:
         """Draw *state*."""
         self.after.setVisible(state.has_adapted)
         self.after.setChecked(state.is_after)
 
-    def fill(self) -> None:
-        """List what can become known, and all that comes of it."""
+    def _fill(self, menu: FilledMenu) -> None:
+        """List all that the selected picks can be, and what comes of it."""
         known = self._bench.known
         state = self._bench.snapshot.known
-        menu = self.button.menu()
-        menu.clear()
-        self.fill_sources(menu)
-        menu.addSeparator()
-        suggest = menu.addMenu("Suggest where to measure")
-        suggest.setToolTipsVisible(True)
-        for count in COUNTS:
-            title = "1 spot" if count == 1 else f"{count} spots"
-            _add(suggest, title, SUGGEST, calling(self._do, known.suggest, count))
-        menu.addSeparator()
-        show = calling(self._do, known.show_width, not state.has_width)
-        width = _add(menu, "Layer: width of the error band", WIDTH, show)
-        width.setCheckable(True)
-        width.setChecked(state.has_width)
-        stop = _add(menu, "Stop", "Leave the cube as coarse as it is.", known.stop)
-        stop.setEnabled(state.is_busy)
-
-    def fill_sources(self, menu: QMenu) -> None:
-        """Add to *menu* all that the selected picks can be."""
-        known = self._bench.known
-        layers = self._bench.viewer.layers
-        menu.setToolTipsVisible(True)
-        for percent in GREYS:
-            _add(menu, f"A {percent:g} % grey", GREY, calling(self._mark_grey, percent))
-        _add(menu, "A grey of ...", GREY, self._mark_other_grey)
-        _add(
-            menu, "From the ColorChecker ...", LIBRARY, calling(self._mark_one_of, colour_checker())
-        )
-        if self._bench.library:
-            library = calling(self._mark_one_of, self._bench.library)
-            _add(menu, "From the library ...", LIBRARY, library)
-        _add(menu, "From a file ...", FILE, self._mark_from_file)
-        _add(menu, "From the clipboard", PASTE, self._mark_from_clipboard)
-        for layer in layers:
-            # The picks may be as on any cube but the one to adapt.
+        no_cube = self._lacks_cube()
+        lacks = no_cube or ("" if self._picks() else NO_PICK)
+        menu.entry("A grey ...", self._mark_grey, tip=GREY, lacks=lacks)
+        chart = colour_checker()
+        menu.entry("From the ColorChecker ...", self._mark_one_of, chart, tip=LIBRARY, lacks=lacks)
+        library = self._bench.library
+        if library:
+            menu.entry("From the library ...", self._mark_one_of, library, tip=LIBRARY, lacks=lacks)
+        menu.entry("From a file ...", self._mark_from_file, tip=FILE, lacks=no_cube)
+        menu.entry("From the clipboard", self._mark_from_clipboard, tip=PASTE, lacks=lacks)
+        for layer in self._bench.viewer.layers:
+            # The picks may be as on any cube except the one to adapt.
             if cube_of(layer) is not None and not known.is_ours(layer):
-                _add(menu, f"As in: {layer.name}", CUBE, calling(self._mark_from, layer.name))
+                title = f"As in: {layer.name}"
+                menu.entry(title, self._mark_from, layer.name, tip=CUBE, lacks=lacks)
+        is_any_known = any(entry.mark is not None for entry in self._picks())
+        menu.entry(
+            "Not known", self._unmark, lacks="" if is_any_known else "No selected pick is known."
+        )
         menu.addSeparator()
-        unmark = _add(menu, "Not known", "Nothing is known of these picks.", self._unmark)
-        unmark.setEnabled(any(entry.mark is not None for entry in self._bench.chosen))
+        menu.entry("Suggest where to measure ...", self._suggest, tip=SUGGEST, lacks=no_cube)
+        menu.entry(
+            "Layer: width of the error band",
+            self._do,
+            known.show_width,
+            not state.has_width,
+            tip=WIDTH,
+            is_on=state.has_width,
+            lacks=no_cube,
+        )
+        if state.is_busy:
+            menu.entry("Stop", known.stop, tip="Leave the cube as coarse as it is.")
+
+    def _lacks_cube(self) -> str:
+        try:
+            _ = self._bench.known.cube
+        except CubeError as error:
+            return str(error)
+        return ""
 
     # ------------------------------------------------------------ marking
 
-    def _mark_grey(self, percent: float) -> None:
-        with reported():
-            wavelengths = self._bench.known.cube.wavelengths
-            self._bench.known.mark(self._picks(), grey(percent, wavelengths))
-
-    def _mark_other_grey(self) -> None:
+    def _mark_grey(self) -> None:
         percent, is_given = QInputDialog.getDouble(
             self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
         )
         if is_given:
-            self._mark_grey(percent)
+            with reported():
+                wavelengths = self._bench.known.cube.wavelengths
+                self._bench.known.mark(self._picks(), grey(percent, wavelengths))
 
     def _mark_from_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self._parent, "Open known spectra", "", OPENS)
@@ -173,6 +168,13 @@ class KnownMenu:
 
     # ------------------------------------------------------------ what comes of it
 
+    def _suggest(self) -> None:
+        count, is_given = QInputDialog.getInt(
+            self._parent, "Where to measure", "Spots:", USUAL_COUNT, 1, MOST_SPOTS
+        )
+        if is_given:
+            self._do(self._bench.known.suggest, count)
+
     def _do(self, act: Callable[..., object], *arguments: object) -> None:
         with reported():
             act(*arguments)
@@ -184,16 +186,9 @@ class KnownMenu:
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
     """*spectra*, those first that are most like the estimate of *entry*."""
     try:
-        matches: list[Any] = list(best_matches(entry.first, spectra, len(spectra)))
+        matches = best_matches(entry.first, spectra, len(spectra))
     except NapariMstError:
         return list(spectra)
     ranked = [match.spectrum for match in matches]
     # What cannot be compared with the estimate may still be what it is.
     return [*ranked, *(one for one in spectra if one not in ranked)]
-
-
-def _add(menu: QMenu, title: str, tip: str, act: Callable[[], Any]) -> Any:
-    """An action of *menu* with a tooltip."""
-    action = menu.addAction(title, act)
-    action.setToolTip(tip)
-    return action

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,8 @@ from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Job, Latest, Start
-from napari_mst.plugin.spectra.regions import ROLE
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.scene import Scene
+from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
@@ -28,7 +27,15 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     put_on_top,
 )
-from napari_mst.plugin.viewer.photos import DENOISED, LayerPhoto, photo_layer, photo_layers
+from napari_mst.plugin.viewer.photos import (
+    DENOISED,
+    MAP,
+    LayerPhoto,
+    hide_maps,
+    is_made,
+    photo_layer,
+    photo_layers,
+)
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.map_files import FinishedMap
 from napari_mst.spectra.map_kind import MapInputs, MapKind, MapPlane, MapResult
@@ -43,36 +50,26 @@ GREY = "#888888"
 """The colour of a class whose spectrum has none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
-    """Everything that a map and its layers are made from, frozen when the map was asked for.
-
-    The photo is read on the thread of the job, so `inputs.photo` is None until then.
-    """
-
-    kind: MapKind
-    inputs: MapInputs
-    name: str
-    placement: Placement
-    photo: LayerPhoto | None = None
+Ground = tuple[str, Placement]
+"""The name of the layer of a cube, and its place."""
 
 
-def make_map(order: Order, watch: Watch) -> list[LayerTuple]:
-    """The job: the layers of a map, on the place of its cube, the topmost last.
+def make_map(
+    kind: MapKind, inputs: MapInputs, photo: LayerPhoto | None, on: Ground, watch: Watch
+) -> list[LayerTuple]:
+    """The job: the layers of a map *on* its cube, the topmost last.
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
     """
-    kind = order.kind
-    inputs = order.inputs
-    if kind.needs == "photo" and order.photo is not None:
-        inputs = replace(inputs, photo=order.photo.read())
+    # The photo is read here, on the thread of the job.
+    if kind.needs == "photo" and photo is not None:
+        inputs = replace(inputs, photo=photo.read())
     result = kind.make(inputs, watch)
     if kind.content == "cube":
         cube = FinishedMap(kind, inputs, result).to_cube()
-        name = f"{kind.title}: {order.name}"
-        data, arguments, layer_type = cube_layer(cube, name, order.placement)
+        data, arguments, layer_type = cube_layer(cube, f"{kind.title}: {on[0]}", on[1])
         return [(data, {**arguments, "visible": True}, layer_type)]
-    layers = [_layer(order, result, plane) for plane in result.planes]
+    layers = [_layer(kind, result, plane, on) for plane in result.planes]
     # The first of several is shown.
     layers[0][1]["visible"] = True
     return layers[::-1]
@@ -85,22 +82,21 @@ def denoise_photo(photo: LayerPhoto, h: float, watch: Watch) -> list[LayerTuple]
     return [photo_layer(made, f"{photo.name} {DENOISED}", photo.placement)]
 
 
-def _layer(order: Order, result: MapResult, plane: MapPlane) -> LayerTuple:
+def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> LayerTuple:
     """The layer of one plane."""
-    kind = order.kind
+    name, placement = on
     title = plane.title or kind.title
     arguments = {
-        "name": f"{title}: {order.name}",
-        "metadata": {METADATA_KEY: ROLE, UNIT_KEY: kind.unit or title},
+        "name": f"{title}: {name}",
+        "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title},
         "visible": False,
-        **order.placement.image_kwargs(),
+        **placement.image_kwargs(),
     }
     if kind.content == "labels":
         return plane.pixels, {**arguments, **_label_look(result, plane)}, "labels"
     # Without limits napari would look for them in the pixels, which is slow.
     arguments["contrast_limits"] = kind.limits_of(plane.pixels)
-    arguments |= {"rgb": True} if kind.content == "rgb" else {"colormap": kind.colormap}
-    return plane.pixels, arguments, "image"
+    return plane.pixels, {**arguments, "colormap": kind.colormap}, "image"
 
 
 def _label_look(result: MapResult, plane: MapPlane) -> dict[str, Any]:
@@ -138,23 +134,19 @@ class MapMaker:
 
     def __init__(
         self,
-        scene: Scene,
+        scene: SpectraScene,
         shown: Callable[[], Sequence[Entry]],
         start: Start,
-        on_failed: Callable[[Exception], Any],
     ) -> None:
         self.kind = next(iter(MAPS.values()))
         self.number = _usual_number(self.kind)
         self._scene = scene
         self._shown = shown
         self._latest = Latest(start)
-        self._on_failed = on_failed
         # Kept for each map, whose lines are found where they were left.
         self._places = dict[str, list[float]]()
         # Weak, so that a map that a person deletes is freed.
         self._drawn: weakref.ref[Any] | None = None
-        self._opened = 0
-        self._is_again = False
 
     # ------------------------------------------------------------ what is chosen
 
@@ -164,21 +156,6 @@ class MapMaker:
         self.number = _usual_number(self.kind)
         # The layer of another map does not follow the lines of this one.
         self._drawn = None
-        self.lines_changed.emit()
-
-    @property
-    def is_open(self) -> bool:
-        """True while the lines can be moved: they were opened, and not closed since."""
-        return self._opened > 0
-
-    def open(self) -> None:
-        """Show the lines of the map in the plot."""
-        self._opened += 1
-        self.lines_changed.emit()
-
-    def close(self) -> None:
-        """Take the lines off the plot, unless another dock shows them; a run goes on."""
-        self._opened -= 1
         self.lines_changed.emit()
 
     @property
@@ -203,8 +180,6 @@ class MapMaker:
     @property
     def markers(self) -> list[Marker]:
         """The lines that the plot shows."""
-        if not self.is_open:
-            return []
         # Without a cube a map has lines and no wavelengths.
         lines = zip(self.kind.lines, self.wavelengths, strict=False)
         return [Marker(line.name, line.colour, wavelength) for line, wavelength in lines]
@@ -214,12 +189,8 @@ class MapMaker:
         cube = self._cube
         if cube is not None:
             self._places_on(cube)[number] = wavelength
-        if not self.is_live:
-            return
-        if self.is_busy:
-            # Only the last place counts: the lines between are passed over.
-            self._is_again = True
-        else:
+        # Only the last place counts: a run for the one before is cancelled.
+        if self.is_live:
             self._start()
 
     # ------------------------------------------------------------ runs
@@ -228,6 +199,15 @@ class MapMaker:
     def is_live(self) -> bool:
         """True while the map that was made last follows its lines."""
         return self._drawn is not None and self._drawn() in self._scene.viewer.layers
+
+    @property
+    def lacks(self) -> str:
+        """A sentence on what the chosen map needs and does not have; "" if it can be made."""
+        if self.kind.needs == "spectra" and not self._shown():
+            return "Keep a spectrum of each class first: click on the image."
+        if self.kind.needs == "reference" and self._scene.reference is None:
+            return "Choose a reference first: Compare, on the page Spectra."
+        return ""
 
     def run(self) -> None:
         """Make the map that is chosen, as a new layer. Raises `SpectrumError` without a cube."""
@@ -243,14 +223,13 @@ class MapMaker:
     def cancel(self) -> None:
         """Cancel the run, if there is one."""
         if self.is_busy:
-            self._is_again = False
             self._latest.cancel()
             self.busy_changed.emit()
 
     def _start(self) -> None:
         on_made = partial(self._on_made, self.kind)
-        progressed = self.progressed.emit
-        self._latest.run(Job(self._job(), on_made, self._on_failed, self._on_end, progressed))
+        on_failed, on_end = self._scene.failed.emit, self.busy_changed.emit
+        self._latest.run(Job(self._job(), on_made, on_failed, on_end, self.progressed.emit))
         self.busy_changed.emit()
 
     def _job(self) -> Callable[[Watch], list[LayerTuple]]:
@@ -273,12 +252,12 @@ class MapMaker:
             spectra=tuple(self._spectra()),
             reference=None if reference is None else cube_of(reference),
         )
-        # A composite is an RGB image as well, but one that was made from the cube.
-        others = (one for one in photos if one.rgb and one.metadata.get(METADATA_KEY) != ROLE)
+        # An image that was made from the photo or the cube is no measure for either.
+        others = (one for one in photos if one.rgb and not is_made(one))
         taken = (LayerPhoto.of(one, point) for one in others)
         fits = (one for one in taken if np.shape(one.pixels)[-3:-1] == cube.shape[1:])
-        placement = Placement.of(layer)
-        return partial(make_map, Order(self.kind, inputs, layer.name, placement, next(fits, None)))
+        on = (layer.name, Placement.of(layer))
+        return partial(make_map, self.kind, inputs, next(fits, None), on)
 
     def _spectra(self) -> list[Spectrum]:
         """The spectra on the selected cube that pixels are classified by."""
@@ -304,6 +283,7 @@ class MapMaker:
         """New layers on top of all images; the selected layer stays selected."""
         viewer = self._scene.viewer
         active = viewer.layers.selection.active
+        hide_maps(viewer)
         layers = []
         for data, arguments, layer_type in found:
             add = viewer.add_labels if layer_type == "labels" else viewer.add_image
@@ -315,16 +295,6 @@ class MapMaker:
             layers.append(layer)
         viewer.layers.selection.active = active
         return layers
-
-    def _on_end(self) -> None:
-        self.busy_changed.emit()
-        is_again, self._is_again = self._is_again, False
-        if is_again and self.is_open:
-            # A line was moved during the run.
-            try:
-                self._start()
-            except SpectrumError as error:  # the cube is gone
-                self._on_failed(error)
 
 
 def _usual_number(kind: MapKind) -> float:

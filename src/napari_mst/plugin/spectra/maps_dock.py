@@ -2,7 +2,6 @@
 
 from napari.components import ViewerModel
 from qtpy.QtCore import QSignalBlocker, Qt
-from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -40,7 +39,7 @@ class MapsDock(BenchDock):
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(self._on_number)
         self.run_button.clicked.connect(self._on_button)
-        self.plot.marker_dragged.connect(self._on_marker)
+        self.plot.handle_dragged.connect(self._on_marker)
         self._draw_kind()
 
     def _lay_out(self) -> None:
@@ -78,16 +77,8 @@ class MapsDock(BenchDock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._draw_busy()
-        self.maps.open()
         super().refresh()
-
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        """Take the lines off the plot as well."""
-        was_shown = bool(self._connected)
-        super().hideEvent(event)
-        if was_shown:
-            self.maps.close()
-            self.plot.set_markers(())
+        self._draw_lines()
 
     # ------------------------------------------------------------ forwarding
 
@@ -115,10 +106,12 @@ class MapsDock(BenchDock):
         # With another cube, the lines may have other wavelengths to stand at.
         if new.axes is not old.axes:
             self._draw_lines()
+        self._draw_busy()
 
     def _draw_lines(self) -> None:
         self._draw_kind()
-        self.plot.set_markers(self.maps.markers)
+        self._draw_busy()
+        self.plot.set_handles(self.maps.markers)
 
     def _draw_kind(self) -> None:
         kind = self.maps.kind
@@ -142,9 +135,13 @@ class MapsDock(BenchDock):
     def _draw_busy(self) -> None:
         # A map that follows its lines is made many times in a second: no bar flickers for that.
         is_shown = self.maps.is_busy and not self.maps.is_live
+        lacks = self.maps.lacks
         self.run_button.setText("Cancel" if is_shown else "Run")
+        self.run_button.setToolTip(lacks or RUN_HINT)
+        self.run_button.setEnabled(is_shown or not lacks)
         self.bar.setVisible(is_shown)
-        self.bar.setValue(0)
+        if not is_shown:
+            self.bar.setValue(0)
 
     def _draw_progress(self, share: float) -> None:
         self.bar.setValue(round(STEPS * share))

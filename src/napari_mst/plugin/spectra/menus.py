@@ -1,27 +1,34 @@
-"""The tool bar of the spectra dock: a few buttons with their menus, and the files to save."""
+"""The tool bar of the spectra dock: buttons, menus filled when they open, files to save."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakMethod
 
 from napari.utils.theme import Theme
-from qtpy.QtCore import QRect, QRectF, QSize, Qt
-from qtpy.QtGui import QAction, QActionGroup, QImage, QKeySequence, QPainter
+from qtpy.QtCore import QPoint, QRect, QRectF, QSize, Qt
+from qtpy.QtGui import QAction, QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
 from napari_mst.crash_safe import saving
 from napari_mst.errors import SaveError
-from napari_mst.plugin.dock import reported
+from napari_mst.plugin.dock import (
+    BEFORE_AFTER,
+    KEEP,
+    NEXT_BAND,
+    PREVIOUS_BAND,
+    REDO,
+    UNDO,
+    reported,
+)
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.keys import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.known_menu import KNOWN, KnownMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import RANGES, VIEWS, Settings
+from napari_mst.plugin.spectra.snapshot import VIEWS, Settings
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_of
-from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
+from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
@@ -40,6 +47,7 @@ REGIONS = ("Regions", "The mean of every shape and every label of the layers tha
 VIEW = (
     "View",
     "How the picture of the cube and the plot of its spectra look.\n"
+    "A double click on the plot shows all wavelengths again.\n"
     f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
     f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again.",
 )
@@ -50,6 +58,7 @@ SPREADS = {
     "Mean and 5-95 %": (5.0, 95.0),
     "Mean only": "",
 }
+FIT = "Else the axis of reflectance shows 0 to 1, so that plots compare."
 ERROR_BAND = (
     "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
     "of a bundled model.\n"
@@ -68,26 +77,83 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-SHAPES = (
-    ("a polygon", "add_polygon"),
-    ("a rectangle", "add_rectangle"),
-    ("an ellipse", "add_ellipse"),
-)
+SHAPES = {
+    "a polygon": "add_polygon",
+    "a rectangle": "add_rectangle",
+    "an ellipse": "add_ellipse",
+}
+
+
+Fill = Callable[["FilledMenu"], None]
+
+
+class FilledMenu(QMenu):
+    """Has *fill*, a method of an object that it does not keep alive, add its entries."""
+
+    def __init__(self, fill: Fill, parent: QWidget, title: str = "") -> None:
+        super().__init__(title, parent)
+        self._fill = WeakMethod(fill)
+        # Else a menu of Qt shows no tooltips of its entries.
+        self.setToolTipsVisible(True)
+        self.aboutToShow.connect(self.refill)
+
+    def refill(self) -> None:
+        """List what there is now."""
+        self.clear()
+        fill = self._fill()
+        if fill is not None:
+            fill(self)
+
+    def entry(
+        self,
+        title: str,
+        act: Callable[..., object],
+        *arguments: Any,
+        tip: str = "",
+        is_on: bool | None = None,
+        lacks: str = "",
+    ) -> QAction:
+        """Add an entry that calls the method *act* with *arguments*.
+
+        It has a tick if *is_on* is not None. What it *lacks* makes it grey, and is its tooltip.
+        """
+        action = self.addAction(title)
+        action.triggered.connect(calling(act, *arguments))
+        action.setToolTip(lacks or tip)
+        action.setEnabled(not lacks)
+        if is_on is not None:
+            action.setCheckable(True)
+            action.setChecked(is_on)
+        return action
+
+
+def menu_button(texts: tuple[str, str], fill: Fill, *, is_split: bool = False) -> QToolButton:
+    """A flat button with its text, its tooltip and a menu, which a split one has at its arrow."""
+    made = QToolButton(text=texts[0], toolTip=texts[1], checkable=is_split)
+    made.setMenu(FilledMenu(fill, made))
+    modes = QToolButton.ToolButtonPopupMode
+    made.setPopupMode(modes.MenuButtonPopup if is_split else modes.InstantPopup)
+    return made
 
 
 class SpectraFiles:
     """Asks for files over the window of *parent*, and has *bench* and *plot* save and open them."""
 
-    def __init__(self, bench: Bench, plot: SpectraPlot, menu: QMenu, parent: QWidget) -> None:
+    def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
         self._bench = bench
         self._plot = plot
         self._parent = parent
-        menu.addAction("Save cube ...", self.save_cube)
-        menu.addAction("Save spectra ...", self.save_spectra)
-        menu.addAction("Open spectra ...", self.open_spectra)
-        menu.addAction("Copy spectra", self.copy_spectra)
-        menu.addAction("Save plot ...", self.save_plot)
-        menu.addAction("Copy plot", self.copy_plot)
+
+    def fill(self, menu: FilledMenu) -> None:
+        """List what can be saved and opened."""
+        no_curve = "" if self._bench.shown else "Keep a spectrum first: click on the image."
+        no_cube = "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
+        menu.entry("Save cube ...", self.save_cube, lacks=no_cube)
+        menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
+        menu.entry("Open spectra ...", self.open_spectra)
+        menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)
+        menu.entry("Save plot ...", self.save_plot)
+        menu.entry("Copy plot", self.copy_plot)
 
     def save_cube(self) -> None:
         """Ask for a file, and save the cube with its wavelengths, its history and the picks."""
@@ -109,19 +175,14 @@ class SpectraFiles:
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
         # The worker only makes the text: Qt's clipboard is left to the thread of the window.
-        self._bench.saver.use(self._bench.shown, spectra_text, _copy)
+        self._bench.use_spectra(spectra_text, _copy)
 
     def save_plot(self) -> None:
-        """Ask for a file, and save the plot with its legend."""
+        """Ask for a file, and save the plot with its legend, black on white."""
         path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
         if path:
-            with reported():
-                self.save_plot_as(path)
-
-    def save_plot_as(self, path: str | Path) -> Path:
-        """Save the plot with its legend as `.png` or `.svg`, black on white. Raises `SaveError`."""
-        with self._plot.as_printed():
-            return save_picture(self._plot.scene(), self._plot.size(), path)
+            with reported(), self._plot.as_printed():
+                save_picture(self._plot.scene(), self._plot.size(), Path(path))
 
     def copy_plot(self) -> None:
         """Put a picture of the plot on the clipboard."""
@@ -133,7 +194,7 @@ def _copy(text: str) -> str:
     return "Copied as a table."
 
 
-def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
+def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
     """Save *scene*, *size* pixels large on the screen, as `.png` or `.svg`; crash-safe.
 
     Raises
@@ -141,7 +202,6 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
     SaveError
         If the suffix is another, or the file cannot be written.
     """
-    path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         expected = " or ".join(SUFFIXES)
@@ -149,42 +209,26 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: str | Path) -> Path:
             f"Expected a file name ending in {expected}, got {path.name[:60]!r}. Add one."
         )
     pixels = FINENESS**2 * size.width() * size.height()
+    frame = QRect(QPoint(), size)
     with saving(path, needed=BYTES_PER_PIXEL * pixels, overwrite=True) as (temporary,):
-        if suffix == ".svg":
-            _save_svg(scene, size, temporary)
-        else:
-            _save_png(scene, size, temporary)
-    return path
-
-
-def _save_svg(scene: QGraphicsScene, size: QSize, path: Path) -> None:
-    generator = QSvgGenerator()
-    generator.setFileName(str(path))
-    generator.setSize(size)
-    generator.setViewBox(QRect(0, 0, size.width(), size.height()))
-    generator.setTitle("Spectra")
-    _paint(scene, QPainter(generator), size)
-
-
-def _save_png(scene: QGraphicsScene, size: QSize, path: Path) -> None:
-    image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
-    # The painter then counts in pixels of the screen, so lines and letters keep their sizes.
-    image.setDevicePixelRatio(FINENESS)
-    # A new image holds what was in that memory before.
-    image.fill(Qt.GlobalColor.white)
-    _paint(scene, QPainter(image), size)
-    if not image.save(str(path), "PNG"):
-        raise SaveError(
-            f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder."
-        )
-
-
-def _paint(scene: QGraphicsScene, painter: QPainter, size: QSize) -> None:
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    frame = QRectF(0, 0, size.width(), size.height())
-    scene.render(painter, frame, frame)
-    # Only now does Qt write the file of an SVG.
-    painter.end()
+        drawing = QSvgGenerator()
+        drawing.setFileName(str(temporary))
+        drawing.setSize(size)
+        drawing.setViewBox(frame)
+        image = QImage(size * FINENESS, QImage.Format.Format_RGB32)
+        # The painter then counts in pixels of the screen, so lines and letters keep their sizes.
+        image.setDevicePixelRatio(FINENESS)
+        # A new image holds what was in that memory before.
+        image.fill(Qt.GlobalColor.white)
+        painter = QPainter(drawing if suffix == ".svg" else image)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        scene.render(painter, QRectF(frame), QRectF(frame))
+        # Only now does Qt write the file of an SVG.
+        painter.end()
+        if suffix == ".png" and not image.save(str(temporary), "PNG"):
+            raise SaveError(
+                f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder."
+            )
 
 
 class SpectraMenus:
@@ -192,57 +236,24 @@ class SpectraMenus:
 
     def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
         self._bench = bench
-        self._plot = plot
         self._parent = parent
-        # The actions and buttons of each setting: those that switch it, and those of its values.
-        self._switches = list[tuple[str, Any]]()
-        self._choices = list[tuple[str, Sequence[object], list[QAction]]]()
-        self.pick = button(PICK, is_split=True)
-        self.regions = button(REGIONS, is_split=True)
-        self.view = button(VIEW)
-        self.compare = button(COMPARE)
-        self.save = button(SAVE)
-        self.known = KnownMenu(bench, button(KNOWN), parent)
-        self.buttons = [
-            *(self.pick, self.regions, self.view, self.compare),
-            *(self.known.button, self.known.after, self.save),
-        ]
-        self._fill_pick(self.pick.menu())
-        self._fill_regions(self.regions.menu())
-        self._fill_view(self.view.menu())
-        self.files = SpectraFiles(bench, plot, self.save.menu(), parent)
-        # The cubes come and go, so this menu is filled each time it opens.
-        self.compare.menu().aboutToShow.connect(self.fill_compare)
+        self.files = SpectraFiles(bench, plot, parent)
+        self.pick = menu_button(PICK, self._fill_pick, is_split=True)
+        self.regions = menu_button(REGIONS, self._fill_regions, is_split=True)
+        self.view = menu_button(VIEW, self._fill_view)
+        self.compare = menu_button(COMPARE, self._fill_compare)
+        self.save = menu_button(SAVE, self.files.fill)
+        # "clicked" comes from a person alone; "toggled" would also answer `show`.
+        self.pick.clicked.connect(calling(self._flip, "is_picking"))
+        self.regions.clicked.connect(calling(self._flip, "has_regions"))
         self.show(bench.settings)
 
     def show(self, settings: Settings) -> None:
         """Check what *settings* say."""
-        for setting, switch in self._switches:
-            switch.setChecked(getattr(settings, setting))
-        for setting, values, actions in self._choices:
-            for action, value in zip(actions, values, strict=True):
-                action.setChecked(value == getattr(settings, setting))
+        self.pick.setChecked(settings.is_picking)
+        self.regions.setChecked(settings.has_regions)
 
     # ------------------------------------------------------------ settings
-
-    def _switch(self, setting: str, switch: Any, signal: Any) -> Any:
-        """Let *switch* turn a setting on and off; *signal* comes from a person alone."""
-        switch.setCheckable(True)
-        signal.connect(calling(self._flip, setting))
-        self._switches.append((setting, switch))
-        return switch
-
-    def _choice(self, menu: QMenu, setting: str, values: Mapping[str, object]) -> list[QAction]:
-        """Actions of *menu* that choose one of the *values* of a setting, by their titles."""
-        group = QActionGroup(menu)
-        actions = []
-        for title, value in values.items():
-            action = menu.addAction(title)
-            action.setCheckable(True)
-            action.triggered.connect(calling(self._set, setting, value))
-            actions.append(group.addAction(action))
-        self._choices.append((setting, list(values.values()), actions))
-        return actions
 
     def _flip(self, setting: str) -> None:
         self._set(setting, not getattr(self._bench.settings, setting))
@@ -250,65 +261,63 @@ class SpectraMenus:
     def _set(self, setting: str, value: object) -> None:
         self._bench.set(**{setting: value})
 
-    def _fill_pick(self, menu: QMenu) -> None:
-        self._switch("is_picking", self.pick, self.pick.clicked)
-        sides = {f"{side} x {side} pixels": side for side in picks.WINDOWS}
-        self.windows = self._choice(menu, "window", sides)
-        menu.addSeparator()
-        self.undo = menu.addAction("Undo", self._bench.undo)
-        self.undo.setShortcut(QKeySequence.StandardKey.Undo)
-        # Only within the dock: on the canvas, `CanvasMouse` hears the same keys.
-        self.undo.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        # The dock has the action as well: so the shortcut is heard while the menu is closed.
-        self._parent.addAction(self.undo)
-        self.clear = menu.addAction("Clear all", self._bench.clear)
+    def _switch(self, menu: FilledMenu, title: str, setting: str, tip: str = "") -> None:
+        """Add an entry that turns a setting on and off."""
+        is_on = getattr(self._bench.settings, setting)
+        menu.entry(title, self._flip, setting, is_on=is_on, tip=tip)
 
-    def _fill_regions(self, menu: QMenu) -> None:
-        self._switch("has_regions", self.regions, self.regions.clicked)
-        self.draws = [
-            menu.addAction(f"Draw {title}", calling(self._bench.draw_regions, mode))
-            for title, mode in SHAPES
-        ]
-        menu.addSeparator()
-        self.spreads = self._choice(menu, "spread", SPREADS)
+    def _choice(self, menu: FilledMenu, setting: str, values: dict[str, Any]) -> None:
+        """Add entries that choose one of the *values* of a setting, by their titles."""
+        chosen = getattr(self._bench.settings, setting)
+        for title, value in values.items():
+            menu.entry(title, self._set, setting, value, is_on=value == chosen)
 
-    def _fill_view(self, menu: QMenu) -> None:
-        self.views = self._choice(menu, "view", {view.title: view for view in VIEWS})
+    def _fill_pick(self, menu: FilledMenu) -> None:
+        bench = self._bench
+        self._choice(menu, "window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
         menu.addSeparator()
-        self.ranges = self._choice(menu, "value_range", {one.title: one for one in RANGES})
+        no_pick = "" if bench.entries else "Nothing is kept yet."
+        no_change = "" if bench.history.can_undo else "Nothing was changed."
+        menu.entry(f"Undo\t{UNDO.text}", bench.undo, lacks=no_change)
+        nothing_undone = "" if bench.history.can_redo else "Nothing was undone."
+        menu.entry(f"Redo\t{REDO.text}", bench.redo, lacks=nothing_undone)
+        menu.entry("Clear all", bench.clear, lacks=no_pick)
+
+    def _fill_regions(self, menu: FilledMenu) -> None:
+        no_cube = "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
+        for title, mode in SHAPES.items():
+            menu.entry(f"Draw {title}", self._bench.draw_regions, mode, lacks=no_cube)
         menu.addSeparator()
-        legend = menu.addAction("Legend")
-        self.legend = self._switch("is_legend_shown", legend, legend.triggered)
-        error_band = menu.addAction("Error band (90 %)")
-        self.error_band = self._switch("has_error_bands", error_band, error_band.triggered)
-        error_band.setToolTip(ERROR_BAND)
-        # Else a menu of Qt shows no tooltips of its entries.
-        menu.setToolTipsVisible(True)
-        menu.addAction("All wavelengths", self._plot.show_all_wavelengths)
+        self._choice(menu, "spread", SPREADS)
+
+    def _fill_view(self, menu: FilledMenu) -> None:
+        self._choice(menu, "view", {view.title: view for view in VIEWS})
+        menu.addSeparator()
+        self._switch(menu, "Fit the values", "is_fitted", FIT)
+        self._switch(menu, "Legend", "is_legend_shown")
+        self._switch(menu, "Error band (90 %)", "has_error_bands", ERROR_BAND)
 
     # ------------------------------------------------------------ Compare
 
-    def fill_compare(self) -> None:
-        """List the cubes there are now, and the libraries."""
+    def _fill_compare(self, menu: FilledMenu) -> None:
+        """List the cubes there are now, and the libraries. To choose one again takes it away."""
         bench = self._bench
-        menu = self.compare.menu()
-        menu.clear()
-        cubes = [layer for layer in bench.viewer.layers if cube_of(layer) is not None]
-        for layer in (None, *cubes):
-            title = "No reference cube" if layer is None else f"Reference: {layer.name}"
-            action = menu.addAction(title, calling(self._compare, "reference", layer))
-            action.setCheckable(True)
-            action.setChecked(layer is bench.reference)
+        for layer in bench.viewer.layers:
+            if cube_of(layer) is not None:
+                is_on = layer is bench.reference
+                value = None if is_on else layer
+                menu.entry(
+                    f"Reference: {layer.name}", self._compare, "reference", value, is_on=is_on
+                )
+        no_reference = "" if bench.reference else "Choose a reference first."
+        is_on = bench.settings.is_error_shown
+        menu.entry("Show errors", self._flip, "is_error_shown", is_on=is_on, lacks=no_reference)
         menu.addSeparator()
-        errors = menu.addAction("Show errors", calling(self._flip, "is_error_shown"))
-        errors.setCheckable(True)
-        errors.setChecked(bench.settings.is_error_shown)
-        errors.setEnabled(bench.reference is not None)
-        menu.addSeparator()
-        menu.addAction("No library of spectra", calling(self._compare, "library", ()))
-        chart = calling(self._compare, "library", colour_checker())
-        menu.addAction("Library: ColorChecker", chart)
-        menu.addAction("Library: from a file ...", self.open_library)
+        chart = colour_checker()
+        menu.entry("Library: ColorChecker", self._compare, "library", chart)
+        menu.entry("Library: from a file ...", self.open_library)
+        if bench.library:
+            menu.entry("No library", self._compare, "library", ())
 
     def _compare(self, name: str, value: object) -> None:
         setattr(self._bench, name, value)
@@ -319,15 +328,6 @@ class SpectraMenus:
         if path:
             with reported():
                 self._bench.library = read_spectra(path)
-
-
-def button(texts: tuple[str, str], *, is_split: bool = False) -> QToolButton:
-    """A flat button with its text, its tooltip and a menu, which a split one has at its arrow."""
-    made = QToolButton(text=texts[0], toolTip=texts[1])
-    made.setMenu(QMenu(made))
-    modes = QToolButton.ToolButtonPopupMode
-    made.setPopupMode(modes.MenuButtonPopup if is_split else modes.InstantPopup)
-    return made
 
 
 def style_of(theme: Theme) -> str:

@@ -6,15 +6,13 @@ of the picks brings it back. The marks themselves lie in the metadata of the lay
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from napari.layers import Image, Points
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Identity, Reader, Task
-from napari_mst.plugin.spectra.region_tasks import error_band_of
+from napari_mst.plugin.spectra.reader import Found, Identity, Task, error_band_of
 from napari_mst.plugin.spectra.rows import Entry, Mark, Rows, Spectra
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
@@ -22,7 +20,6 @@ from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Region, region_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, STD, Spectrum
-from napari_mst.watch import UNWATCHED
 
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
@@ -31,10 +28,6 @@ _STORE = "napari_mst_known"
 """The key of the marks in the metadata of the layer of picks."""
 _SYMBOLS = {True: "diamond", False: "disc"}
 """The symbols of picks that are known, and of others."""
-AT_ONCE = 5
-"""Error bands computed while the picks are gathered, after torch was imported; 0.5 ms each."""
-Band = tuple[Any, Any]
-"""The lower and the upper spectrum of an error band."""
 Look = tuple[int, str, str]
 """Window, name and colour of a pick."""
 Key = tuple[int, int, str, Look]
@@ -84,15 +77,13 @@ def _number_spots(points: Points, keys: list[str]) -> None:
     pairs = zip(names, keys, strict=True)
     numbers = [name.removeprefix(SPOT) if is_spot(name) and not key else "" for name, key in pairs]
     shown = np.asarray(points.text.values).ravel().tolist()
-    if any(numbers) and numbers != shown:
+    if numbers != shown and any([*numbers, *shown]):
         points.text = {
             "string": {"array": numbers, "default": ""},
             "color": "white",
             "size": 14,
             "translation": [-float(points.size.max()), 0.0],  # above the pick, not on it
         }
-    elif any(shown) and not any(numbers):
-        points.text = {"string": {"constant": ""}}
 
 
 def is_spot(name: str) -> bool:
@@ -121,6 +112,8 @@ class PickRows(Rows):
     def __init__(self, layer: Points) -> None:
         super().__init__(layer)
         self._read = dict[Identity, dict[Key, Spectrum]]()
+        self._tasks: list[Task] = []
+        self._found: Found | None = None
 
     def forget(self) -> None:
         """See `Rows`."""
@@ -148,17 +141,23 @@ class PickRows(Rows):
         picks.set_feature(self.layer, "name", names)
 
     def gather(
-        self, bands: "ErrorBands", layers: Sequence[Image], truth: Image | None
-    ) -> list[Entry]:
-        """The entries of picks on the cube *layers*, compared with *truth*, one of these layers."""
+        self, layers: Sequence[Image], truth: Image | None, found: Found | None
+    ) -> tuple[list[Entry], list[Task]]:
+        """The entries of picks on the cube *layers*, compared with *truth*, one of these layers.
+
+        *found* has the error bands that were read, by the keys of the tasks, which come second;
+        None for no bands.
+        """
+        self._tasks = []
+        self._found = found
         points: Points = self.layer
         # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
         cubes = [cube_at(layer) for layer in layers]
         keys = [Identity(cube.data) for cube in cubes]
         self._read = {key: self._read.get(key, {}) for key in keys}
         if not points.visible:
-            return []
-        columns = [self._column(*on, bands) for on in zip(layers, cubes, strict=True)]
+            return [], []
+        columns = [self._column(*on) for on in zip(layers, cubes, strict=True)]
         rows: list[Spectra] = list(zip(*columns, strict=True))
         reference = layers.index(truth) if truth in layers else None
 
@@ -168,15 +167,14 @@ class PickRows(Rows):
         shown = points.shown.tolist()
         marks = marks_of(points)
         # Off all images there is nothing to list; the point stays on its layer.
-        return [
+        entries = [
             Entry(self, index, rows.__getitem__, comparison_of, shown[index], mark=marks[index])
             for index, row in enumerate(rows)
             if any(spectrum is not None for spectrum in row)
         ]
+        return entries, self._tasks
 
-    def _column(
-        self, layer: Image, cube: SpectralCube, bands: "ErrorBands"
-    ) -> list[Spectrum | None]:
+    def _column(self, layer: Image, cube: SpectralCube) -> list[Spectrum | None]:
         """The spectra of all points on one cube layer; None for those off the image."""
         points: Points = self.layer
         before = self._read[Identity(cube.data)]
@@ -190,57 +188,27 @@ class PickRows(Rows):
             key = (row, column, layer.name, look)
             if is_inside:
                 # A band that was missing so far may have been read meanwhile.
-                now[key] = bands.around(before.get(key) or _read(cube, *key), cube)
+                now[key] = self._with_band(before.get(key) or _read(cube, *key), cube)
             spectra.append(now[key] if is_inside else None)
         # Only keys of this time are kept: a point that is dragged has had one at every pixel.
         self._read[Identity(cube.data)] = now
         return spectra
 
-
-class ErrorBands:
-    """Puts error bands around spectra of single pixels, and collects tasks for missing bands."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.is_on = True
-        self.tasks: list[Task] = []
-        self._reader = reader
-        self._has_torch = False
-        self._computed = 0
-
-    def begin(self) -> None:
-        """Forget the tasks, as the picks are gathered again."""
-        self.tasks = []
-        self._computed = 0
-
-    def around(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
+    def _with_band(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
         """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
-        row = spectrum.origin.row
-        column = spectrum.origin.column
+        row, column = spectrum.origin.row, spectrum.origin.column
         past = cube.provenance
-        may_have_band = bool(past.error_band or past.adaptation)
-        is_wanted = self.is_on and cube.has_wavelengths and may_have_band
-        if not is_wanted or spectrum.spread or row is None or column is None:
+        may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
+        found = self._found
+        if found is None or not may_have_band or spectrum.spread or row is None or column is None:
             return spectrum
         task = error_band_of(cube, row, column)
-        band = self._band(task)
+        self._tasks.append(task)
+        band = found.get(task.key)
         if band is None:
-            self.tasks.append(task)
             return spectrum
-        # The first band has imported torch: from now on a few more do not hold up the window.
-        self._has_torch = True
-        lower, upper = band
-        return replace(
-            spectrum, lower=lower, upper=upper, spread=f"{MODEL_ERROR}, {past.calibration}"
-        )
-
-    def _band(self, task: Task) -> Band | None:
-        if task.key in self._reader.found:
-            band: Band | None = self._reader.found[task.key]
-            return band
-        if not self._has_torch or self._computed == AT_ONCE:
-            return None
-        self._computed += 1
-        return task.run(UNWATCHED)
+        spread = f"{MODEL_ERROR}, {past.calibration}"
+        return replace(spectrum, lower=band[0], upper=band[1], spread=spread)
 
 
 def _read(cube: SpectralCube, row: int, column: int, cube_name: str, look: Look) -> Spectrum:

@@ -1,14 +1,14 @@
 """The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme, get_theme
 from qtpy.QtCore import QPointF, Qt, Signal
-from qtpy.QtGui import QColor, QMouseEvent
+from qtpy.QtGui import QColor
 
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.curves import (
@@ -20,17 +20,21 @@ from napari_mst.plugin.spectra.curves import (
     value_range,
     visible_spectrum,
 )
-from napari_mst.plugin.spectra.snapshot import FITTED, NO_ENTRY, Key, Line, Marker, ValueRange
+from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.spectra.spectrum import Spectrum, Values
 
-STRIP_HEIGHT = 9
-"""Pixels of the strip of colours."""
+STRIP_HEIGHT = 14
+"""Pixels of the strip of colours, on which the handles are."""
+RAIL_HEIGHT = 15
+"""Pixels between the curves and the strip, for the wavelengths of the band and of the cursor."""
 BOTTOM_HEIGHT = 40
 """Pixels of the wavelength axis with its ticks and label."""
 LEFT_WIDTH = 54
 """Pixels of the value axis with its ticks and label."""
-LEGEND_OPACITY = 0.75
+LEGEND_OPACITY = 0.5
 """Opacity of the legend's background, so that its text can be read on top of curves."""
+HANDLE_OPACITY = 0.5
+"""Opacity of the line above a handle."""
 LIVE_WIDTH = 1.5
 """Pixels of the pens of live curves."""
 NEAR = 8.0
@@ -39,57 +43,46 @@ NEAR_ZERO = 0.5
 """Share of the largest value below which the least one has the axis begin at zero."""
 
 
-class Look(NamedTuple):
-    """Everything of the plot that is another on paper."""
-
-    theme: Theme
-    background: str
-    keys: Sequence[Key]
-    is_legend_shown: bool
-
-
 class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
-    `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `marker_dragged`
-    also the number of the marker, `bar_dragged` that of a bar (0 is red), `line_clicked` the row of
-    a curve (`NO_ENTRY`: none).
+    `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
+    the number of the handle, `line_clicked` the row of a curve (`NO_ENTRY`: none).
     """
 
     band_dragged = Signal(float)
     cursor_moved = Signal(object)
-    marker_dragged = Signal(int, float)
-    bar_dragged = Signal(int, float)
-    bar_dropped = Signal()
+    handle_dragged = Signal(int, float)
+    handle_dropped = Signal()
     line_clicked = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
         self.view = pg.ViewBox(enableMenu=False)
         self.strip = pg.ViewBox(enableMouse=False, enableMenu=False)
+        # The lines that cross both.
+        self.guides = pg.ViewBox(enableMouse=False, enableMenu=False)
         self.left = pg.AxisItem("left")
         self.bottom = pg.AxisItem("bottom")
         self.curves = CurvesItem()
         self.lives: list[pg.PlotCurveItem] = []
-        self.band = pg.InfiniteLine(angle=90, movable=True, label="", labelOpts={"position": 0.94})
-        self.cursor = pg.InfiniteLine(angle=90, label="", labelOpts={"position": 0.06})
-        self.markers: list[pg.InfiniteLine] = []
-        self.bars: list[pg.InfiniteLine] = []
+        self.band = _guide("", movable=True)
+        self.cursor = _guide("")
+        self.handles: list[pg.InfiniteLine] = []
         self.legend = pg.TextItem(anchor=(1, 0))
-        self.value_range = FITTED
-        self._look = Look(get_theme("dark"), "", (), False)
-        self._pinned_range: tuple[float, float] | None = None
-        self._live_lines: tuple[Line, ...] = ()
+        self._theme = get_theme("dark")
+        self._keys: Sequence[LegendLine] = ()
+        self._top: float | None = None
+        self._seen: tuple[float, float] | None = None
         self._axes: tuple[str, bytes] | None = None
-        self._format = "{value:.0f} nm"
         self._home = (0.0, 1.0)
-        self._pressed: QPointF | None = None
         self._arrange_axes()
         self._arrange_strip()
         self._arrange_items()
         # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
         self.band.sigDragged.connect(self._on_band_dragged)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
+        self.scene().sigMouseClicked.connect(self._on_mouse_clicked)
 
     # ------------------------------------------------------------ layout
 
@@ -113,28 +106,46 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view.disableAutoRange()
 
     def _arrange_strip(self) -> None:
-        self.strip.setXLink(self.view)
-        self.strip.setFixedHeight(STRIP_HEIGHT)
-        self.strip.setYRange(0, 1, padding=0)
+        # The mouse finds the view first, and so the curves; the handles lie on the strip.
+        for depth, box in enumerate((self.guides, self.strip), 1):
+            box.setXLink(self.view)
+            box.setZValue(-depth)
+        self.strip.setFixedHeight(STRIP_HEIGHT + RAIL_HEIGHT)
+        self.strip.setYRange(0, 1 + RAIL_HEIGHT / STRIP_HEIGHT, padding=0)
         first, last = VISIBLE
         colours = visible_spectrum(np.arange(first, last, dtype=np.float64))
         self.colours = pg.ImageItem(colours[:, None], rect=(first, 0, last - first, 1))
         self.strip.addItem(self.colours)
 
     def _arrange_items(self) -> None:
-        for item in (self.curves, self.band, self.cursor):
-            self.view.addItem(item, ignoreBounds=True)
+        self.view.addItem(self.curves, ignoreBounds=True)
         self.legend.setParentItem(self.view)
         self.legend.setZValue(10)
-        self.view.sigResized.connect(self._place_legend)
+        # A layout puts no two items into one cell.
+        self.guides.setParentItem(self.ci)
+        for box in (self.view, self.strip):
+            box.sigResized.connect(self._place)
+        for line in (self.band, self.cursor):
+            self.guides.addItem(line, ignoreBounds=True)
         for hidden in (self.band, self.cursor, self.legend):
             hidden.hide()
+
+    def _place(self) -> None:
+        """Put the guides over the view and the strip, and their labels where they belong."""
+        self.legend.setPos(self.view.width() - 6, 4)
+        self.guides.setGeometry(self.view.geometry().united(self.strip.geometry()))
+        self.guides.linkedViewChanged(self.view, pg.ViewBox.XAxis)
+        height = max(self.guides.height(), 1.0)
+        for line in (self.band, self.cursor):
+            line.label.setPosition((STRIP_HEIGHT + RAIL_HEIGHT / 2) / height)
+        for handle in self.handles:
+            handle.label.setPosition(STRIP_HEIGHT / 2 / height)
 
     # ------------------------------------------------------------ look
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
         """Take on the colours of a napari theme, perhaps on another *background*."""
-        self._look = self._look._replace(theme=theme, background=background)
+        self._theme = theme
         text = theme.text.as_hex()
         faint = theme.secondary.as_hex()
         background = background or theme.background.as_hex()
@@ -147,54 +158,53 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.band.setPen(theme.icon.as_hex(), width=1.5)
         self.band.setHoverPen(theme.icon.as_hex(), width=3)
         self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
-        for bar in self.bars:
-            bar.label.fill = pg.mkBrush(background)
-        for line in (self.band, self.cursor, *self.markers):
+        for line in (self.band, self.cursor):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
         see_through = QColor(background)
         see_through.setAlphaF(LEGEND_OPACITY)
         self.legend.fill = pg.mkBrush(see_through)
-        self.set_legend(self._look.keys, self._look.is_legend_shown)
+        self.set_legend(self._keys, self.legend.isVisible())
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
         """Show the plot black on white with its legend, and without lines that follow the mouse."""
-        look = self._look
-        live = [line.spectrum for line in self._live_lines]
-        guides = [line for line in (self.band, self.cursor, *self.bars) if line.isVisible()]
-        self.set_live([])
+        theme = self._theme
+        is_legend_shown = self.legend.isVisible()
+        passing = (self.guides, *self.lives)
+        for item in passing:
+            item.hide()
         self.set_theme(get_theme("light"), "white")
-        self.set_legend(look.keys, is_shown=True)
-        for line in guides:
-            line.hide()
+        self.set_legend(self._keys, is_shown=True)
         try:
             yield
         finally:
-            for line in guides:
-                line.show()
-            self.set_legend(look.keys, look.is_legend_shown)
-            self.set_theme(look.theme, look.background)
-            self.set_live(live)
+            for item in passing:
+                item.show()
+            self.set_legend(self._keys, is_legend_shown)
+            self.set_theme(theme)
 
-    def set_legend(self, keys: Sequence[Key], is_shown: bool) -> None:
+    def set_legend(self, keys: Sequence[LegendLine], is_shown: bool) -> None:
         """Name the curves in the plot."""
-        self._look = self._look._replace(keys=keys, is_legend_shown=is_shown)
-        self.legend.setHtml(legend_html(keys, self._look.theme.text.as_hex()))
+        self._keys = keys
+        self.legend.setHtml(legend_html(keys, self._theme.text.as_hex()))
         self.legend.setVisible(is_shown and bool(keys))
-        self._place_legend()
-
-    def _place_legend(self) -> None:
-        self.legend.setPos(self.view.width() - 6, 4)
 
     def _live_pen(self, number: int) -> object:
-        return pen(QColor(self._look.theme.text.as_hex()), number, LIVE_WIDTH)
+        return pen(QColor(self._theme.text.as_hex()), number, LIVE_WIDTH)
 
     # ------------------------------------------------------------ wavelengths
 
-    def set_axes(self, wavelengths: Values, unit: str, label: str) -> None:
-        """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values."""
+    def set_axes(
+        self, wavelengths: Values, unit: str, label: str, top: float | None = None
+    ) -> None:
+        """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values.
+
+        The axis of the values reaches from 0 to *top* at least; without it, it fits the curves.
+        """
         self.left.setLabel(label)
+        self._top = top
+        self._fit_values()
         axes = (unit, wavelengths.tobytes())
         if axes == self._axes:  # a zoom stays
             return
@@ -202,11 +212,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         is_nm = unit == NANOMETRES
         self.colours.setVisible(is_nm)
         self.bottom.setLabel("wavelength (nm)" if is_nm else unit)
-        self._format = "{value:.0f} nm" if is_nm else "{value:g}"
         for line in (self.band, self.cursor):
-            line.label.setFormat(self._format)
-        # The labels of the bars have the unit, too: the bars are made again.
-        self.set_bars(())
+            line.label.setFormat("{value:.0f} nm" if is_nm else "{value:g}")
         self._home = (float(wavelengths.min()), float(wavelengths.max()))
         self.show_all_wavelengths()
 
@@ -222,61 +229,48 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Draw the reading line at *wavelength*, or none."""
         _place(self.cursor, wavelength)
 
-    def set_markers(self, markers: Sequence[Marker]) -> None:
-        """Draw lines that can be dragged."""
-        self._draw_lines(self.markers, markers, 0.86, self._on_marker_dragged)
-
-    def set_bars(self, bars: Sequence[Marker]) -> None:
-        """Draw the bars of red, green and blue, or none; they can be dragged."""
-        if len(bars) != len(self.bars):
-            self._draw_lines(self.bars, bars, 0.3, self._on_bar_dragged)
-            for line in self.bars:
-                line.sigPositionChangeFinished.connect(self._on_bar_dropped)
-        for line, bar in zip(self.bars, bars, strict=True):
+    def set_handles(self, markers: Sequence[Marker]) -> None:
+        """Draw lines that can be dragged by their handles on the strip, or none."""
+        if [marker.name for marker in markers] != [line.label.format for line in self.handles]:
+            while self.handles:
+                self.guides.removeItem(self.handles.pop())
+            self.handles += map(self._added_handle, markers)
+            self._place()
+        for line, marker in zip(self.handles, markers, strict=True):
+            line.setToolTip(f"{marker.name}: {marker.wavelength:.4g}. Drag it.")
             # Under the mouse it is where the mouse is, and not at the band nearest to that.
             if not line.moving:
-                line.setValue(bar.wavelength)
+                line.setValue(marker.wavelength)
 
-    def _draw_lines(
-        self,
-        lines: list[pg.InfiniteLine],
-        markers: Sequence[Marker],
-        top: float,
-        on_dragged: Callable[[pg.InfiniteLine], None],
-    ) -> None:
-        """Put a line for each of *markers* in place of *lines*, with labels from *top* down."""
-        while lines:
-            self.view.removeItem(lines.pop())
-        for number, marker in enumerate(markers):
-            line = pg.InfiniteLine(
-                marker.wavelength,
-                angle=90,
-                movable=True,
-                pen=pg.mkPen(marker.colour, width=2),
-                label=f"{marker.name} {self._format}",
-                # The labels stand one below the other, also where the lines are close.
-                labelOpts={"position": top - 0.08 * number, "color": marker.colour},
-            )
-            line.label.fill = pg.mkBrush(self._look.theme.background.as_hex())
-            line.sigDragged.connect(on_dragged)
-            self.view.addItem(line, ignoreBounds=True)
-            lines.append(line)
+    def _added_handle(self, marker: Marker) -> pg.InfiniteLine:
+        faint = QColor(marker.colour)
+        faint.setAlphaF(HANDLE_OPACITY)
+        line = _guide(marker.name, movable=True, pen=pg.mkPen(faint))
+        line.setHoverPen(marker.colour, width=3)
+        line.label.setColor("white")
+        line.label.fill = pg.mkBrush(marker.colour)
+        line.sigDragged.connect(self._on_handle_dragged)
+        line.sigPositionChangeFinished.connect(self._on_handle_dropped)
+        self.guides.addItem(line, ignoreBounds=True)
+        return line
 
     # ------------------------------------------------------------ curves
 
-    def set_live(self, spectra: Sequence[Spectrum | None]) -> None:
-        """Draw the spectra that are under the mouse, one for each cube."""
-        while len(self.lives) < len(spectra):
+    def set_live(self, lines: Sequence[DrawnCurve]) -> None:
+        """Draw the spectra that are under the mouse, in the style of their cubes."""
+        spectra = {line.style: line.spectrum for line in lines}
+        while len(self.lives) <= max(spectra, default=-1):
             self._add_live()
-        for live in self.lives[len(spectra) :]:
-            live.clear()
-        for live, spectrum in zip(self.lives, spectra, strict=False):
-            if spectrum is None:
-                live.clear()
-            else:
+        for style, live in enumerate(self.lives):
+            if style in spectra:
+                spectrum = spectra[style]
                 live.setData(spectrum.wavelengths, spectrum.values, connect="finite")
-        self._live_lines = tuple(Line(spectrum) for spectrum in spectra if spectrum is not None)
-        if not self._is_fitting():
+            else:
+                live.clear()
+        seen = _around(self._seen, value_range(lines))
+        # The axis only grows while the mouse moves, so that it rests.
+        if seen != self._seen:
+            self._seen = seen
             self._fit_values()
 
     def _add_live(self) -> None:
@@ -287,56 +281,26 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view.addItem(live, ignoreBounds=True)
         self.lives.append(live)
 
-    def set_lines(self, lines: Sequence[Line]) -> None:
+    def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the pinned curves."""
         self.curves.set_lines(lines)
-        # Remembered, as the live curves ask for it at every move of the mouse.
-        self._pinned_range = self.curves.values
-        self._fit_values()
-
-    def set_value_range(self, value_range: ValueRange) -> None:
-        """Fix the range of the values, fit it, or lock it as it is, so that the wheel moves it."""
-        self.value_range = value_range
-        self.view.setMouseEnabled(x=True, y=value_range.is_locked)
+        self._seen = None
         self._fit_values()
 
     def _fit_values(self) -> None:
-        """Show all values, unless the range is fixed or locked."""
-        if self.value_range.limits is not None:
-            self.view.setYRange(*self.value_range.limits, padding=0)
+        """Show the values of all curves, and those that were under the mouse since the last one."""
+        whole = None if self._top is None else (0.0, self._top)
+        values = _around(self.curves.values, self._seen)
+        shown = _around(values, whole)
+        if shown is None:
             return
-        values = self._values()
-        if self.value_range.is_locked or values is None:
-            return
-        low, high = values
+        low, high = shown
         # An axis that nearly reaches zero may as well begin there.
         if 0 <= low < NEAR_ZERO * high:
             low = 0.0
         if high <= low:
             high = low + 1.0
-        self.view.setYRange(low, high, padding=MARGIN)
-
-    def _values(self) -> tuple[float, float] | None:
-        """The least and the largest value that is drawn."""
-        ranges = [self._pinned_range, value_range(self._live_lines)]
-        drawn = [one for one in ranges if one is not None]
-        if not drawn:
-            return None
-        return min(low for low, _ in drawn), max(high for _, high in drawn)
-
-    def _is_fitting(self) -> bool:
-        """True if the axis shows all values and is at most twice as long as needed.
-
-        Such an axis stays as it is, so that it rests while the mouse moves.
-        """
-        values = self._values()
-        if values is None:
-            return True
-        low, high = values
-        bottom, top = self.view.viewRange()[1]
-        is_inside = bottom <= low and high <= top
-        needed = high - min(low, 0)
-        return is_inside and 2 * needed >= top - bottom
+        self.view.setYRange(low, high, padding=0 if shown == whole else MARGIN)
 
     # ------------------------------------------------------------ mouse
 
@@ -356,53 +320,51 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 distance = away
         return best
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Qt calls this when a button goes down in the plot."""
-        self._pressed = QPointF(event.position())
-        super().mousePressEvent(event)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Qt calls this when a button goes up in the plot: a click selects the curve under it."""
-        super().mouseReleaseEvent(event)
-        place = QPointF(event.position())
-        is_left = event.button() == Qt.MouseButton.LeftButton
-        if is_left and self._is_click(place) and self._is_inside(place):
-            self.line_clicked.emit(self.line_at(place))
-
-    def _is_click(self, place: QPointF) -> bool:
-        """True if the mouse has hardly moved since its button went down; else it has dragged."""
-        return self._pressed is not None and (place - self._pressed).manhattanLength() < NEAR / 2
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Qt calls this at a double click in the plot: show everything."""
-        super().mouseDoubleClickEvent(event)
-        self.show_all_wavelengths()
+    def _on_mouse_clicked(self, event: Any) -> None:
+        """Select the curve under a click; at a double click, show everything."""
+        if event.double():
+            self.show_all_wavelengths()
+        elif event.button() == Qt.MouseButton.LeftButton and _has(self.view, event.scenePos()):
+            self.line_clicked.emit(self.line_at(event.scenePos()))
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the plot."""
         super().leaveEvent(event)
         self.cursor_moved.emit(None)
 
-    def _is_inside(self, position: QPointF) -> bool:
-        return bool(self.view.sceneBoundingRect().contains(position))
-
     def _on_mouse_moved(self, position: QPointF) -> None:
         wavelength = None
-        if self._is_inside(position):
+        if _has(self.guides, position):
             wavelength = self.view.mapSceneToView(position).x()
         self.cursor_moved.emit(wavelength)
 
     def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
         self.band_dragged.emit(line.value())
 
-    def _on_bar_dragged(self, line: pg.InfiniteLine) -> None:
-        self.bar_dragged.emit(self.bars.index(line), line.value())
+    def _on_handle_dragged(self, line: pg.InfiniteLine) -> None:
+        self.handle_dragged.emit(self.handles.index(line), line.value())
 
-    def _on_bar_dropped(self, _: pg.InfiniteLine) -> None:
-        self.bar_dropped.emit()
+    def _on_handle_dropped(self, _: pg.InfiniteLine) -> None:
+        self.handle_dropped.emit()
 
-    def _on_marker_dragged(self, line: pg.InfiniteLine) -> None:
-        self.marker_dragged.emit(self.markers.index(line), line.value())
+
+def _guide(label: str, **how: Any) -> pg.InfiniteLine:
+    """A vertical line whose label stands on it, in the middle."""
+    line = pg.InfiniteLine(angle=90, label=label, labelOpts={"anchors": [(0.5, 0.5)] * 2}, **how)
+    line.label.textItem.document().setDocumentMargin(1)
+    return line
+
+
+def _has(box: pg.ViewBox, position: QPointF) -> bool:
+    return bool(box.sceneBoundingRect().contains(position))
+
+
+def _around(*ranges: tuple[float, float] | None) -> tuple[float, float] | None:
+    """The range around *ranges*; None if there are none."""
+    present = [one for one in ranges if one is not None]
+    if not present:
+        return None
+    return min(low for low, _ in present), max(high for _, high in present)
 
 
 def _value_at(spectrum: Spectrum, wavelength: float) -> float:

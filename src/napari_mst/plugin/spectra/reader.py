@@ -1,16 +1,43 @@
-"""Has the points and regions read that were asked for last, on another thread in a window."""
+"""Has the picks, shapes and labels read that were asked for last, on another thread in a window.
+
+A task takes what it needs from the layers on the main thread, and freezes it; its `run` then reads
+the cube on another one. Letters: B bands, H rows, W columns.
+"""
 
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Labels, Shapes
+from numpy.typing import NDArray
 from psygnal import Signal
+from scipy.ndimage import affine_transform
+from skimage.draw import line
 
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
+from napari_mst.plugin.viewer.layers import cube_at
+from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
+from napari_mst.spectra.compare import compare_labels, compare_region
+from napari_mst.spectra.labels import Labelled, label_spectra
+from napari_mst.spectra.means import Spread
+from napari_mst.spectra.regions import MovingMeans, Region, region_spectrum
+from napari_mst.spectra.spectrum import Origin, Values
 from napari_mst.watch import Watch
+
+ELLIPSE_CORNERS = 256
+"""Corners of the polygon that stands for an ellipse."""
+OPEN_SHAPES = frozenset(["line", "path"])
+"""napari's names for shapes without an inside: the pixels under the line are read."""
+
+Array = NDArray[Any]
 
 logger = logging.getLogger("napari_mst")
 
@@ -153,3 +180,208 @@ class Reader:
         # A task that was cancelled has read nothing: it is still wanted, and begins again.
         self._wanted = tuple(task for task in self._wanted if task.key not in self.found)
         self._begin()
+
+
+@dataclass(frozen=True, eq=False)
+class RegionReading:
+    """A way to read each region of a cube layer: its spectrum, or its errors.
+
+    Attributes
+    ----------
+    on
+        The cube layer.
+    what
+        Identifies the reading.
+    of_region
+        Reads one region; also gets the slot of its task.
+    of_labels
+        Reads all labels at once.
+    """
+
+    on: Image
+    what: tuple[Hashable, ...]
+    of_region: Callable[[Region, Hashable], Any]
+    of_labels: Callable[[Array, Watch], Labelled[Any] | None]
+
+
+def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
+    """The tasks that read each shape of *layer*; each gives what was read, or None off the image.
+
+    There are none where both layers do not lie in one plane.
+    """
+    cube = cube_at(reading.on)
+    matrix = to_pixels(layer, reading.on)
+    if matrix is None:
+        return []
+    tasks = []
+    for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
+        outline = corners[:, -2:]
+        if kind == "ellipse":
+            outline = _ellipse(outline)
+        vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
+        key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
+        slot = (reading.what[0], id(reading.on), id(layer), index)
+        # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
+        run = partial(_read_shape, vertices, kind, cube.shape[1:], reading, slot)
+        # The count is part of the slot: after one was deleted, its index may be that of another.
+        tasks.append(Task(key, (*slot, len(layer.data)), run))
+    return tasks
+
+
+def label_tasks(
+    layer: Labels, reading: RegionReading, version: Hashable, viewer: ViewerModel
+) -> list[Task]:
+    """The task that reads all labels of *layer*, and gives what was read by their numbers.
+
+    *version* identifies a state of their pixels. There is none where both layers do not
+    lie in one plane.
+    """
+    cube = cube_at(reading.on)
+    matrix = to_pixels(layer, reading.on)
+    if matrix is None:
+        return []
+    labels, page = _page(layer, viewer)
+    # The pixels themselves are not compared, as that would take as long as to read them again.
+    key = (reading.what, Identity(cube.data), id(layer), version, page, matrix.tobytes())
+    slot = (reading.what[0], id(reading.on), id(layer))
+    to_labels = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    run = partial(_read_labels, labels, to_labels, cube.shape[1:], reading)
+    return [Task(key, slot, run, is_large=True)]
+
+
+def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> RegionReading:
+    """Reads the mean spectra of the cube layer *on*."""
+    cube = cube_at(on)
+    facts = _facts(on)
+    return RegionReading(
+        on,
+        ("spectra", spread, *facts.values()),
+        lambda region, slot: region_spectrum(
+            cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts
+        ),
+        lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
+    )
+
+
+def errors_of(on: Image, reference: Image) -> RegionReading:
+    """Compares pixels of the cube layer *on* with *reference*; gives None if that is impossible."""
+    cube = cube_at(on)
+    truth = cube_at(reference)
+    return RegionReading(
+        on,
+        ("errors", Identity(reference.data)),
+        lambda region, _: compared(compare_region, cube, truth, region),
+        lambda labels, watch: compared(compare_labels, cube, truth, labels, watch),
+    )
+
+
+def compared(compare: Callable[..., Any], *of: object) -> Any:
+    """The result of *compare*; None if it cannot be done, as units or sizes differ."""
+    try:
+        return compare(*of)
+    except SpectrumError:
+        return None
+
+
+def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
+    """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
+    key = ("error band", Identity(cube.data), row, column)
+    return Task(key, key, lambda _: _error_band(cube, row, column))
+
+
+def _error_band(
+    cube: SpectralCube, row: int, column: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    # It imports torch, which takes seconds: here, where that happens on another thread.
+    from napari_mst.adaptation.bands import spectrum_band
+
+    return spectrum_band(cube, row, column)
+
+
+def _read_shape(
+    vertices: Values,
+    kind: str,
+    shape: tuple[int, int],
+    reading: RegionReading,
+    slot: Hashable,
+    _: Watch,
+) -> Any:
+    try:
+        is_open = kind in OPEN_SHAPES
+        region = _line(vertices, shape) if is_open else Region.of_polygon(vertices, shape)
+    except SpectrumError:
+        return None
+    return reading.of_region(region, slot)
+
+
+def _read_labels(
+    labels: Any, matrix: Values, shape: tuple[int, int], reading: RegionReading, watch: Watch
+) -> Any:
+    # A lazy layer is computed only here, on the thread of the read.
+    return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
+
+
+def _facts(layer: Image) -> dict[str, Any]:
+    """The name of a cube layer and the area of its pixels, for `region_spectrum`."""
+    facts: dict[str, Any] = {"cube_name": layer.name}
+    unit = str(layer.units[-1])
+    matrix = image_matrix(layer)
+    # An area needs one unit of length for both axes.
+    if unit == "pixel" or matrix is None or unit != str(layer.units[-2]):
+        return facts
+    facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2])))
+    facts["area_unit"] = f"{unit}^2"
+    return facts
+
+
+def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
+    """The (H, W) labels that are shown, and their indices in the stack."""
+    # Of a pyramid, the finest level.
+    data = layer.data[0] if layer.multiscale else layer.data
+    at = np.round(layer.world_to_data(viewer.dims.point)[:-2]).astype(int)
+    last = np.array(data.shape[:-2], dtype=int) - 1
+    page = tuple(int(index) for index in np.clip(at, 0, last))
+    return data[page], page
+
+
+def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
+    """The label at the centre of each of (H, W) pixels; 0 outside.
+
+    *matrix* takes these pixels to pixels of *labels*.
+    """
+    # The usual case: labels of the image itself, which need no second grid.
+    if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
+        return labels
+    resampled = affine_transform(
+        labels,
+        matrix[:2, :2],
+        matrix[:2, 2],
+        output_shape=shape,
+        order=0,
+        mode="grid-constant",
+    )
+    return np.asarray(resampled)
+
+
+def _ellipse(corners: Values) -> Values:
+    """The outline of the ellipse in a (4, 2) frame."""
+    turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
+    centre = corners.mean(axis=0)
+    first_axis = (corners[1] - corners[0]) / 2
+    second_axis = (corners[3] - corners[0]) / 2
+    return np.asarray(centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis)
+
+
+def _line(vertices: Values, shape: tuple[int, int]) -> Region:
+    """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
+    corners = np.floor(vertices + 0.5).astype(int)
+    segments = [np.stack(line(*start, *stop), axis=1) for start, stop in pairwise(corners)]
+    pixels = np.concatenate(segments)
+    pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
+    if not len(pixels):
+        raise SpectrumError("Expected a line on the image, got none there. Move it.")
+    # The mask only covers the rectangle around the line, not the image.
+    first = pixels.min(axis=0)
+    mask = np.zeros(pixels.max(axis=0) - first + 1, dtype=bool)
+    mask[tuple((pixels - first).T)] = True
+    return Region(int(first[0]), int(first[1]), mask, Origin())

@@ -12,19 +12,16 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import ArrayLike
 
-from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.plugin.spectra.reader import Task
-from napari_mst.plugin.spectra.region_tasks import Reading, label_tasks, shape_tasks
+from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer
+from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.labels import Labelled
 from napari_mst.spectra.spectrum import Spectrum, Values
 
-ROLE = "map"
-"""Marks our maps in their metadata: labels with this mark are no regions."""
 WHITE = [1.0, 1.0, 1.0, 0.15]
 """RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
 RELATIVE_WIDTH = 0.004
@@ -42,7 +39,7 @@ def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
 
 def _has_regions(layer: Layer) -> bool:
     is_drawn = isinstance(layer, Shapes | Labels) and layer.visible
-    return is_drawn and layer.metadata.get(METADATA_KEY) != ROLE
+    return is_drawn and not is_made(layer)
 
 
 class RegionRows(Rows, ABC):
@@ -55,18 +52,15 @@ class RegionRows(Rows, ABC):
     most
         The most regions that all have their curves drawn; None for any number.
     version
-        Changes when names, colours or ticks do.
+        Changes when names, colours or ticks do, where regions may be many.
     """
 
     first = 0
     most: int | None = None
-
-    def __init__(self, layer: Shapes | Labels) -> None:
-        super().__init__(layer)
-        self.version = 0
+    version = 0
 
     @abstractmethod
-    def tasks(self, reading: Reading, viewer: ViewerModel) -> list[Task]:
+    def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
         """The tasks that read these regions."""
 
     @abstractmethod
@@ -76,11 +70,6 @@ class RegionRows(Rows, ABC):
     @abstractmethod
     def rgba(self, numbers: Any) -> Any:
         """(n, 4) colours of these regions."""
-
-    def show(self, indices: set[int], is_shown: bool) -> None:
-        """See `Rows`."""
-        super().show(indices, is_shown)
-        self.version += 1
 
     def names(self) -> dict[int, str]:
         """The names that a person has given, by the numbers of the regions."""
@@ -109,7 +98,7 @@ class ShapeRows(RegionRows):
 
     first = 1
 
-    def tasks(self, reading: Reading, _: ViewerModel) -> list[Task]:
+    def tasks(self, reading: RegionReading, _: ViewerModel) -> list[Task]:
         """See `RegionRows`."""
         return shape_tasks(self.layer, reading)
 
@@ -132,7 +121,7 @@ class ShapeRows(RegionRows):
         self.layer.remove_selected()
 
     def tell_apart(self, taken: Any) -> None:
-        """See `Rows`: a shape keeps its colour unless an earlier one has it."""
+        """Give shapes colours that are neither *taken* (n, 4) nor those of earlier ones."""
         edges = np.array(self.layer.edge_color)
         changes = dict[int, ArrayLike]()
         for index, colour in enumerate(edges):
@@ -156,11 +145,6 @@ class ShapeRows(RegionRows):
         layer.edge_color = edges
         layer.face_color = faces
 
-    @property
-    def is_redrawn_otherwise(self) -> bool:
-        """True, as a shape may be dragged."""
-        return True
-
 
 class LabelRows(RegionRows):
     """The labels of a layer: pixels of an image, which stay, in the colours of that layer."""
@@ -171,13 +155,17 @@ class LabelRows(RegionRows):
     def __init__(self, layer: Labels) -> None:
         super().__init__(layer)
         self._pixel_version = 0
-        self._undone_when_read = 0
 
-    def tasks(self, reading: Reading, viewer: ViewerModel) -> list[Task]:
+    def show(self, indices: set[int], is_shown: bool) -> None:
+        """See `Rows`."""
+        super().show(indices, is_shown)
+        self.version += 1
+
+    def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
         """See `RegionRows`."""
-        # The second number is for undone paint, which `changed` does not hear of.
-        self._undone_when_read = self._undone
-        version = (self._pixel_version, self._undone)
+        # The second number is for undone paint, which `changed` does not hear of. The list is
+        # napari's private one, as nothing public reports an undo.
+        version = (self._pixel_version, len(self.layer._redo_history))
         return label_tasks(self.layer, reading, version, viewer)
 
     def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
@@ -190,7 +178,7 @@ class LabelRows(RegionRows):
         return self.layer.colormap.map(numbers)
 
     def changed(self, *, has_other_pixels: bool) -> None:
-        """See `Rows`."""
+        """Take notice that names or colours have changed, and perhaps pixels."""
         self.version += 1
         self._pixel_version += has_other_pixels
 
@@ -208,46 +196,20 @@ class LabelRows(RegionRows):
         features["index"] = numbers
         return features
 
-    @property
-    def _undone(self) -> int:
-        """Number of changes that were undone and can be made again."""
-        # napari's private list, as nothing public reports an undo.
-        return len(self.layer._redo_history)
 
-    @property
-    def is_redrawn_otherwise(self) -> bool:
-        """True if paint was undone since they were read."""
-        return self._undone != self._undone_when_read
+def looks(rows: RegionRows, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Name and colour ("#rrggbb") that each region has right now, by its number.
 
-    @property
-    def has_pages(self) -> bool:
-        """True for a stack."""
-        return bool(self.layer.ndim > 2)
-
-
-class Looks:
-    """Names and colours that some regions have right now."""
-
-    def __init__(self, rows: RegionRows, numbers: Sequence[int]) -> None:
-        self._layer = rows.layer.name
-        self._first = rows.first
-        self._names = rows.names()
-        rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float)
-        self._rgba = dict(zip(numbers, rgba.reshape(-1, 4), strict=True))
-
-    def name(self, number: int) -> str:
-        """Name of a region: its feature "name", or else the layer's name and its number."""
-        return self._names.get(number) or f"{self._layer} {number + self._first}"
-
-    def colour(self, number: int) -> str:
-        """Colour of a region as "#rrggbb": the edge of a shape."""
-        return str(rgb_to_hex(self._rgba[number][None])[0])[:7].lower()
-
-    def named(self, spectrum: Spectrum, number: int) -> Spectrum:
-        """*spectrum* with the name and the colour of its region."""
-        name = self.name(number)
-        origin = replace(spectrum.origin, region=name)
-        return replace(spectrum, name=name, colour=self.colour(number), origin=origin)
+    The name is its feature "name", or else that of the layer and its number.
+    """
+    layer = rows.layer.name
+    given = rows.names()
+    rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
+    colours = [str(colour)[:7].lower() for colour in rgb_to_hex(rgba)] if len(rgba) else []
+    return {
+        number: (given.get(number) or f"{layer} {number + rows.first}", colour)
+        for number, colour in zip(numbers, colours, strict=True)
+    }
 
 
 class Group:
@@ -264,7 +226,7 @@ class Group:
         self._errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
         self._hidden = rows.hidden
         numbers = sorted(set[int]().union(*self._spectra))
-        self._looks = Looks(rows, numbers)
+        self._looks = looks(rows, numbers)
         self.is_large = rows.most is not None and len(numbers) > rows.most
         self.entries = [
             Entry(
@@ -286,8 +248,11 @@ class Group:
 
     def spectra(self, number: int) -> Spectra:
         """The spectra of one region, on each cube."""
-        found = (one.get(number) for one in self._spectra)
-        return tuple(spectrum and self._looks.named(spectrum, number) for spectrum in found)
+        name, colour = self._looks[number]
+        return tuple(
+            spectrum and _named(spectrum, name, colour)
+            for spectrum in (one.get(number) for one in self._spectra)
+        )
 
     # Remembered, as other labels, other looks or other hidden ones make another group.
     @cached_property
@@ -316,6 +281,11 @@ class Group:
             upper=upper,
             spread="90 % of the labels",
         )
+
+
+def _named(spectrum: Spectrum, name: str, colour: str) -> Spectrum:
+    origin = replace(spectrum.origin, region=name)
+    return replace(spectrum, name=name, colour=colour, origin=origin)
 
 
 def _percentiles(values: Values) -> Values:

@@ -1,8 +1,8 @@
-"""Resolves what a person has asked for into a frozen snapshot of everything that is to be seen.
+"""Resolves what a person has asked for into everything that is to be seen.
 
-Nothing here changes anything or reads a cube, so the same intent always gives the same snapshot.
-Parts that are expensive to draw are taken from the last snapshot if nothing that they are made from
-has changed: whoever draws compares them with `is`.
+Nothing here changes anything or reads a cube, so the same snapshot always gives the same one. Parts
+that are expensive to draw are taken from the last snapshot if nothing that they are made from has
+changed: the docks compare them with `is`.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,9 @@ from napari_mst.plugin.spectra.rows import Entry, Mark
 from napari_mst.plugin.spectra.snapshot import (
     NO_ENTRY,
     Axes,
-    Curves,
-    Intent,
-    Key,
-    Line,
-    Live,
-    Reading,
+    DrawnCurve,
+    LegendLine,
+    PlotCurves,
     Settings,
     Snapshot,
 )
@@ -37,158 +34,140 @@ MATCH_STYLE = KNOWN_STYLE = 2
 """Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
 
-def resolve(intent: Intent, last: Snapshot) -> Snapshot:
-    """The snapshot of *intent*, which shares with the *last* one what has not changed."""
-    before = last.made_from
+FROM_ZERO_TO_ONE = frozenset(["reflectance", "relative to maximum", "continuum removed"])
+"""Names of the values of which an axis shows the whole range, 0 to 1."""
+
+
+def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
+    """Return *new* as it is to be seen; it shares with the *last* one what has not changed."""
     curves = last.curves
-    if _curve_inputs(intent) != _curve_inputs(before):
-        curves = _curves(intent)
+    if _curve_inputs(new) != _curve_inputs(last):
+        curves = _curves(new)
     live = last.live
-    if _live_inputs(intent) != _live_inputs(before):
-        live = _live(intent)
-    refusals = sorted(curves.refusals | live.refusals)
-    return Snapshot(
-        settings=intent.settings,
-        axes=_axes(intent, last.axes),
-        band=None if intent.bands is None else intent.bands.shown,
-        cursor=None if intent.bands is None else intent.cursor,
-        reading=_reading(intent, last.reading),
-        entries=last.entries if intent.entries == last.entries else intent.entries,
-        chosen=intent.chosen,
-        has_scores=intent.has_reference,
+    if _live_inputs(new) != _live_inputs(last):
+        live = _live(new)
+    return replace(
+        new,
+        entries=last.entries if new.entries == last.entries else new.entries,
+        axes=_axes(new, last.axes),
+        reading=_reading(new, last.reading),
         curves=curves,
         live=live,
-        text=_text(intent),
-        notes=_all_notes(intent, curves, refusals),
-        matches=intent.matches,
-        match_row=intent.match_row,
-        known=intent.known,
-        made_from=intent,
+        text=_text(new),
+        notes=(*new.known.notes, *curves.notes),
     )
 
 
-def _all_notes(intent: Intent, curves: Curves, refusals: Sequence[str]) -> tuple[str, ...]:
-    drawn = (f"Drawn as measured: {reason}" for reason in refusals)
-    return (*intent.known.notes, *curves.notes, *drawn)
+def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
+    rows = (new.entries, new.groups, new.chosen)
+    return (*rows, new.cube_names, _match(new), *_live_inputs(new)[1:])
 
 
-def _view_inputs(intent: Intent) -> tuple[Any, ...]:
-    settings = intent.settings
-    # Most views do not depend on the band: then the slider need not draw all curves again.
-    wavelength = intent.wavelength if settings.view.is_of_band else None
-    return settings.view, settings.is_error_shown, wavelength
+def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
+    # Spectra compare by identity, and a tuple that was just read holds others.
+    return (new.pointed, new.settings.view, new.settings.is_error_shown)
 
 
-def _curve_inputs(intent: Intent) -> tuple[Any, ...]:
-    rows = (intent.entries, intent.groups, intent.chosen)
-    return (*rows, intent.cube_names, _match(intent), *_view_inputs(intent))
-
-
-def _live_inputs(intent: Intent) -> tuple[Any, ...]:
-    # Spectra compare by identity, and a tuple that was read anew holds others.
-    return (intent.live, *_view_inputs(intent))
-
-
-def _axes(intent: Intent, last: Axes | None) -> Axes | None:
+def _axes(new: Snapshot, last: Axes | None) -> Axes | None:
     """Axes for the selected cube, or else for the first spectrum from a file."""
-    settings = intent.settings
+    settings = new.settings
     label = "error" if settings.is_error_shown else settings.view.label
-    if intent.bands is not None:
-        wavelengths, unit = intent.bands.wavelengths, intent.bands.unit
-        label = label or intent.bands.quantity
-    elif intent.entries:
-        first = intent.entries[0].first
+    if new.bands is not None:
+        wavelengths, unit = new.bands.wavelengths, new.bands.unit
+        label = label or new.bands.quantity
+    elif new.entries:
+        first = new.entries[0].first
         wavelengths, unit = first.wavelengths, first.unit
     else:
         return last
-    axes = Axes(wavelengths, unit, label or "value")
+    is_whole = label in FROM_ZERO_TO_ONE and not settings.is_fitted
+    axes = Axes(wavelengths, unit, label or "value", 1.0 if is_whole else None)
     return last if last is not None and _is_same_axes(axes, last) else axes
 
 
 def _is_same_axes(one: Axes, two: Axes) -> bool:
-    is_same_scale = np.array_equal(one.wavelengths, two.wavelengths)
-    return is_same_scale and (one.unit, one.label) == (two.unit, two.label)
+    return np.array_equal(one.wavelengths, two.wavelengths) and one[1:] == two[1:]
 
 
-def _reading(intent: Intent, last: Reading | None) -> Reading | None:
+def _reading(new: Snapshot, last: tuple[float, str] | None) -> tuple[float, str] | None:
     """The band nearest to the mouse in the plot, or else the band that is shown."""
-    if intent.bands is None:
+    if new.bands is None:
         return last
-    wavelengths = intent.bands.wavelengths
-    at = intent.bands.shown if intent.cursor is None else intent.cursor
-    nearest = float(wavelengths[np.abs(wavelengths - at).argmin()])
-    return Reading(nearest, intent.bands.unit)
+    wavelengths = new.bands.wavelengths
+    at = new.bands.shown if new.cursor is None else new.cursor
+    return float(wavelengths[np.abs(wavelengths - at).argmin()]), new.bands.unit
 
 
-def _text(intent: Intent) -> str:
+def _text(new: Snapshot) -> str:
     """Tells where the spectrum under the mouse is."""
-    first = next((spectrum for spectrum in intent.live if spectrum is not None), None)
+    first = next((spectrum for spectrum in new.pointed if spectrum is not None), None)
     if first is None:
-        return intent.hint
+        return new.hint
     origin = first.origin
     mean = f", mean of {origin.pixels} pixels" if origin.window > 1 else ""
     return f"row {origin.row}, column {origin.column}{mean}"
 
 
-def _match(intent: Intent) -> Match | None:
+def _match(new: Snapshot) -> Match | None:
     """The match that is drawn."""
-    is_one = 0 <= intent.match_row < len(intent.matches)
-    return intent.matches[intent.match_row] if is_one else None
+    is_one = 0 <= new.match_row < len(new.matches)
+    return new.matches[new.match_row] if is_one else None
 
 
 class _Viewing:
     """Changes spectra to the way in which they are shown, and keeps the reasons of failures."""
 
-    def __init__(self, intent: Intent) -> None:
+    def __init__(self, new: Snapshot) -> None:
         self.refusals = set[str]()
-        self.chosen = frozenset(intent.chosen)
-        self._view = intent.settings.view
-        self._wavelength = intent.wavelength
+        self.chosen = frozenset(new.chosen)
+        self._view = new.settings.view
 
     def viewed(self, spectrum: Spectrum) -> Spectrum:
         """*spectrum* as the plot shows it; as it was measured, if that is impossible."""
         try:
-            return self._view.change(spectrum, self._wavelength)
+            return self._view.change(spectrum)
         except SpectrumError as error:
-            self.refusals.add(str(error))
+            self.refusals.add(f"Drawn as measured: {error}")
             return spectrum
 
 
-def _live(intent: Intent) -> Live:
-    if intent.settings.is_error_shown:  # a spectrum has no place on an axis of errors
-        return Live()
-    viewing = _Viewing(intent)
-    spectra = tuple(one and viewing.viewed(one) for one in intent.live)
-    return Live(spectra, frozenset(viewing.refusals))
-
-
-def _curves(intent: Intent) -> Curves:
-    viewing = _Viewing(intent)
-    large = [group for group in intent.groups if group.is_large]
-    rows, left_out = _drawn_rows(intent)
-    lines = list[Line]()
-    for group in large:
-        lines += _summary_lines(group, intent, viewing)
-    for row in rows:
-        lines += _entry_lines(row, intent, viewing)
-    match = _match(intent)
-    if match is not None:
-        curve = viewing.viewed(replace(match.spectrum, colour=""))
-        lines.append(Line(curve, MATCH_STYLE, NO_ENTRY))
-    return Curves(
-        lines=tuple(lines),
-        keys=tuple(_keys(intent, large, rows)),
-        notes=(*_notes(large, left_out), *_band_notes(lines)),
-        refusals=frozenset(viewing.refusals),
+def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
+    if new.settings.is_error_shown:  # a spectrum has no place on an axis of errors
+        return ()
+    viewing = _Viewing(new)
+    return tuple(
+        DrawnCurve(viewing.viewed(spectrum), style)
+        for style, spectrum in enumerate(new.pointed)
+        if spectrum is not None
     )
 
 
-def _drawn_rows(intent: Intent) -> tuple[list[int], int]:
+def _curves(new: Snapshot) -> PlotCurves:
+    viewing = _Viewing(new)
+    large = [group for group in new.groups if group.is_large]
+    rows, left_out = _drawn_rows(new)
+    lines = list[DrawnCurve]()
+    for group in large:
+        lines += _summary_lines(group, new, viewing)
+    for row in rows:
+        lines += _entry_lines(row, new, viewing)
+    match = _match(new)
+    if match is not None:
+        curve = viewing.viewed(replace(match.spectrum, colour=""))
+        lines.append(DrawnCurve(curve, MATCH_STYLE, NO_ENTRY))
+    return PlotCurves(
+        lines=tuple(lines),
+        keys=tuple(_keys(new, large, rows)),
+        notes=(*_notes(large, left_out), *_band_notes(lines), *sorted(viewing.refusals)),
+    )
+
+
+def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
     """The rows whose curves are drawn, and the number of selected ones that are left out."""
-    chosen = set(intent.chosen)
+    chosen = set(new.chosen)
     drawn = list[int]()
     many = 0
-    for row, entry in enumerate(intent.entries):
+    for row, entry in enumerate(new.entries):
         if not entry.is_shown:
             continue
         if entry.is_of_many:
@@ -201,34 +180,34 @@ def _drawn_rows(intent: Intent) -> tuple[list[int], int]:
     return drawn, max(0, many - MOST_CURVES)
 
 
-def _summary_lines(group: Group, intent: Intent, viewing: _Viewing) -> list[Line]:
+def _summary_lines(group: Group, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
     """The median of the many labels of *group* on each cube, with their range."""
-    is_error = intent.settings.is_error_shown
+    is_error = new.settings.is_error_shown
     spectra = (group.error_summary,) if is_error else group.summary
-    is_faded = bool(intent.chosen)
+    is_faded = bool(new.chosen)
     return [
-        Line(viewing.viewed(spectrum), style, NO_ENTRY, is_faded)
+        DrawnCurve(viewing.viewed(spectrum), style, NO_ENTRY, is_faded)
         for style, spectrum in enumerate(spectra)
         if spectrum is not None
     ]
 
 
-def _entry_lines(row: int, intent: Intent, viewing: _Viewing) -> list[Line]:
+def _entry_lines(row: int, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
     """The curves of one row on each cube, or its error."""
-    entry = intent.entries[row]
+    entry = new.entries[row]
     is_chosen = row in viewing.chosen
-    is_any_chosen = bool(viewing.chosen)
+    is_any_chosen = bool(new.chosen)
     # The error bands of many picks on top of each other could not be told apart.
-    is_one_of_few = is_chosen and len(viewing.chosen) <= MOST_BANDS
-    is_banded = is_one_of_few or (not is_any_chosen and len(intent.entries) == 1)
+    is_one_of_few = is_chosen and len(new.chosen) <= MOST_BANDS
+    is_banded = is_one_of_few or (not is_any_chosen and len(new.entries) == 1)
     lines = []
-    for style, spectrum in _drawn_spectra(entry, intent.settings):
+    for style, spectrum in _drawn_spectra(entry, new.settings):
         curve = spectrum if is_banded else _without_error(spectrum)
         is_faded = is_any_chosen and not is_chosen
-        lines.append(Line(viewing.viewed(curve), style, row, is_faded))
-    is_compared = lines and not intent.settings.is_error_shown
+        lines.append(DrawnCurve(viewing.viewed(curve), style, row, is_faded))
+    is_compared = lines and not new.settings.is_error_shown
     if entry.mark is not None and is_compared and (is_chosen or not is_any_chosen):
-        lines.append(Line(viewing.viewed(_known_curve(entry, entry.mark)), KNOWN_STYLE, row))
+        lines.append(DrawnCurve(viewing.viewed(_known_curve(entry, entry.mark)), KNOWN_STYLE, row))
     return lines
 
 
@@ -268,18 +247,18 @@ def _has_error_band(spectrum: Spectrum) -> bool:
     return spectrum.spread.startswith(MODEL_ERROR)
 
 
-def _keys(intent: Intent, large: Sequence[Group], rows: Sequence[int]) -> list[Key]:
+def _keys(new: Snapshot, large: Sequence[Group], rows: Sequence[int]) -> list[LegendLine]:
     """The legend: all curves, and the names of the cubes if there are several."""
-    spectra = [intent.entries[row].first for row in rows]
+    spectra = [new.entries[row].first for row in rows]
     summaries = [group.summary[0] for group in large]
     spectra += [summary for summary in summaries if summary is not None]
-    keys = [Key(spectrum.colour or NO_COLOUR, spectrum.name, 0) for spectrum in spectra]
-    if len(intent.cube_names) > 1:
-        keys += [Key(NO_COLOUR, name, style) for style, name in enumerate(intent.cube_names)]
+    keys = [LegendLine(spectrum.colour or NO_COLOUR, spectrum.name, 0) for spectrum in spectra]
+    if len(new.cube_names) > 1:
+        keys += [LegendLine(NO_COLOUR, name, style) for style, name in enumerate(new.cube_names)]
     return keys
 
 
-def _band_notes(lines: Sequence[Line]) -> list[str]:
+def _band_notes(lines: Sequence[DrawnCurve]) -> list[str]:
     """Say once how far the error bands among *lines* can be trusted."""
     spreads = {line.spectrum.spread for line in lines if _has_error_band(line.spectrum)}
     states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)

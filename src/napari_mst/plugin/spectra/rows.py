@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable, ItemsView, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 from napari.layers import Image
@@ -11,11 +12,15 @@ from napari.layers import Image
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.spectra.compare import Comparison
+from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 LEAST_WINDOW = 3
 """Side in pixels of the spot that is known under a pick of a single pixel."""
 
+Use = Callable[[list[Spectrum]], Any]
+"""Does something with spectra; thousands take seconds: a dock has it called on a thread."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
 
@@ -93,22 +98,6 @@ class Rows:
         kept = self.hidden - indices
         self.hidden = {index - sum(gone < index for gone in indices) for index in kept}
 
-    def changed(self, *, has_other_pixels: bool) -> None:
-        """Take notice that names or colours have changed, and perhaps pixels."""
-
-    def tell_apart(self, taken: Any) -> None:
-        """Give rows colours of their own: no two share one, and none has one *taken* (n, 4)."""
-
-    @property
-    def is_redrawn_otherwise(self) -> bool:
-        """True if a redrawing may be a change that napari has no other event for."""
-        return False
-
-    @property
-    def has_pages(self) -> bool:
-        """True if other rows are shown when the slider moves."""
-        return False
-
     def forget(self) -> None:
         """Let go of everything that was read."""
 
@@ -184,6 +173,22 @@ def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
     for entry in entries:
         indices.setdefault(entry.rows, set()).add(entry.index)
     return indices.items()
+
+
+def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
+    """The spectra of *entries* as they were measured; may be called on any thread."""
+    return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
+
+
+def used(use: Use, entries: Sequence[Entry], _: Watch) -> Any:
+    """The job: *use* the spectra of *entries*."""
+    return use(spectra_of(entries))
+
+
+def written(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
+    """Write *spectra* to the file *path*; returns their number."""
+    write_spectra(path, spectra, overwrite=True)
+    return len(spectra)
 
 
 class FileRows(Rows):

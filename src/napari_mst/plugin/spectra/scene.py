@@ -1,4 +1,7 @@
-"""Looks at the layers of a viewer: which spectra are there, and which band is shown."""
+"""Looks at the layers of a viewer: which spectra are there, and which band is shown.
+
+It also puts the spectra of a file back where they were taken: as picks, and as regions.
+"""
 
 import weakref
 from collections.abc import Sequence
@@ -9,20 +12,23 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes
+from psygnal import Signal
 
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.pick_rows import ErrorBands, PickRows
-from napari_mst.plugin.spectra.reader import Reader, Task
-from napari_mst.plugin.spectra.region_tasks import errors_of, spectra_of
+from napari_mst.plugin.spectra.pick_rows import PickRows
+from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, spectra_of
 from napari_mst.plugin.spectra.regions import (
     Group,
     LabelRows,
     RegionRows,
     ShapeRows,
+    add_regions,
     region_layers,
 )
 from napari_mst.plugin.spectra.rows import Entry, FileRows, Rows
-from napari_mst.plugin.spectra.snapshot import Bands, Intent, Settings
+from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -32,12 +38,13 @@ from napari_mst.plugin.viewer.layers import (
     shown_cube_layers,
 )
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.plugin.viewer.placement import pixel_at
+from napari_mst.plugin.viewer.placement import pixel_at, to_pixels
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.spectra.incremental_means import MovingMeans
-from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.regions import MovingMeans, Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 
+SAME = 1e-5
+"""Largest relative difference at which two spectra are the same; text files and float32 round."""
 CHANGES = frozenset(
     [
         # the list of layers
@@ -73,7 +80,7 @@ KINDS: dict[type[Layer], type[Rows]] = {Points: PickRows, Shapes: ShapeRows, Lab
 """The kinds of rows by their layers."""
 
 
-class Scene(ViewerHelper):
+class SpectraScene(ViewerHelper):
     """The layers of one viewer, and everything read of them.
 
     It gives new picks and regions names and colours. What was read of a cube is kept while that is
@@ -87,14 +94,22 @@ class Scene(ViewerHelper):
         Remembers the picks.
     files
         The rows of spectra from files.
+    touched, acted
+        Emitted when layers have changed, and after an action that is one step to undo.
+    said, failed
+        Emitted with a sentence for the person, and with what went wrong.
     """
+
+    touched = Signal()
+    acted = Signal()
+    said = Signal(str)
+    failed = Signal(Exception)
 
     def __init__(self, viewer: ViewerModel, start_reading: Start) -> None:
         super().__init__(viewer)
         self.reader = Reader(start_reading)
         self.history = picks.History()
         self.files = FileRows()
-        self._bands = ErrorBands(self.reader)
         self._rows = WeakKeyDictionary[Layer, Rows]()
         self._groups = dict[RegionRows, Group]()
         # Weak, so that a reference cube that a person deletes is freed.
@@ -126,7 +141,7 @@ class Scene(ViewerHelper):
     @property
     def has_pages(self) -> bool:
         """True if there are stacked labels, which show another page when the slider moves."""
-        return any(rows.has_pages for rows in map(self._rows_of, self.viewer.layers) if rows)
+        return any(isinstance(layer, Labels) and layer.ndim > 2 for layer in self.viewer.layers)
 
     def forget(self) -> None:
         """Let go of everything that was read."""
@@ -159,27 +174,27 @@ class Scene(ViewerHelper):
         # A layer that was removed had the index that another one has by now.
         return self.viewer.layers[index] if is_one and event.type != "removed" else None
 
-    def is_stale_after(self, event: Any, *, has_regions: bool) -> bool:
+    def is_stale_after(self, event: Any) -> bool:
         """True if curves may be others after *event*; new picks and regions get their looks."""
         layer = self.layer_of(event)
         rows = self._rows_of(layer)
-        # It comes with every redrawing, and counts where napari has no other event for a change.
+        # It comes with every redrawing: napari has no other event for a shape that is dragged, and
+        # for paint that is undone.
         if event.type == "set_data":
-            return rows is not None and bool(rows.is_redrawn_otherwise)
+            return isinstance(rows, RegionRows)
         if event.type not in CHANGES:
             return False
-        if rows is not None:
+        if isinstance(rows, LabelRows):
             rows.changed(has_other_pixels=event.type in PAINTED)
         if event.type == "data" and rows is not None:
-            self._on_data(event, rows, has_regions)
+            self._on_data(event, rows)
         if event.type == "inserted":
-            if has_regions:
-                self._tell_apart(event.value)
+            self._tell_apart(event.value)
             # If these are picks from a file, the first undo goes back to what they are now.
             self.history.record(self.points)
         return True
 
-    def _on_data(self, event: Any, rows: Rows, has_regions: bool) -> None:
+    def _on_data(self, event: Any, rows: Rows) -> None:
         action = getattr(event, "action", None)
         if action == "removed":
             rows.removed(set(event.data_indices))
@@ -190,19 +205,13 @@ class Scene(ViewerHelper):
         if rows.layer is self.points:
             picks.tell_apart(rows.layer, event.data_indices)
             picks.name_all(rows.layer, event.data_indices)
-        elif has_regions:
-            self._tell_apart(rows.layer)
+        self._tell_apart(rows.layer)
 
     def _tell_apart(self, layer: Layer) -> None:
         """Give the regions of *layer* colours that no pick has, and no two of them share."""
         rows = self._rows_of(layer)
-        if rows is not None:
+        if isinstance(rows, ShapeRows):
             rows.tell_apart(np.empty((0, 4)) if self.points is None else self.points.face_color)
-
-    def tell_regions_apart(self) -> None:
-        """Give all regions colours of their own."""
-        for layer in region_layers(self.viewer):
-            self._tell_apart(layer)
 
     def record(self) -> None:
         """Name the picks that have no name, and remember all of them as a step to undo."""
@@ -213,39 +222,36 @@ class Scene(ViewerHelper):
 
     # ------------------------------------------------------------ gathering
 
-    def gathered(self, intent: Intent) -> Intent:
-        """*intent* with the entries that are there now; regions are asked for, and come later."""
+    def gathered(self, last: Snapshot) -> Snapshot:
+        """*last* with the entries that are there now; regions are asked for, and come later."""
         layers = shown_cube_layers(self.viewer)
         reference = self.reference
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
             layers = [*layers, reference]
-        entries = [
-            *self._picks(layers, intent.settings),
-            *self._regions(layers, intent.settings),
-            *self.files.gather(layers),
-        ]
+        picked, tasks = list[Entry](), list[Task]()
+        rows = self._rows_of(self.points)
+        if rows is not None:
+            found = self.reader.found if last.settings.has_error_bands else None
+            picked, tasks = rows.gather(layers, reference, found)
+        regions = self._regions(layers, last.settings, tasks)
+        entries = [*picked, *regions, *self.files.gather(layers)]
         # A table of another size is built from scratch, with nothing selected: rows have moved.
-        is_same_table = len(entries) == len(intent.entries)
-        is_same_table &= (reference is not None) == intent.has_reference
+        is_same_table = len(entries) == len(last.entries)
+        is_same_table &= (reference is not None) == last.has_reference
         return replace(
-            intent,
+            last,
             entries=entries,
             groups=list(self._groups.values()),
-            chosen=intent.chosen if is_same_table else (),
+            chosen=last.chosen if is_same_table else (),
             cube_names=tuple(layer.name for layer in layers),
             has_reference=reference is not None,
         )
 
-    def _picks(self, layers: Sequence[Image], settings: Settings) -> list[Entry]:
-        """The entries of the picks; they come first, as they say which error bands are missing."""
-        self._bands.is_on = settings.has_error_bands
-        self._bands.begin()
-        rows = self._rows_of(self.points)
-        return [] if rows is None else list(rows.gather(self._bands, layers, self.reference))
-
-    def _regions(self, layers: Sequence[Image], settings: Settings) -> list[Entry]:
-        """The entries of the regions that are read already."""
+    def _regions(
+        self, layers: Sequence[Image], settings: Settings, others: Sequence[Task]
+    ) -> list[Entry]:
+        """The entries of the regions that are read already; *others* are read with them."""
         is_reading = settings.has_regions and bool(layers)
         every = map(self._rows_of, region_layers(self.viewer) if is_reading else [])
         readings = [spectra_of(on, settings.spread, self._moving) for on in layers]
@@ -257,7 +263,7 @@ class Scene(ViewerHelper):
         }
         wanted = [task for columns in tasks.values() for column in columns for task in column]
         # One list for all: what is not asked for any more is forgotten.
-        self.reader.ask([*wanted, *self._bands.tasks])
+        self.reader.ask([*wanted, *others])
         before, self._groups = self._groups, {}
         for rows, columns in tasks.items():
             read = [rows.read(self.reader.latest, column) for column in columns]
@@ -268,25 +274,25 @@ class Scene(ViewerHelper):
             self._groups[rows] = group
         return [entry for group in self._groups.values() for entry in group.entries]
 
-    def with_live(self, intent: Intent, position: Position | None) -> Intent:
-        """*intent* with the spectra under the world *position* of the mouse, outside 3-D."""
+    def with_live(self, last: Snapshot, position: Position | None) -> Snapshot:
+        """*last* with the spectra under the world *position* of the mouse, outside 3-D."""
         if position is None:
-            return replace(intent, live=())
+            return replace(last, pointed=())
         layers = shown_cube_layers(self.viewer)
         is_flat = self.viewer.dims.ndisplay == 2
-        window = intent.settings.window
+        window = last.settings.window
         live = (_live(layer, position, window) if is_flat else None for layer in layers)
-        return replace(intent, live=tuple(live))
+        return replace(last, pointed=tuple(live))
 
-    def with_bands(self, intent: Intent) -> Intent:
-        """*intent* with the bands of the selected cube."""
+    def with_bands(self, last: Snapshot) -> Snapshot:
+        """*last* with the bands of the selected cube."""
         layer = active_cube_layer(self.viewer)
         if layer is None:
-            return replace(intent, bands=None)
+            return replace(last, bands=None)
         cube = cube_at(layer)
         shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
         bands = Bands(cube.wavelengths, cube.unit, cube.quantity, shown)
-        return replace(intent, bands=bands, wavelength=shown)
+        return replace(last, bands=bands)
 
     def rows_of_points(self, entries: Sequence[Entry], chosen: Sequence[int]) -> list[int] | None:
         """The rows of the points selected on the image; None if just these are *chosen* already."""
@@ -307,3 +313,74 @@ def _live(layer: Image, position: Position, window: int) -> Spectrum | None:
     if pixel is None:
         return None
     return point_spectrum(cube_at(layer), *pixel, window, cube_name=layer.name)
+
+
+def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
+    """Put *spectra* of the active cube back as picks and polygons; returns the others.
+
+    A spectrum is put back only where the cube has its values, so that the plot shows exactly what
+    was saved.
+    """
+    layer = active_cube_layer(viewer)
+    if layer is None:
+        return list(spectra)
+    cube = cube_at(layer)
+    pinned = list[Spectrum]()
+    drawn = list[Spectrum]()
+    others = list[Spectrum]()
+    for spectrum in spectra:
+        kind = others
+        if _is_of(cube, spectrum):
+            kind = drawn if spectrum.origin.row is None else pinned
+        kind.append(spectrum)
+    if pinned:
+        _pin(viewer, layer, pinned)
+    if drawn:
+        _draw(viewer, layer, drawn)
+    return others
+
+
+def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
+    """True if *cube* has the values of *spectrum* where that was taken."""
+    origin = spectrum.origin
+    if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
+        return False
+    try:
+        if origin.row is not None and origin.column is not None:
+            there = point_spectrum(cube, origin.row, origin.column, origin.window)
+        elif origin.vertices:
+            region = Region.of_polygon(origin.vertices, cube.shape[1:])
+            there = region_spectrum(cube, region, spread="")
+        else:
+            return False
+    except SpectrumError:  # off the image
+        return False
+    return np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
+
+
+def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+    points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
+    for spectrum in spectra:
+        window = spectrum.origin.window
+        pixel: Any = (spectrum.origin.row, spectrum.origin.column)
+        at, _ = picks.pixels_of(points, layer)
+        # The same file may be opened twice.
+        is_there = (at == pixel).all(axis=1) & (picks.windows(points) == window)
+        is_added = not is_there.any() and picks.add(points, layer, pixel, window, spectrum.name)
+        if is_added and spectrum.colour:
+            picks.recolour(points, len(points.data) - 1, spectrum.colour)
+    picks.set_next(points, 1)
+
+
+def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+    # A new layer would be selected; what the user has selected stays so.
+    active = viewer.layers.selection.active
+    shapes = add_regions(viewer, layer)
+    matrix = to_pixels(layer, shapes)
+    viewer.layers.selection.active = active
+    if matrix is not None:
+        corners = [np.array(spectrum.origin.vertices) for spectrum in spectra]
+        outlines = [one @ matrix[:2, :2].T + matrix[:2, 2] for one in corners]
+        tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
+        shapes.add_polygons(outlines, edge_color=tints)
+        shapes.features = {"name": [spectrum.name for spectrum in spectra]}

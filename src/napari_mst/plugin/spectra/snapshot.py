@@ -1,24 +1,19 @@
-"""The records of the workbench: an intent, and the snapshot of what is to be seen.
-
-`resolve` makes the one from the other.
-"""
+"""The records of the workbench: what a person has asked for, and what is to be seen of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.matching import Match
-from napari_mst.spectra.regions import Spread
+from napari_mst.spectra.means import Spread
 from napari_mst.spectra.spectrum import STD, Spectrum, Values
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
-Change = Callable[[Spectrum, float], Spectrum]
 
-
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """One way to show curves.
 
     Attributes
@@ -28,72 +23,25 @@ class View:
     label
         Names the values at the axis; "" keeps the name that the cube gives them.
     change
-        Gets a spectrum and the wavelength of the band that is shown, and returns the spectrum to
-        draw.
-    is_of_band
-        Whether the curves change when another band is shown.
+        Returns the spectrum to draw.
     """
 
     title: str
     label: str
-    change: Change
-    is_of_band: bool = False
+    change: Callable[[Spectrum], Spectrum]
 
 
-def _as_it_is(spectrum: Spectrum, _: float) -> Spectrum:
+def _as_it_is(spectrum: Spectrum) -> Spectrum:
     return spectrum
-
-
-def _relative_to_area(spectrum: Spectrum, _: float) -> Spectrum:
-    return normalised(spectrum, "area")
-
-
-def _relative_to_maximum(spectrum: Spectrum, _: float) -> Spectrum:
-    return normalised(spectrum, "maximum")
-
-
-def _derivative(spectrum: Spectrum, _: float) -> Spectrum:
-    return first_derivative(spectrum)
-
-
-def _without_continuum(spectrum: Spectrum, _: float) -> Spectrum:
-    return continuum_removed(spectrum)
 
 
 AS_IS = View("As it is", "", _as_it_is)
 VIEWS = (
     AS_IS,
-    View("Normalised to area", "relative to area", _relative_to_area),
-    View("Normalised to maximum", "relative to maximum", _relative_to_maximum),
-    View("Normalised at the band shown", "relative to the band shown", normalised, is_of_band=True),
-    View("First derivative", "change per nm", _derivative),
-    View("Continuum removed", "continuum removed", _without_continuum),
-)
-
-
-class ValueRange(NamedTuple):
-    """The range of the value axis: fitted to the curves, fixed, or left to the mouse wheel.
-
-    Attributes
-    ----------
-    title
-        What the menu calls it.
-    limits
-        The least and the largest value; None fits them to the curves.
-    is_locked
-        Whether the range stays as it is until the wheel zooms it.
-    """
-
-    title: str
-    limits: tuple[float, float] | None = None
-    is_locked: bool = False
-
-
-FITTED = ValueRange("Fit the values")
-RANGES = (
-    FITTED,
-    ValueRange("0 to 1", limits=(0.0, 1.0)),
-    ValueRange("Locked (the wheel zooms)", is_locked=True),
+    View("Normalised to area", "relative to area", partial(normalised, to="area")),
+    View("Normalised to maximum", "relative to maximum", partial(normalised, to="maximum")),
+    View("First derivative", "change per nm", first_derivative),
+    View("Continuum removed", "continuum removed", continuum_removed),
 )
 
 
@@ -111,8 +59,10 @@ class Settings:
         What is drawn around the mean of a region.
     has_regions, has_error_bands
         Whether regions are read, and the 90 % error bands of picks.
-    view, value_range
+    view
         How curves are drawn.
+    is_fitted
+        Whether the axis of the values shows no more than the curves need.
     is_error_shown
         Whether errors to the reference are drawn instead of spectra.
     is_legend_shown
@@ -125,17 +75,11 @@ class Settings:
     has_regions: bool = True
     has_error_bands: bool = True
     view: View = AS_IS
-    value_range: ValueRange = FITTED
+    is_fitted: bool = False
     is_error_shown: bool = False
-    is_legend_shown: bool = False
-
-    @property
-    def reading(self) -> tuple[object, ...]:
-        """The choices after which cubes are read again; others only change the drawing."""
-        return self.spread, self.has_regions, self.has_error_bands
+    is_legend_shown: bool = True
 
 
-DEFAULTS = Settings()
 HINT = "Move over a cube; click to pin its spectrum."
 NO_ENTRY = -1
 """Number of the entry of a curve that belongs to none."""
@@ -175,71 +119,20 @@ class KnownState:
     notes: tuple[str, ...] = ()
 
 
-# The records compare by identity (`eq=False`): arrays have no single truth value.
-
-
-@dataclass(frozen=True, eq=False)
-class Intent:
-    """Everything that a snapshot is made from, at one moment.
-
-    Attributes
-    ----------
-    entries, groups
-        The rows, and the regions of each layer.
-    chosen
-        The selected rows.
-    settings
-        The choices in the menus.
-    cube_names, has_reference
-        The cubes whose spectra are drawn, and whether the first is compared with another one.
-    bands
-        Of the selected cube; None without a cube.
-    wavelength
-        Of the band that was shown last: it outlives its cube.
-    cursor
-        Wavelength under the mouse in the plot; None outside.
-    live
-        The spectra under the mouse, on each cube.
-    hint
-        What is said while no spectrum is under the mouse.
-    matches, match_row
-        The spectra of a library that the selected one is most like, and which of them is drawn.
-    known
-        What has become of the known spectra.
-    """
-
-    settings: Settings = DEFAULTS
-    entries: Sequence[Entry] = ()
-    groups: Sequence[Group] = ()
-    chosen: tuple[int, ...] = ()
-    cube_names: tuple[str, ...] = ()
-    has_reference: bool = False
-    bands: Bands | None = None
-    wavelength: float = 0.0
-    cursor: float | None = None
-    live: Spectra = ()
-    hint: str = HINT
-    matches: tuple[Match, ...] = ()
-    match_row: int = 0
-    known: KnownState = KnownState()
-
-
 class Axes(NamedTuple):
-    """Wavelengths that the plot spans, their unit, and the name of the values."""
+    """Wavelengths that the plot spans, their unit, and the name of the values.
+
+    *top* is where the axis of the values ends at least, if it starts at zero; None for an axis that
+    is fitted to the curves.
+    """
 
     wavelengths: Values
     unit: str
     label: str
+    top: float | None = None
 
 
-class Reading(NamedTuple):
-    """The band at which the table reads values."""
-
-    wavelength: float
-    unit: str
-
-
-class Key(NamedTuple):
+class LegendLine(NamedTuple):
     """A line of the legend: the colour, the name, and the style of the curve (0 is solid)."""
 
     colour: str
@@ -255,8 +148,11 @@ class Marker(NamedTuple):
     wavelength: float
 
 
+# These records compare by identity (`eq=False`): arrays have no single truth value.
+
+
 @dataclass(frozen=True, eq=False)
-class Line:
+class DrawnCurve:
     """A curve that is drawn.
 
     Attributes
@@ -278,60 +174,70 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class PlotCurves:
     """The pinned curves with their legend, and notes on those that are not drawn as they are."""
 
-    lines: tuple[Line, ...] = ()
-    keys: tuple[Key, ...] = ()
+    lines: tuple[DrawnCurve, ...] = ()
+    keys: tuple[LegendLine, ...] = ()
     notes: tuple[str, ...] = ()
-    refusals: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, eq=False)
-class Live:
-    """The curves under the mouse, on each cube."""
-
-    spectra: Spectra = ()
-    refusals: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Everything that is to be seen.
+    """A person's choices, and everything that the dock shows for them at one moment.
 
-    A field is the same object as in the snapshot before if nothing about it has changed.
+    `resolve` makes the second half from the first. A field is the same object as in the snapshot
+    before if nothing about it has changed.
 
     Attributes
     ----------
+    settings
+        The choices in the menus.
+    entries, groups
+        The rows of the table, and the regions of each layer.
+    chosen
+        The selected rows.
+    cube_names, has_reference
+        The cubes whose spectra are drawn, and whether the first is compared with another one.
+    bands
+        Of the selected cube; None without a cube.
+    cursor
+        Wavelength under the mouse in the plot; None outside.
+    pointed
+        The spectra under the mouse, on each cube.
+    hint
+        What is said while no spectrum is under the mouse.
+    matches, match_row
+        The spectra of a library that the selected one is most like, and which of them is drawn.
+    known
+        What has become of the known spectra.
     axes
         None until there is a cube or a spectrum.
-    band, cursor
-        Wavelengths of the two lines in the plot; None for no line.
     reading
-        The band at which the table reads values; None until there is a cube.
-    entries, chosen
-        The rows of the table, and the selected ones.
-    has_scores
-        Whether the table has the columns of a comparison.
+        Wavelength and unit of the band at which the table reads values; None until there is a cube.
     curves, live
-        The curves of the plot.
+        The curves of the plot, and those under the mouse.
     text, notes
         The line below the plot, and what the plot does not show.
     """
 
-    settings: Settings = DEFAULTS
-    axes: Axes | None = None
-    band: float | None = None
-    cursor: float | None = None
-    reading: Reading | None = None
+    settings: Settings = Settings()
     entries: Sequence[Entry] = ()
+    groups: Sequence[Group] = ()
     chosen: tuple[int, ...] = ()
-    has_scores: bool = False
-    curves: Curves = Curves()
-    live: Live = Live()
-    text: str = HINT
-    notes: tuple[str, ...] = ()
+    cube_names: tuple[str, ...] = ()
+    has_reference: bool = False
+    bands: Bands | None = None
+    cursor: float | None = None
+    pointed: Spectra = ()
+    hint: str = HINT
     matches: tuple[Match, ...] = ()
     match_row: int = 0
     known: KnownState = KnownState()
-    made_from: Intent = field(default=Intent(), repr=False)
+
+    axes: Axes | None = None
+    reading: tuple[float, str] | None = None
+    curves: PlotCurves = PlotCurves()
+    live: tuple[DrawnCurve, ...] = ()
+    text: str = HINT
+    notes: tuple[str, ...] = ()

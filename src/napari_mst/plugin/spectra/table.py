@@ -9,12 +9,11 @@ from qtpy.QtCore import (
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
-    QPointF,
-    QRectF,
+    QSize,
     Qt,
     Signal,
 )
-from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPixmap, QPolygonF
+from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
@@ -22,13 +21,17 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
-"""Pixels of the dot in the colour of a curve."""
+"""Pixels of the square in the colour of a curve."""
+KNOWN = "\N{BLACK DIAMOND}"
+"""Stands before the name of a pick whose true spectrum is known."""
 ROW_HEIGHT = 22
 """Pixels."""
 ROWS_SHOWN = 5
 """Rows that the table has room for when there are as many."""
 FRAME = 4
 """Pixels that the frame takes beside the rows."""
+FIRST_NUMBERS = 2
+"""The first column with numbers; all that follow have them, too."""
 VALUE_COLUMN = 3
 """The column of the values at one band."""
 
@@ -152,30 +155,25 @@ class SpectraModel(QAbstractTableModel):
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
         column = self.columns[section]
-        if role == Role.DisplayRole:
-            return column.title
-        if role == Role.ToolTipRole:
-            return column.tip
-        if role == Role.TextAlignmentRole:
-            is_number = section >= 2
-            side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
-            return Qt.AlignmentFlag.AlignVCenter | side
-        return None
+        texts = {Role.DisplayRole: column.title, Role.ToolTipRole: column.tip}
+        return _side(section) if role == Role.TextAlignmentRole else texts.get(Role(role))
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
         entry = self.entries[index.row()]
         column = index.column()
+        if role == Role.DisplayRole and column == 0 and entry.mark is not None:
+            return f"{KNOWN} {entry.first.name}"
         if role in (Role.DisplayRole, Role.EditRole):
             return self.columns[column].text(entry)
-        if role == Role.TextAlignmentRole and column >= 2:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Role.TextAlignmentRole:
+            return _side(column)
         if role == Role.ToolTipRole:
             return tip(entry, self.columns[column])
         if column == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
         if column == 0 and role == Role.DecorationRole:
-            return swatch(entry.first.colour, is_known=entry.mark is not None)
+            return QColor(entry.first.colour or NO_COLOUR)
         return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
@@ -196,6 +194,13 @@ class SpectraModel(QAbstractTableModel):
         return True
 
 
+def _side(column: int) -> Qt.AlignmentFlag:
+    """The side at which a column stands: numbers are at the right."""
+    flags = Qt.AlignmentFlag
+    side = flags.AlignRight if column >= FIRST_NUMBERS else flags.AlignLeft
+    return side | flags.AlignVCenter
+
+
 def tip(entry: Entry, column: Column) -> str:
     """The tooltip of a cell; that of the name says what is known."""
     origin = entry.first.origin
@@ -205,26 +210,6 @@ def tip(entry: Entry, column: Column) -> str:
     if column is NAME and mark is not None:
         return f"{entry.first.name}: known, {mark.title}, of {mark.window} x {mark.window} pixels"
     return column.text(entry)
-
-
-def swatch(colour: str, *, is_known: bool = False) -> QIcon:
-    """A dot in *colour* ("#rrggbb"; "" is grey), or the diamond of a known pick."""
-    pixmap = QPixmap(SWATCH, SWATCH)
-    pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(colour or NO_COLOUR))
-    if is_known:
-        half = SWATCH / 2
-        corners = [(half, 0), (SWATCH, half), (half, SWATCH), (0, half)]
-        painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
-    else:
-        painter.drawEllipse(QRectF(1, 1, SWATCH - 2, SWATCH - 2))
-    painter.end()
-    icon = QIcon(pixmap)
-    icon.addPixmap(pixmap, QIcon.Mode.Selected)  # else Qt tints it in a selected row
-    return icon
 
 
 class SpectraTable(QTableView):
@@ -241,6 +226,7 @@ class SpectraTable(QTableView):
             | QAbstractItemView.EditTrigger.EditKeyPressed
         )
         self.setShowGrid(False)
+        self.setIconSize(QSize(SWATCH, SWATCH))
         self.setWordWrap(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)

@@ -4,60 +4,33 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from qtpy.QtCore import QSize, Qt, Signal
-from qtpy.QtGui import QColor, QPainter, QPaintEvent
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
-    QAbstractButton,
     QButtonGroup,
     QComboBox,
     QGridLayout,
     QLabel,
+    QPushButton,
     QSizePolicy,
     QWidget,
 )
 
-from napari_mst.colour import XYZ_TO_SRGB, srgb_to_linear
-from napari_mst.illuminants import illuminant_names
+from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
+from napari_mst.cube.illuminants import illuminant_names
 from napari_mst.plugin.teaching.lesson import SECOND_LIGHT, Codes, Seen, codes_of
-from napari_mst.plugin.viewer.slots import calling
+from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.spectra.spectrum import Spectrum
 
 ROWS = 4
 """Rows of patches, which are listed down the columns of the chart."""
 PATCH_HEIGHT = 20
 """Pixels of a patch."""
-FRAME = 2
-"""Pixels of the frame around the chosen patch."""
-
-
-class PatchButton(QAbstractButton):
-    """A patch of the chart; the one that is chosen has a frame."""
-
-    def __init__(self, codes: Codes, name: str) -> None:
-        super().__init__(checkable=True, autoExclusive=True, toolTip=name)
-        self.setAccessibleName(name)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.colour = QColor(*codes)
-        self.frame = QColor("white")
-
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the grid."""
-        return QSize(PATCH_HEIGHT, PATCH_HEIGHT)
-
-    def paintEvent(self, _: QPaintEvent | None) -> None:
-        """Qt calls this when the patch is to be drawn."""
-        painter = QPainter(self)
-        if self.isChecked():
-            painter.fillRect(self.rect(), self.frame)
-        inset = FRAME if self.isChecked() else 0
-        inside = self.rect().adjusted(inset, inset, -inset, -inset)
-        painter.fillRect(inside, self.colour)
-        if self.hasFocus():
-            painter.setPen(Qt.PenStyle.DotLine)
-            painter.drawRect(inside.adjusted(1, 1, -2, -2))
-        # Not left to Python: a painter must end before its widget is gone.
-        painter.end()
+PATCH = """
+QPushButton {{ background: rgb{codes}; border-radius: 0; padding: 0; min-width: 8px; }}
+QPushButton:checked {{ border: 2px solid {frame}; }}
+QPushButton:focus {{ border: 2px dotted {frame}; }}
+"""
+"""The look of a patch; the one that is chosen has a frame."""
 
 
 class ChartGrid(QWidget):
@@ -67,13 +40,16 @@ class ChartGrid(QWidget):
 
     def __init__(self, chart: Sequence[Spectrum]) -> None:
         super().__init__()
-        self.buttons = [PatchButton(codes_of(patch), patch.name) for patch in chart]
+        self._chart = chart
+        self.buttons = [QPushButton(checkable=True, toolTip=patch.name) for patch in chart]
         self._group = QButtonGroup(self)
         layout = QGridLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         for number, button in enumerate(self.buttons):
             column, row = divmod(number, ROWS)
+            button.setAccessibleName(button.toolTip())
+            button.setFixedHeight(PATCH_HEIGHT)
             layout.addWidget(button, row, column)
             self._group.addButton(button, number)
         self._group.idClicked.connect(self.chosen)
@@ -87,10 +63,9 @@ class ChartGrid(QWidget):
         self._group.setExclusive(True)
 
     def set_frame(self, colour: str) -> None:
-        """Draw frames in *colour*."""
-        for button in self.buttons:
-            button.frame = QColor(colour)
-            button.update()
+        """Draw the frame of the chosen patch in *colour*."""
+        for button, patch in zip(self.buttons, self._chart, strict=True):
+            button.setStyleSheet(PATCH.format(codes=codes_of(patch), frame=colour))
 
 
 HEIGHT = 26
@@ -99,7 +74,7 @@ BRIGHT = 0.18
 """Luminance (white is 1) from which on black text is read better than white."""
 PHOTO_TIP = (
     "The colour of each spectrum in a photo in daylight (D65), with its three numbers. "
-    "They are everything that a network is told."
+    "They are everything that a network sees."
 )
 LIGHT_TIP = "Another light to see the same spectra in, with eyes that are used to it."
 DIFFERENCE_TIP = (
@@ -108,7 +83,7 @@ DIFFERENCE_TIP = (
 )
 
 
-class Row(NamedTuple):
+class ColourRow(NamedTuple):
     """A row of the table: a spectrum, its name, and the colour of its curve."""
 
     name: str
@@ -116,38 +91,20 @@ class Row(NamedTuple):
     seen: Seen
 
 
-class Swatch(QWidget):
+class Swatch(QLabel):
     """A field of one colour with a text on it."""
 
     def __init__(self, tip: str) -> None:
-        super().__init__(toolTip=tip)
+        super().__init__(toolTip=tip, alignment=Qt.AlignmentFlag.AlignCenter)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.colour = QColor("black")
-        self.text = ""
-
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the table."""
-        return QSize(3 * HEIGHT, HEIGHT)
+        self.setFixedHeight(HEIGHT)
 
     def show_colour(self, codes: Codes, text: str) -> None:
         """Show the sRGB colour of 8-bit *codes*, and *text* on it."""
-        self.colour = QColor(*codes)
-        self.text = text
-        self.setAccessibleName(text)
-        self.update()
-
-    @property
-    def _luminance(self) -> float:
-        codes = np.array([self.colour.redF(), self.colour.greenF(), self.colour.blueF()])
-        return float(srgb_to_linear(codes) @ np.linalg.inv(XYZ_TO_SRGB)[1])
-
-    def paintEvent(self, _: QPaintEvent | None) -> None:
-        """Qt calls this when the field is to be drawn."""
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), self.colour)
-        painter.setPen(QColor("black" if self._luminance >= BRIGHT else "white"))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.text)
-        painter.end()
+        self.setText(text)
+        luminance = srgb_to_linear(np.array(codes) / 255) @ np.linalg.inv(XYZ_TO_SRGB)[1]
+        ink = "black" if luminance >= BRIGHT else "white"
+        self.setStyleSheet(f"background: rgb{codes}; color: {ink};")
 
 
 class ColourTable(QWidget):
@@ -187,7 +144,7 @@ class ColourTable(QWidget):
     def _on_light(self) -> None:
         self.light_chosen.emit(self.lights.currentData())
 
-    def show_rows(self, rows: Sequence[Row]) -> None:
+    def show_rows(self, rows: Sequence[ColourRow]) -> None:
         """Show *rows*; the first is what the others are compared with."""
         for at, widgets in enumerate(zip(self.names, self.photo, self.second, strict=True)):
             for widget in widgets:
@@ -196,5 +153,5 @@ class ColourTable(QWidget):
             sign = f'<span style="color:{row.colour}">&#9473;</span>'
             self.names[at].setText(f"{sign} {row.name}")
             self.photo[at].show_colour(row.seen.codes, " ".join(map(str, row.seen.codes)))
-            told = "" if at == 0 else f"\N{GREEK CAPITAL LETTER DELTA}E {row.seen.difference:.1f}"
-            self.second[at].show_colour(row.seen.second, told)
+            delta = f"\N{GREEK CAPITAL LETTER DELTA}E {row.seen.difference:.1f}"
+            self.second[at].show_colour(row.seen.second, delta if at else "")

@@ -12,14 +12,11 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, QSize, Qt, QUrl, Signal
-from qtpy.QtGui import QDesktopServices
+from qtpy.QtCore import QObject, QSize, Qt, Signal
 from qtpy.QtWidgets import (
     QComboBox,
-    QFrame,
     QHBoxLayout,
     QLabel,
-    QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
@@ -27,28 +24,26 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import good_bands
-from napari_mst.errors import SpectrumError
-from napari_mst.messages import shown
+from napari_mst.errors import SpectrumError, shown
 from napari_mst.plugin.dock import Dock, Link, reported
 from napari_mst.plugin.jobs.worker import sentence_of
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import Line, ValueRange
-from napari_mst.plugin.teaching.colours import ChartGrid, ColourTable, Row
+from napari_mst.plugin.spectra.snapshot import DrawnCurve
+from napari_mst.plugin.teaching.colours import ChartGrid, ColourRow, ColourTable
 from napari_mst.plugin.teaching.lesson import (
     FIRST_AMOUNT,
     TO_ESTIMATE,
     Codes,
     Lesson,
-    Page,
+    LessonPage,
     Subject,
 )
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
-from napari_mst.plugin.viewer.layers import cube_of, shown_cube_layers
+from napari_mst.plugin.viewer.layers import cube_at, shown_cube_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
 from napari_mst.spectra.spectrum import Spectrum
 
 if TYPE_CHECKING:
@@ -62,39 +57,39 @@ MODEL = "pixelwise-srgb"
 class Estimator(QObject):
     """Estimates the spectrum of the colour that was asked for last.
 
-    `known` carries the codes and their spectrum, `failed` a sentence.
+    `ready` carries the codes and their spectrum, `failed` a sentence.
     """
 
-    known = Signal(object, object)
+    ready = Signal(object, object)
     failed = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self._found: dict[Codes, Spectrum] = {}
-        self._wanted: Codes | None = None
+        self._estimates: dict[Codes, Spectrum] = {}
+        self._latest: Codes | None = None
         # Python waits for its thread at the end; Qt's pool would go on after PySide6 has taken all
         # objects apart.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="napari-mst metamers")
 
     def ask(self, codes: Codes) -> Spectrum | None:
-        """Return the estimate for a photo's *codes*; None if it is to come by `known`."""
-        self._wanted = codes
-        if codes not in self._found:
+        """Return the estimate for a photo's *codes*; None if it is to come by `ready`."""
+        self._latest = codes
+        if codes not in self._estimates:
             self._thread.submit(self._work, codes)
-        return self._found.get(codes)
+        return self._estimates.get(codes)
 
     def _work(self, codes: Codes) -> None:
         # The arrow keys skip most of the chart.
-        if codes != self._wanted or codes in self._found:
+        if codes != self._latest or codes in self._estimates:
             return
         try:
-            self._found[codes] = estimated(codes)
+            self._estimates[codes] = estimated(codes)
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
             # Python lets no engine start while the program ends, and nobody is left to be told.
             if threading.main_thread().is_alive():
                 self.failed.emit(f"There is no estimate. {sentence_of(error)}")
         else:
-            self.known.emit(codes, self._found[codes])
+            self.ready.emit(codes, self._estimates[codes])
 
 
 def estimated(codes: Codes) -> Spectrum:
@@ -114,7 +109,7 @@ def _reconstructor() -> "Reconstructor":
 @cache
 def estimator() -> Estimator:
     """Return the estimator of this process."""
-    # A dock is the first to ask, on the thread of the window, so Qt delivers `known` there.
+    # A dock is the first to ask, on the thread of the window, so Qt delivers `ready` there.
     return Estimator()
 
 
@@ -136,7 +131,7 @@ def subject_at(viewer: ViewerModel, position: Position) -> Subject | None:
     if viewer.dims.ndisplay != 2:
         return None
     there = [layer for layer in shown_cube_layers(viewer) if pixel_at(layer, position)]
-    estimates = [layer for layer in there if _cube(layer).provenance.model]
+    estimates = [layer for layer in there if cube_at(layer).provenance.model]
     truths = [layer for layer in there if layer not in estimates]
     if truths:
         estimate = _spectrum(estimates[0], position) if estimates else None
@@ -146,16 +141,9 @@ def subject_at(viewer: ViewerModel, position: Position) -> Subject | None:
     return None
 
 
-def _cube(layer: Image) -> SpectralCube:
-    cube = cube_of(layer)
-    if cube is None:
-        raise SpectrumError("Expected a layer of a cube, got another one. Click on a cube.")
-    return cube
-
-
 def _spectrum(layer: Image, position: Position) -> Spectrum:
     """The visible bands of the pixel of *layer* at *position*, which lies on it."""
-    cube = _cube(layer)
+    cube = cube_at(layer)
     if cube.quantity != REFLECTANCE:
         raise SpectrumError(
             f"Expected a cube of reflectance, got "
@@ -171,11 +159,8 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
     return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
 
 
-DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/metamers.md"
 SIZE = (400, 600)
 """Width and height, in pixels, that the dock asks for."""
-LOWEST = 120
-"""Pixels; a dock that is lower scrolls."""
 PLOT_HEIGHT = 180
 """Pixels of the plot at least."""
 STEPS = 100
@@ -185,6 +170,7 @@ ROOM = 1.05
 METAMER, ESTIMATE = "#4d8fea", "#f58231"
 """Colours of the curves; the first spectrum has that of the text."""
 DASHED = 1
+HELP_TIP = "Read about metamers in the documentation, in your browser."
 CHART_HINT = " (or click on a cube)"
 SLIDER_TIP = (
     "Adds more or less of a spectrum that has no colour in the photo. "
@@ -206,7 +192,7 @@ class MetamersDock(Dock):
         self.title = QLabel()
         # A long name is cut, and does not make the dock wider.
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.help_button = QToolButton(text="?", autoRaise=True)
+        self.help_button = HelpButton("metamers.md", HELP_TIP)
         self.plot = SpectraPlot()
         self.waves = QComboBox(toolTip=WAVE_TIP)
         self.slider = QSlider(Qt.Orientation.Horizontal, toolTip=SLIDER_TIP)
@@ -218,7 +204,6 @@ class MetamersDock(Dock):
         self._wire()
 
     def _fill(self) -> None:
-        self.help_button.setToolTip("Read about metamers in the documentation, in your browser.")
         self.plot.setMinimumHeight(PLOT_HEIGHT)
         # Else a dock that scrolls makes the plot as high as it would like to be.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
@@ -232,41 +217,24 @@ class MetamersDock(Dock):
         self.slider.setValue(round(FIRST_AMOUNT * STEPS))
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(self.title, stretch=1)
-        head.addWidget(self.help_button)
-        moves = QHBoxLayout()
-        moves.addWidget(self.waves, stretch=1)
-        moves.addWidget(self.zero_button)
         content = QWidget()
-        layout = QVBoxLayout(content)
+        layout = fill(
+            QVBoxLayout(content),
+            self.chart,
+            fill(QHBoxLayout(), self.title, self.help_button, stretched=self.title),
+            self.plot,
+            fill(QHBoxLayout(), self.waves, self.zero_button, stretched=self.waves),
+            self.slider,
+            self.colours,
+            self.text,
+            stretched=self.plot,
+        )
         layout.setContentsMargins(4, 4, 4, 4)
         layout.setSpacing(6)
-        layout.addWidget(self.chart)
-        layout.addLayout(head)
-        layout.addWidget(self.plot, stretch=1)
-        layout.addLayout(moves)
-        layout.addWidget(self.slider)
-        layout.addWidget(self.colours)
-        layout.addWidget(self.text)
-        self._scroll(content)
-
-    def _scroll(self, content: QWidget) -> None:
-        """Show *content* at its own width at least; beside other docks it may be too high."""
-        area = QScrollArea(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # Tab goes to the controls, not to the area that they scroll in.
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(content)
-        bar = area.verticalScrollBar().sizeHint().width()
-        area.setMinimumSize(content.minimumSizeHint().width() + bar, LOWEST)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(area)
+        fill(QVBoxLayout(self), ScrolledPage(content))
 
     def _wire(self) -> None:
         self.chart.chosen.connect(self.lesson.choose_patch)
-        self.help_button.clicked.connect(self._open_help)
         self.waves.currentIndexChanged.connect(self.lesson.choose_direction)
         self.slider.valueChanged.connect(self._slide)
         self.zero_button.clicked.connect(self._back)
@@ -281,7 +249,7 @@ class MetamersDock(Dock):
         return [
             (self.lesson.subject_changed, self._ask),
             (self.lesson.changed, self._draw),
-            (estimator().known, self._take),
+            (estimator().ready, self.lesson.take_estimate),
             (estimator().failed, self.text.setText),
             (CanvasMouse(self.viewer), self.look_at),
             (self.viewer.events.theme, self._on_theme),
@@ -310,21 +278,15 @@ class MetamersDock(Dock):
     def _back(self) -> None:
         self.slider.setValue(0)
 
-    def _open_help(self) -> None:
-        QDesktopServices.openUrl(QUrl(DOCUMENTATION))
-
     # ------------------------------------------------------------------------ the estimate
 
     def _ask(self) -> None:
         """Ask the network for what it makes of the colour, unless an estimate is there."""
         if self.lesson.estimate is None and self.lesson.subject.has_truth:
             codes = self.lesson.codes
-            found = estimator().ask(codes)
-            if found is not None:
-                self._take(codes, found)
-
-    def _take(self, codes: Codes, estimate: Spectrum) -> None:
-        self.lesson.take_estimate(codes, estimate)
+            estimate = estimator().ask(codes)
+            if estimate is not None:
+                self.lesson.take_estimate(codes, estimate)
 
     # ------------------------------------------------------------------------ what is drawn
 
@@ -339,19 +301,19 @@ class MetamersDock(Dock):
         self.colours.show_rows(rows)
         self.text.setText(page.sentence)
 
-    def _rows(self, page: Page) -> list[Row]:
+    def _rows(self, page: LessonPage) -> list[ColourRow]:
         """The rows of the table, in the order in which their curves are drawn."""
         text = get_theme(self.viewer.theme).text.as_hex()
-        rows = [Row("true" if page.has_truth else "estimated", text, page.first)]
+        rows = [ColourRow("true" if page.has_truth else "estimated", text, page.first)]
         if page.estimate is not None:
-            rows.append(Row("estimated", ESTIMATE, page.estimate))
-        return [*rows, Row("metamer", METAMER, page.metamer)]
+            rows.append(ColourRow("estimated", ESTIMATE, page.estimate))
+        return [*rows, ColourRow("metamer", METAMER, page.metamer)]
 
-    def _draw_curves(self, page: Page, rows: list[Row]) -> None:
+    def _draw_curves(self, page: LessonPage, rows: list[ColourRow]) -> None:
         first = page.first.spectrum
-        self.plot.set_axes(first.wavelengths, first.unit, "reflectance")
         # The axis rests while the slider moves, so that only the curve does.
-        self.plot.set_value_range(ValueRange("", (0.0, ROOM * page.highest)))
+        top = ROOM * page.highest
+        self.plot.set_axes(first.wavelengths, first.unit, "reflectance", top)
         # The dashes come last: they let a curve below them be seen.
         self.plot.set_lines(sorted(map(_line, rows), key=lambda line: line.style))
 
@@ -362,7 +324,7 @@ class MetamersDock(Dock):
         self._draw()
 
 
-def _line(row: Row) -> Line:
+def _line(row: ColourRow) -> DrawnCurve:
     spectrum = row.seen.spectrum
     coloured = Spectrum(spectrum.wavelengths, spectrum.values, spectrum.unit, row.name, row.colour)
-    return Line(coloured, style=DASHED if row.colour == ESTIMATE else 0)
+    return DrawnCurve(coloured, style=DASHED if row.colour == ESTIMATE else 0)

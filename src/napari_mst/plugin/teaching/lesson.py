@@ -1,6 +1,6 @@
 """The state of the dock "Metamers", without Qt: a spectrum, its estimate, and a metamer of it.
 
-The dock forwards what a person does to a `Lesson` and draws its `Page`; a script uses it alone.
+The dock forwards what a person does to a `Lesson` and draws its `LessonPage`; scripts use it alone.
 """
 
 from typing import NamedTuple
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
 
-from napari_mst.colour import linear_to_srgb
-from napari_mst.illuminants import DAYLIGHT, colour_weights, illuminant_title
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.illuminants import DAYLIGHT, colour_weights, illuminant_title
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.metamers import COUNT, Metamers, metamers
 from napari_mst.spectra.spectrum import Spectrum
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     difference: float
 
 
-class Page(NamedTuple):
+class LessonPage(NamedTuple):
     """Everything that the dock shows.
 
     Attributes
@@ -220,10 +220,10 @@ class Lesson:
         return self._family.toward(self.estimate)
 
     @property
-    def page(self) -> Page:
+    def page(self) -> LessonPage:
         """Everything that is to be shown now."""
         metamer = self._seen(self.metamer)
-        return Page(
+        return LessonPage(
             first=self._first,
             metamer=metamer,
             estimate=self._estimated,
@@ -247,9 +247,9 @@ class Lesson:
             return self._why_no_estimate()
         if not self.amount:
             return "Move the slider: the spectrum changes, the colour in the photo does not."
-        told = " ".join(str(code) for code in self._first.codes)
+        codes = " ".join(str(code) for code in self._first.codes)
         title = illuminant_title(self.light)
-        same = f"Spectrum and metamer are RGB {told} in the photo: no network can tell them apart."
+        same = f"Spectrum and metamer are RGB {codes} in the photo: no network can tell them apart."
         if metamer.difference < JUST_VISIBLE:
             return f"{same} Under {title} an eye can hardly tell them apart either."
         how = "can be seen" if metamer.difference < PLAIN else "is plain to see"

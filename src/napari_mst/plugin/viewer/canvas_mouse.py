@@ -1,4 +1,4 @@
-"""Reports to a dock what the mouse and the undo key do on the canvas."""
+"""Reports to a dock what the mouse does on the canvas."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -11,8 +11,6 @@ from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 CLICK_RADIUS = 4.0
 """Canvas pixels; a press that moves further is a drag, which pans."""
-UNDO = "Control-Z"
-"""Works on the canvas where the selected layer has no undo of its own."""
 LEFT = 1
 """Number of the left button in events of the canvas."""
 
@@ -24,7 +22,7 @@ def _ignore(_: Position) -> None:
 class CanvasMouse(ViewerHelper):
     """Calls its functions while it is attached to its viewer.
 
-    *on_move* and *on_click* are given the world position; *on_undo*, if there is one, nothing.
+    *on_move* and *on_click* are given the world position.
     """
 
     def __init__(
@@ -32,12 +30,10 @@ class CanvasMouse(ViewerHelper):
         viewer: ViewerModel,
         on_move: Callable[[Position], None] = _ignore,
         on_click: Callable[[Position], object] = _ignore,
-        on_undo: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(viewer)
         self._on_move = on_move
         self._on_click = on_click
-        self._on_undo = on_undo
 
     def attach(self) -> None:
         """Begin to listen, if it does not listen already."""
@@ -45,9 +41,6 @@ class CanvasMouse(ViewerHelper):
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
-            if self._on_undo is not None:
-                # Without `overwrite` napari raises an error where the key is bound already.
-                viewer.bind_key(UNDO, self._undo, overwrite=True)
 
     def detach(self) -> None:
         """Stop listening; the viewer may be closed."""
@@ -55,8 +48,6 @@ class CanvasMouse(ViewerHelper):
         if viewer is not None and self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
             viewer.mouse_drag_callbacks.remove(self._press)
-            if self._on_undo is not None:
-                viewer.bind_key(UNDO, None)
 
     def connect(self, on_click: Callable[[Position], object]) -> None:
         """Call *on_click* at each click from now on, as an emitter of events does."""
@@ -76,10 +67,6 @@ class CanvasMouse(ViewerHelper):
         if (yield from _is_clicked(viewer, event)):
             self._on_click(position)
 
-    def _undo(self, _: ViewerModel) -> None:
-        if self._on_undo is not None:
-            self._on_undo()
-
 
 def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:
     """Follow a press until its release, and tell whether it was a click."""
@@ -95,7 +82,7 @@ def _is_clicked(viewer: ViewerModel, event: Any) -> Generator[None, None, bool]:
 
 
 def _is_free(viewer: ViewerModel) -> bool:
-    """Tell whether a click on the canvas is free: no layer is being drawn on or edited."""
+    """True if a click on the canvas is free: no layer is being drawn on or edited."""
     active = viewer.layers.selection.active
     # Every other mode is a tool of napari that uses the click itself.
     return active is None or active.mode == "pan_zoom"

@@ -1,16 +1,24 @@
-"""Cube layers: how a cube becomes an Image layer, and how it is found in a layer again.
+"""Cube layers and their pictures: how each becomes an Image layer, and is found in one again.
 
 A cube layer holds (B, H, W). Its `SpectralCube` stays in `layer.metadata["napari_mst"]`, where the
-docks and the writers find wavelengths and provenance. Letters: B bands, H rows, W columns.
+docks and the writers find wavelengths and provenance.
+
+A picture is an RGB layer of its own, above that of its cube and linked to it by a reference in its
+metadata. So the cube layer stays what every dock, writer and slider takes it for, and the eye in
+napari's list of layers switches between picture and bands. `active_cube_layer` finds the cube of a
+picture that is selected. Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer, Points, Shapes
+from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import (
@@ -20,13 +28,123 @@ from napari_mst.cube.layer import (
     contrast_limits,
     spectral_axis,
 )
-from napari_mst.plugin.viewer.composites import (
-    composites_of,
-    cube_layer_of,
-    is_composite,
-    is_picture_shown,
-)
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
+
+COMPOSITE_KEY = "napari_mst_picture_of"
+"""The key in the metadata of a picture under which a weak reference to its cube layer lies."""
+ALIKE_KEY = "napari_mst_picture_as_of"
+"""The key under which a weak reference to another cube lies, whose colours the picture takes."""
+ENDING = " (picture)"
+"""Ends the name of a picture."""
+CONTRAST = (0, 255)
+"""Limits of contrast of 8-bit pictures."""
+_PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+
+
+def is_composite(layer: Layer | None) -> bool:
+    """True if *layer* is the picture of a cube."""
+    return layer is not None and COMPOSITE_KEY in layer.metadata
+
+
+def cube_layer_of(layer: Layer) -> Image | None:
+    """Return the cube layer whose picture *layer* is; None if it is none, or the cube is gone."""
+    return cube_layer_in(layer.metadata)
+
+
+def cube_layer_in(metadata: Mapping[str, Any]) -> Image | None:
+    """Return the cube layer that the *metadata* of its picture lead to; None if there is none."""
+    return _layer_in(metadata, COMPOSITE_KEY)
+
+
+def alike_of(cube_layer: Layer) -> Image | None:
+    """Return the cube layer that *cube_layer* is compared with from the start, if there is one."""
+    return _layer_in(cube_layer.metadata, ALIKE_KEY)
+
+
+def _layer_in(metadata: Mapping[str, Any], key: str) -> Image | None:
+    reference = metadata.get(key)
+    layer = reference() if isinstance(reference, weakref.ref) else None
+    return layer if isinstance(layer, Image) else None
+
+
+def composites_of(viewer: ViewerModel, cube_layer: Layer) -> list[Image]:
+    """List the pictures of *cube_layer*: one, and those that the user has duplicated."""
+    return [
+        layer
+        for layer in viewer.layers
+        if isinstance(layer, Image) and cube_layer_of(layer) is cube_layer
+    ]
+
+
+def composite_of(viewer: ViewerModel, cube_layer: Layer) -> Image | None:
+    """Return the picture of *cube_layer*; None if there is none."""
+    return next(iter(composites_of(viewer, cube_layer)), None)
+
+
+def is_picture_shown(viewer: ViewerModel, cube_layer: Layer) -> bool:
+    """True if a picture of *cube_layer* is visible."""
+    return any(layer.visible for layer in composites_of(viewer, cube_layer))
+
+
+def add_composite(
+    viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.uint8], *, is_shown: bool
+) -> Image:
+    """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected."""
+    with selection_kept(viewer):
+        added: Image = viewer.add_image(
+            picture,
+            rgb=True,
+            contrast_limits=CONTRAST,
+            name=f"{cube_layer.name}{ENDING}",
+            visible=is_shown and bool(cube_layer.visible),
+            metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
+            **Placement.of(cube_layer).image_kwargs(),
+        )
+        put_above(viewer, cube_layer, added)
+    return added
+
+
+@contextmanager
+def selection_kept(viewer: ViewerModel) -> Iterator[None]:
+    """Keep selected what is selected, while layers are added to *viewer* and removed from it."""
+    selected, active = set(viewer.layers.selection), viewer.layers.selection.active
+    yield
+    viewer.layers.selection = {layer for layer in selected if layer in viewer.layers}
+    viewer.layers.selection.active = active if active in viewer.layers else None
+
+
+def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
+    """Move *composite* directly above *cube_layer*."""
+    layers = viewer.layers
+    wanted = layers.index(cube_layer) + 1
+    if layers.index(composite) != wanted:
+        layers.move(layers.index(composite), wanted)
+
+
+def set_picture(
+    composite: Image, cube_layer: Image, picture: NDArray[np.uint8], place: Placement | None = None
+) -> None:
+    """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
+    place = place or Placement.of(cube_layer)
+    composite.data = picture
+    follow(composite, place.image_kwargs())
+
+
+def follow(composite: Image, place: dict[str, Any]) -> None:
+    """Put *composite* on its *place*, and change nothing that is right already."""
+    for name in _PLACE:
+        before = getattr(composite, name)
+        if name == "affine":
+            before = before.affine_matrix
+        if name == "units":
+            before = tuple(str(unit) for unit in before)
+            is_same = before == tuple(place[name])
+        else:
+            is_same = np.array_equal(np.asarray(before), np.asarray(place[name]))
+        # Each change has napari draw the layer again.
+        if not is_same:
+            setattr(composite, name, place[name])
+
 
 UNIT_KEY = "napari_mst_unit"
 """The key in the metadata of a map under which lies what its values are, for the colour bar."""
@@ -95,6 +213,12 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     return cube if data is cube.data else replace(cube, data=data)
 
 
+def layer_of_role(viewer: ViewerModel, role: str) -> Any:
+    """Find the layer that this plugin has marked with *role* in its metadata; None without one."""
+    marked = (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == role)
+    return next(marked, None)
+
+
 def active_cube_layer(viewer: ViewerModel) -> Image | None:
     """Return the selected cube layer, else the topmost visible one; a picture counts as its cube.
 
@@ -111,7 +235,7 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
 
 
 def is_cube_shown(viewer: ViewerModel, layer: Image) -> bool:
-    """Tell whether a band of the cube *layer* is visible, or its picture."""
+    """True if a band of the cube *layer* is visible, or its picture."""
     return layer.visible or is_picture_shown(viewer, layer)
 
 

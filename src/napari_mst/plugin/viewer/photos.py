@@ -4,46 +4,26 @@ Letters: H rows, W columns, C colour channels.
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.georeference import Georeference
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.georeference import Georeference
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
-from napari_mst.photo.raw import SATURATED, saturation_notes
-from napari_mst.photo.shot import Shot
-from napari_mst.plugin.viewer.composites import is_composite
-from napari_mst.plugin.viewer.layers import QUALITY_KEY, cube_of
+from napari_mst.photo.raw import SATURATED, Shot, saturation_notes
+from napari_mst.plugin.viewer.layers import QUALITY_KEY, cube_of, is_composite
 from napari_mst.plugin.viewer.placement import Placement
-
-
-@dataclass(frozen=True, eq=False)
-class LayerReference:
-    """Finds a photo that a layer showed, or a region of it, without keeping its pixels."""
-
-    name: str
-    layer: "weakref.ref[Image]"
-    index: tuple[int, ...]
-    region: Rectangle | None = None
-
-    def photo(self) -> "LayerPhoto | None":
-        """Return the photo as the layer has it now; None if the layer or its page is gone."""
-        layer = self.layer()
-        if layer is None:
-            return None
-        pixels = _finest(layer)
-        has_page = all(at < pages for at, pages in zip(self.index, pixels.shape, strict=False))
-        return LayerPhoto.of_page(layer, self.index, self.region) if has_page else None
 
 
 # Two photos are equal only if they are the same object: `session` uses them as keys, and
@@ -115,6 +95,11 @@ class LayerPhoto:
         return image_shape(self.pixels.shape[len(self.index) :])
 
     @property
+    def corner(self) -> tuple[int, int]:
+        """Row and column of the first pixel of the region."""
+        return (0, 0) if self.region is None else (self.region[0], self.region[2])
+
+    @property
     def region_label(self) -> str:
         """The region as it stands in the names of layers; "" for the whole photo."""
         return "" if self.region is None else " [{}:{}, {}:{}]".format(*self.region)
@@ -122,13 +107,12 @@ class LayerPhoto:
     def placement_of(self, cube: SpectralCube) -> Placement:
         """Return where *cube*, of any size, covers the photo, or the region of it."""
         step = np.array(self.shape) / cube.shape[1:]
-        first = np.array([0, 0] if self.region is None else self.region[::2])
         # The first pixel of a coarser cube is centred between the pixels that it covers.
-        return self.placement.of_part(first + (step - 1) / 2, step)
+        return self.placement.of_part(self.corner + (step - 1) / 2, step)
 
-    def reference(self) -> LayerReference:
+    def reference(self) -> "Callable[[], LayerPhoto | None]":
         """Return what finds the photo again, without keeping its pixels."""
-        return LayerReference(self.name, self.layer, self.index, self.region)
+        return partial(_photo_again, self.layer, self.index, self.region)
 
     def read(self, encoding: Encoding | None = None) -> Photo:
         """Read the whole photo. Raises `PhotoError` if the layer holds something else."""
@@ -159,12 +143,39 @@ class LayerPhoto:
         return georeference_in(Path(self.path), shape)
 
 
+def _photo_again(
+    layer_ref: "weakref.ref[Image]", index: tuple[int, ...], region: Rectangle | None
+) -> LayerPhoto | None:
+    """Return the photo as the layer has it now; None if the layer or its page is gone."""
+    layer = layer_ref()
+    if layer is None:
+        return None
+    pixels = _finest(layer)
+    has_page = all(at < pages for at, pages in zip(index, pixels.shape, strict=False))
+    return LayerPhoto.of_page(layer, index, region) if has_page else None
+
+
 DENOISED = "(denoised)"
 """Ends the name of a layer that shows a denoised photo."""
 
 
-MADE = "map"
-"""Marks what this plugin has made of a photo."""
+MAP, MADE_PHOTO = "map", "made photo"
+"""Mark layers that this plugin made of a photo or cube: maps, their outlines, and photos."""
+
+
+def is_made(layer: Layer) -> bool:
+    """True for a map, its outlines, or a photo that this plugin made."""
+    return layer.metadata.get(METADATA_KEY) in (MAP, MADE_PHOTO)
+
+
+def hide_maps(viewer: ViewerModel, kept: Image | None = None) -> None:
+    """Hide all maps, except the one to be *kept*: two over each other cannot be read."""
+    for layer in viewer.layers:
+        role = layer.metadata.get(METADATA_KEY)
+        is_map = isinstance(role, AttentionMap) or role == MAP
+        # To hide what is hidden would have it drawn again.
+        if is_map and layer is not kept and layer.visible:
+            layer.visible = False
 
 
 def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
@@ -178,7 +189,7 @@ def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
         if photo.valid is not None:
             pixels[~photo.valid] = np.nan
     # A photo that was made is no measure for the colours of a cube.
-    metadata = {METADATA_KEY: MADE if photo.shot is None else photo.shot}
+    metadata = {METADATA_KEY: MADE_PHOTO if photo.shot is None else photo.shot}
     arguments = {
         **placement.image_kwargs(),
         "name": name,
@@ -203,13 +214,13 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
 
 
 def is_of_sensor(layer: Image) -> bool:
-    """Tell whether *layer* shows the values of a sensor as a RAW file has them, not balanced."""
+    """True if *layer* shows the values of a sensor as a RAW file has them, not balanced."""
     shot = _shot_of(layer)
     return shot is not None and not shot.is_flat
 
 
 def _is_made(layer: Image) -> bool:
-    """Tell whether *layer* shows something that this plugin has made: a cube or a map."""
+    """True if *layer* shows something that this plugin has made: a cube or a map."""
     role = layer.metadata.get(METADATA_KEY)
     # A denoised photo is a photo, though it has the text of its role there as maps have.
     is_map = isinstance(role, AttentionMap | str) and not layer.rgb

@@ -255,12 +255,23 @@ class State(NamedTuple):
 
 
 class History:
-    """Remembers what the picks were, so that changes can be undone."""
+    """Remembers what the picks were, so that changes can be undone and made again."""
 
     def __init__(self) -> None:
         self.is_undoing = False
         self._states: list[State] = []
+        self._undone: list[State] = []
         self._points: weakref.ref[Points] | None = None
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is a change to undo."""
+        return len(self._states) > 1
+
+    @property
+    def can_redo(self) -> bool:
+        """True if the last change was undone."""
+        return bool(self._undone)
 
     def record(self, points: Points | None) -> None:
         """Remember what *points* are now."""
@@ -269,26 +280,35 @@ class History:
         # After the user has deleted the layer, new picks lie on another one, with its own past.
         if self._points is None or self._points() is not points:
             self._states = []
+            self._undone = []
             self._points = weakref.ref(points)
         state = State.of(points)
         if not self._states or not self._states[-1].equals(state):
             self._states = [*self._states, state][-STATES:]
+            self._undone = []
 
-    def undo(self, points: Points | None) -> bool:
-        """Make *points* what they were before the last change; False if there is none."""
+    def undo(self, points: Points | None) -> None:
+        """Make *points* what they were before the last change, if there is one."""
         # The last change may have been made just now, without a record.
         self.record(points)
-        if points is None or len(self._states) < 2:
-            return False
-        self._states.pop()
+        if points is not None and self.can_undo:
+            self._undone.append(self._states.pop())
+            self._show(points, self._states.pop())
+
+    def redo(self, points: Points | None) -> None:
+        """Make the change again that was undone last, unless another one came after it."""
+        self.record(points)
+        if points is not None and self.can_redo:
+            self._show(points, self._undone.pop())
+
+    def _show(self, points: Points, state: State) -> None:
         self.is_undoing = True
         try:
-            _restore(points, self._states[-1])
+            _restore(points, state)
         finally:
             self.is_undoing = False
         # napari may keep the same features in columns of another type, as if they had changed.
-        self._states[-1] = State.of(points)
-        return True
+        self._states.append(State.of(points))
 
 
 def _restore(points: Points, state: State) -> None:

@@ -36,21 +36,9 @@ class Placement:
             units=tuple(str(unit) for unit in layer.units[-2:]),
         )
 
-    @classmethod
-    def at_origin(cls) -> "Placement":
-        """Return the placement of an image whose first pixel is at (0, 0), one unit a pixel."""
-        return cls(
-            scale=np.ones(2),
-            translate=np.zeros(2),
-            rotate=np.eye(2),
-            shear=0.0,
-            affine=np.eye(3),
-            units=("pixel", "pixel"),
-        )
-
     @property
     def is_calibrated(self) -> bool:
-        """Tell whether the image axes are measured in something other than pixels."""
+        """True if the image axes are measured in something other than pixels."""
         return any(unit != "pixel" for unit in self.units)
 
     @property

@@ -5,8 +5,9 @@ manifest `napari.yaml` declares them, in sections, with their defaults.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 from napari.settings import get_plugin_settings
@@ -16,13 +17,12 @@ SECTION = "pictures"
 """The section of `napari.yaml`, which has a property for each field of `PictureChoices`."""
 
 
-class PictureChoices(NamedTuple):
-    """The choices in the menu "Picture of the cube".
+@dataclass
+class PictureChoices:
+    """The choices in the bar on the image.
 
     Attributes
     ----------
-    has_pictures
-        Whether a new cube opens as a picture.
     light, is_adapted
         The light that new cubes are rendered under, as in `Colours`.
     has_own_contrast
@@ -31,28 +31,18 @@ class PictureChoices(NamedTuple):
         Whether each band has the colour of its wavelength.
     """
 
-    has_pictures: bool = True
     light: str = ""
     is_adapted: bool = True
     has_own_contrast: bool = True
     has_own_colour: bool = False
 
 
-def recalled() -> PictureChoices:
-    """Return what the last session has left."""
+def picture_choices() -> Any:
+    """Return a record with the fields of `PictureChoices`; napari keeps what is set in it."""
     try:
-        kept = section(SECTION)
+        return section(SECTION)
     except KeyError:
         return PictureChoices()
-    return PictureChoices(*(getattr(kept, name) for name in PictureChoices._fields))
-
-
-def remember(**choices: object) -> None:
-    """Keep some of the fields of `PictureChoices` for the next session."""
-    with suppress(KeyError):
-        kept = section(SECTION)
-        for name, choice in choices.items():
-            setattr(kept, name, choice)
 
 
 PLUGIN = "napari-mst"

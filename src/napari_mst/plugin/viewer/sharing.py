@@ -1,10 +1,12 @@
-"""Objects that each viewer has one of: made when they are first needed, gone with the viewer."""
+"""Objects that each viewer has one of: made when first needed, gone with the viewer; and slots."""
 
 import weakref
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast
+from weakref import WeakMethod
 
 from napari.components import ViewerModel
+from napari.utils.notifications import show_error
 
 State = TypeVar("State")
 
@@ -49,7 +51,7 @@ class ViewerHelper:
         return cast(ViewerModel, self._viewer_ref())
 
     def has(self, layer: object) -> bool:
-        """Tell whether *layer* is in the viewer, and the viewer still there."""
+        """True if *layer* is in the viewer, and the viewer still there."""
         viewer = self._viewer_ref()
         return viewer is not None and layer in viewer.layers
 
@@ -57,3 +59,25 @@ class ViewerHelper:
     def of(cls, viewer: ViewerModel) -> Self:
         """Return the helper of *viewer*, made on first use."""
         return shared(viewer, cls)
+
+
+def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., None]:
+    """Make a slot that calls *method* with *arguments*, and ignores those of the signal.
+
+    It does not keep the object of *method* alive, and does nothing once that is gone. All bindings
+    of Qt treat it alike. PySide6 hands a partial even what it does not take, and keeps a partial or
+    a lambda, with all that it holds, for as long as the widget that it is connected to.
+    """
+    reference = WeakMethod(method)
+
+    def slot(*_: object) -> None:
+        present = reference()
+        if present is not None:
+            present(*arguments)
+
+    return slot
+
+
+def report(error: Exception, *_: object) -> None:
+    """Show the user the sentence of *error*."""
+    show_error(str(error))

@@ -1,12 +1,72 @@
-"""Widgets of several docks: lists of values and of layers, and wrapped text."""
+"""Widgets of several docks: lists of values and of layers, wrapped text, help, rows of widgets."""
 
 import weakref
 from collections.abc import Sequence
 
 from napari.layers import Image
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QResizeEvent
-from qtpy.QtWidgets import QComboBox, QLabel
+from qtpy.QtCore import QSize, Qt, QUrl
+from qtpy.QtGui import QDesktopServices, QResizeEvent
+from qtpy.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
+    QFrame,
+    QLabel,
+    QLayout,
+    QScrollArea,
+    QToolButton,
+    QWidget,
+)
+
+DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/"
+
+
+def fill(
+    layout: QBoxLayout, *parts: QWidget | QLayout, stretched: QWidget | None = None
+) -> QBoxLayout:
+    """Put *parts* into *layout*, without margins; *stretched* takes the room that is left."""
+    layout.setContentsMargins(0, 0, 0, 0)
+    for part in parts:
+        if isinstance(part, QLayout):
+            layout.addLayout(part)
+        else:
+            layout.addWidget(part, stretch=int(part is stretched))
+    return layout
+
+
+class HelpButton(QToolButton):
+    """A "?" that opens a *page* of the documentation, in the browser."""
+
+    def __init__(self, page: str, tip: str) -> None:
+        super().__init__(text="?", autoRaise=True, toolTip=tip)
+        self._page = page
+        self.clicked.connect(self._open)
+
+    def _open(self) -> None:
+        QDesktopServices.openUrl(QUrl(DOCUMENTATION + self._page))
+
+
+LOWEST = 120
+"""Pixels; a page that is lower scrolls."""
+
+
+class ScrolledPage(QScrollArea):
+    """Shows *content* at its own width at least; what is too high for it scrolls."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__(widgetResizable=True, frameShape=QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # Tab goes to the controls of the page, not to the area that they scroll in.
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidget(content)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt asks for this when it lays out the docks."""
+        bar = self.verticalScrollBar().sizeHint().width()
+        return QSize(self.widget().minimumSizeHint().width() + bar, LOWEST)
+
+    def sizeHint(self) -> QSize:
+        """Qt asks for this when it lays out the docks."""
+        return QSize(self.widget().sizeHint())
 
 
 class Paragraph(QLabel):

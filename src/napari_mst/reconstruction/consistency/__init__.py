@@ -1,6 +1,6 @@
 """Colour consistency: spectra are moved until they show the colours of the photo, and no further.
 
-A photo tells the colour of a pixel to within one code: a cell of half a code to each side. A
+A photo fixes the colour of a pixel to within one code: a cell of half a code to each side. A
 spectrum that a camera would have given another code is moved, by the smallest change that does it,
 to the edge of the cell. A spectrum that lies within its cell stays as it is, so that rounding is
 not taken for colour (a dead band). A clipped channel bounds the colour on one side only.
@@ -15,10 +15,8 @@ behind the limits.
 
 `correction`  the whole correction, which calls everything below
 `regions`     a noisy photo, corrected region by region
-`noise`       decides whether a photo is noisy, and by how much
-`jpeg`        decides whether a photo was a JPEG
+`noise`       decides whether a photo is noisy, and by how much, and whether it was a JPEG
 `moving`      the smallest change that moves spectra into their cells
 `compiled`    the parts that take the time, by the kernels of `engine.kernels.colours`
-`comparison`  the spectra beside the photo, and blocks of rows on several threads
-`cells`       the colours that the photo allows
+`cells`       the colours that the photo allows, its spectra beside them, and blocks of rows
 """

@@ -9,13 +9,12 @@ import logging
 import threading
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.colour import linear_to_srgb, srgb_to_linear
-from napari_mst.engine.kernels.checking import fault_of
+from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
+from napari_mst.engine.kernels import fault_of
 
 logger = logging.getLogger("napari_mst")
 
@@ -29,51 +28,40 @@ _FLOAT_BYTES = 4
 _compiling = threading.Lock()
 
 
-class Limits(NamedTuple):
-    """The numbers that say how far spectra are moved.
+CLOSE = 1e-6
+"""A colour this near to its cell, in linear light, counts as within it."""
 
-    Attributes
-    ----------
-    close
-        A colour this near to its cell, in linear light, counts as within it.
-    darkest
-        Reflectance that a band is taken to have at least, so that it can become brighter.
-    highest
-        Reflectance beyond which no surface has the colour, unless the estimate has it.
-    steps
-        Towards a cell, at most: more than one only where a spectrum would become negative.
-    """
+DARKEST = 1e-4
+"""Reflectance that a band is taken to have at least, so that it can become brighter."""
 
-    close: float
-    darkest: float
-    highest: float
-    steps: int
+HIGHEST = 1.25
+"""Reflectance beyond which no surface has the colour, unless the estimate has it."""
 
-
-LIMITS = Limits(close=1e-6, darkest=1e-4, highest=1.25, steps=8)
+STEPS = 8
+"""Towards a cell, at most: more than one only where a spectrum would become negative."""
 
 
 class CompiledColours:
     """The kernels of `engine.kernels` for arrays of NumPy, which are float32."""
 
     def __init__(self) -> None:
-        from napari_mst.engine.kernels import colours, light
+        from napari_mst.engine.kernels import colours, powers
 
         self._kernels = colours
-        self._light = light
+        self._powers = powers
 
     def codes(self, linear: Floats32) -> Floats32:
         """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
-        return self._each_number(self._light.encode_light, linear)
+        return self._each_number(self._powers.encode_light, linear)
 
     def light(self, encoded: Floats32) -> Floats32:
         """The linear light of *encoded* sRGB values, 0 to 1."""
-        return self._each_number(self._light.decode_light, encoded)
+        return self._each_number(self._powers.decode_light, encoded)
 
-    def _each_number(self, kernel: Callable[[Any], None], values: Floats32) -> Floats32:
+    def _each_number(self, kernel: Callable[[int, int, int], None], values: Floats32) -> Floats32:
         values = np.ascontiguousarray(values)
         results = np.empty_like(values)
-        kernel(self._light.Light(values.ctypes.data, results.ctypes.data, values.size))
+        kernel(values.ctypes.data, results.ctypes.data, values.size)
         return results
 
     def move(
@@ -88,13 +76,13 @@ class CompiledColours:
         # They are kept until the end: the records have only their addresses.
         planes = [np.ascontiguousarray(each, dtype=np.float32) for each in (shown, *cells)]
         coefficients = _coefficients(response)
-        limits = np.array(LIMITS[:3], dtype=np.float32)
+        limits = np.array([CLOSE, DARKEST, HIGHEST], dtype=np.float32)
         scratch = np.zeros(kernels.scratch_bytes(len(spectra)) // 8, dtype=np.int64)
         band, row, _ = spectra.strides
-        place = kernels.Spectra(spectra.ctypes.data, band, row, *spectra.shape)
-        colours = kernels.Colours(*(each.ctypes.data for each in planes))
+        place = kernels.SpectraPlanes(spectra.ctypes.data, band, row, *spectra.shape)
+        colours = kernels.ColourPlanes(*(each.ctypes.data for each in planes))
         addresses = [each.ctypes.data for each in (coefficients, limits)]
-        moving = kernels.Moving(*addresses, LIMITS.steps, scratch.ctypes.data)
+        moving = kernels.Moving(*addresses, STEPS, scratch.ctypes.data)
         kernels.count_outside(place, colours, moving)
         count = int(scratch[0])
         if count:

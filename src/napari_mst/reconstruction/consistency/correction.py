@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import Floats, srgb_codes
-from napari_mst.reconstruction.consistency.comparison import Comparison, each_block, row_blocks
+from napari_mst.reconstruction.consistency.cells import (
+    ColourCheck,
+    Floats,
+    each_block,
+    row_blocks,
+    srgb_codes,
+)
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import removed_noise
 from napari_mst.reconstruction.consistency.regions import move_regions
@@ -58,7 +63,7 @@ def correct_colours(
     Cancelled
         As soon as *watch* says so.
     """
-    comparison = Comparison(data, photo, response.astype(np.float32), least)
+    comparison = ColourCheck(data, photo, response.astype(np.float32), least)
     quality = np.empty(photo.shape, dtype=np.float32)
     noise = removed_noise(comparison, watch)
     if noise is None:
@@ -78,7 +83,7 @@ def correct_colours(
     return Correction(quality, text, noise is not None and noise.is_jpeg)
 
 
-def _move_pixels(comparison: Comparison, quality: NDArray[np.float32], watch: Watch) -> int:
+def _move_pixels(comparison: ColourCheck, quality: NDArray[np.float32], watch: Watch) -> int:
     """Move every spectrum of a clean photo to its cell, and fill *quality*; counts those moved."""
 
     def moved(rows: slice) -> int:
@@ -89,7 +94,7 @@ def _move_pixels(comparison: Comparison, quality: NDArray[np.float32], watch: Wa
     return sum(each_block(moved, row_blocks(comparison.shape), watch))
 
 
-def _measure_only(comparison: Comparison, quality: NDArray[np.float32], watch: Watch) -> None:
+def _measure_only(comparison: ColourCheck, quality: NDArray[np.float32], watch: Watch) -> None:
     """Fill *quality* and move nothing."""
 
     def measured(rows: slice) -> None:

@@ -12,15 +12,21 @@ Letters: B bands, C colours, W columns, n spectra.
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.cells import Bounds, Floats
-from napari_mst.reconstruction.consistency.comparison import Comparison
-from napari_mst.reconstruction.consistency.compiled import LIMITS, UPPER, compiled_colours
+from napari_mst.reconstruction.consistency.cells import Bounds, ColourCheck, Floats
+from napari_mst.reconstruction.consistency.compiled import (
+    CLOSE,
+    DARKEST,
+    HIGHEST,
+    STEPS,
+    UPPER,
+    compiled_colours,
+)
 
 SPECTRA_AT_ONCE = 1 << 12
 """Spectra that are moved at once: all arrays that this takes stay in the cache of a core."""
 
 
-def move(comparison: Comparison, rows: slice, rendered: Floats, bounds: Bounds) -> int:
+def move(comparison: ColourCheck, rows: slice, rendered: Floats, bounds: Bounds) -> int:
     """Move the spectra of *rows* whose colours *rendered* (C, rows, W) lie beyond *bounds*.
 
     They are moved in place. Returns how many there were.
@@ -29,8 +35,8 @@ def move(comparison: Comparison, rows: slice, rendered: Floats, bounds: Bounds) 
     compiled = compiled_colours(block)
     if compiled is not None:
         return compiled.move(block, rendered, bounds, comparison.response)
-    is_low = rendered < bounds.low - LIMITS.close
-    is_high = rendered > bounds.high + LIMITS.close
+    is_low = rendered < bounds.low - CLOSE
+    is_high = rendered > bounds.high + CLOSE
     outside = np.asarray((is_low | is_high).any(axis=0))
     if outside.any():
         spectra = _at(outside, block)
@@ -65,10 +71,10 @@ def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
     moved = spectra.copy()
     far = spectra
     left = np.arange(spectra.shape[1])  # the places of those that are not within their cells yet
-    for _ in range(LIMITS.steps):
+    for _ in range(STEPS):
         rendered = np.einsum("bc,bn->cn", response, far)
         missing = np.clip(rendered, bounds.low, bounds.high) - rendered
-        is_far = np.abs(missing) > LIMITS.close
+        is_far = np.abs(missing) > CLOSE
         chosen = np.flatnonzero(is_far.any(axis=0))
         if not chosen.size:
             break
@@ -85,7 +91,7 @@ def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
             moved = far
         else:
             moved[:, left] = far
-    is_surface = moved.max(axis=0) <= LIMITS.highest * np.maximum(spectra.max(axis=0), 1)
+    is_surface = moved.max(axis=0) <= HIGHEST * np.maximum(spectra.max(axis=0), 1)
     return moved if is_surface.all() else np.where(is_surface, moved, spectra)
 
 
@@ -99,7 +105,7 @@ def _stepped(
 
     Channels that are *is_free* (C, n) may change by anything.
     """
-    weights = np.sqrt(np.maximum(spectra, LIMITS.darkest))
+    weights = np.sqrt(np.maximum(spectra, DARKEST))
     rows, columns = UPPER
     system = np.einsum("bk,bn->kn", response[:, rows] * response[:, columns], weights)
     if is_free.any():

@@ -1,18 +1,25 @@
 """The noise of a photo, or its errors of JPEG: they decide how far its colours can be trusted.
 
 A photo is noisy if the colours of its flat places were smoothed as much as their brightness. Of the
-grain of a subject it is the brightness that is lost. Letters: C colours, n differences.
+grain of a subject it is the brightness that is lost.
+
+A photo that was a JPEG is known by the grid of its blocks of 8 x 8 pixels: on it many more cosine
+coefficients round to zero than on any other grid. Fan & de Queiroz, IEEE Trans. Image Process. 12
+(2003) 230, doi:10.1109/TIP.2002.807361, tell JPEG by its blocks, too.
+
+Letters: C colours, n differences.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.cells import Floats
-from napari_mst.reconstruction.consistency.comparison import Comparison
-from napari_mst.reconstruction.consistency.jpeg import BLOCK, has_jpeg_grid
+from napari_mst.reconstruction.consistency.cells import Cells, ColourCheck, Floats
 from napari_mst.watch import Watch
+
+BLOCK = 8
+"""Pixels along each side of a block of JPEG."""
 
 FEWEST = 200
 """Differences in flat places that tell noise: in fewer, the errors of a network look like it."""
@@ -62,33 +69,25 @@ class Noise:
         return np.full(3, np.inf) if self.is_jpeg else np.square(self.deviation) / _OWN_ERROR
 
 
-class FlatPlaces(NamedTuple):
-    """Differences between neighbours in flat places (C, n), in 8-bit codes of a single pixel.
-
-    *removed* is what the network took from the photo there, *shown* what the photo shows.
-    """
-
-    removed: Floats
-    shown: Floats
-
-
-def removed_noise(comparison: Comparison, watch: Watch) -> Noise | None:
+def removed_noise(comparison: ColourCheck, watch: Watch) -> Noise | None:
     """The noise, or the errors of JPEG, that the network removed; None where there is neither."""
-    flat = _flat_places(comparison, watch)
-    if flat.removed.shape[1] < FEWEST:
+    removed, shown = _flat_places(comparison, watch)
+    if removed.shape[1] < FEWEST:
         return None
     is_jpeg = has_jpeg_grid(comparison.cells)
-    if not (is_jpeg or _is_noisy(flat)):
+    if not (is_jpeg or _is_noisy(removed, shown)):
         return None
-    red, green, blue = np.sqrt(np.square(flat.removed).mean(axis=1)).tolist()
+    red, green, blue = np.sqrt(np.square(removed).mean(axis=1)).tolist()
     return Noise((red, green, blue), is_jpeg)
 
 
-def _flat_places(comparison: Comparison, watch: Watch) -> FlatPlaces:
-    """Differences between neighbours in a sample of strips, where neither is clipped.
+def _flat_places(comparison: ColourCheck, watch: Watch) -> tuple[Floats, Floats]:
+    """Differences between neighbours in flat places (C, n), in 8-bit codes of a single pixel.
 
-    Flat is where neighbours differ least in the estimate, which noise does not decide. Differences
-    are taken so that nothing is left of a colour that is merely wrong.
+    First what the network took from the photo there, then what the photo shows; in a sample of
+    strips, where neither is clipped. Flat is where neighbours differ least in the estimate, which
+    noise does not decide. Differences are taken so that nothing is left of a colour that is merely
+    wrong.
     """
     residuals, codes = [], []
     for rows in _strips(comparison.shape):
@@ -104,11 +103,11 @@ def _flat_places(comparison: Comparison, watch: Watch) -> FlatPlaces:
     steps = steps[:, is_known]
     photo = photo[:, is_known]
     if not steps.size:
-        return FlatPlaces(steps, photo)
+        return steps, photo
     estimate = np.abs(steps + photo).max(axis=0)
     is_flat = estimate <= np.percentile(estimate, _FLAT)
     # The difference of two pixels has twice the variance of one.
-    return FlatPlaces(steps[:, is_flat] / np.sqrt(2), photo[:, is_flat] / np.sqrt(2))
+    return steps[:, is_flat] / np.sqrt(2), photo[:, is_flat] / np.sqrt(2)
 
 
 def _strips(shape: tuple[int, int]) -> list[slice]:
@@ -120,17 +119,17 @@ def _strips(shape: tuple[int, int]) -> list[slice]:
     return [slice(block * BLOCK, min((block + 1) * BLOCK, height)) for block in blocks]
 
 
-def _is_noisy(flat: FlatPlaces) -> bool:
-    """True if what was removed from *flat* places is noise.
+def _is_noisy(removed: Floats, shown: Floats) -> bool:
+    """True if what was *removed* from flat places is noise, of what they have *shown*.
 
     Noise is in the colours as much as in the brightness, in all their directions, and networks
     remove it from the colours first. Of texture they remove brightness rather, so that colours
     count less where more of that was removed. The noise of a grey photo is told by its size, and by
     how much of all that flat places show was removed.
     """
-    colour, brightness = _deviations(flat.removed)
+    colour, brightness = _deviations(removed)
     is_in_colours = colour * min(1.0, colour / brightness) > _NOISY
-    _, shown_brightness = _deviations(flat.shown)
+    _, shown_brightness = _deviations(shown)
     is_grey = brightness > max(_GREY, _GREY_SHARE * shown_brightness)
     return is_in_colours or is_grey
 
@@ -146,3 +145,65 @@ def _deviations(differences: Floats) -> tuple[float, float]:
     colour = float(np.sqrt(max(least, 0)))
     brightness = float(np.sqrt(max(square[0, 0], tiny)))
     return colour, brightness
+
+
+# JPEG
+
+_TILE = 2 * BLOCK  # a tile of this side holds one whole block for each place that the grid can have
+_TILES = 12  # along each side of the photo, that are looked at
+_FEWEST_COEFFICIENTS = 200  # in all tiles, from which on they tell whether there is a grid
+
+# Share of the coefficients that are left on the grid of JPEG, of those on the next best grid.
+# Measured (lab/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.
+_ON_GRID = 0.8
+
+_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # JFIF 1.02
+
+
+def has_jpeg_grid(cells: Cells) -> bool:
+    """True if the photo was a JPEG: one grid has far fewer coefficients left than the others.
+
+    All 64 places are tried, since a region may begin anywhere.
+    """
+    if min(cells.shape) < _TILE:
+        return False
+    cosines = _cosines()
+    coefficients = cosines @ _luma_tiles(cells) @ cosines.T
+    # Axes: tile, row of the grid's place, row of the coefficient, and both again for columns.
+    is_left = (np.abs(coefficients) >= 1).reshape(-1, BLOCK, BLOCK, BLOCK, BLOCK)
+    is_left[:, :, 0, :, 0] = False  # the mean of a block shows nothing of its compression
+    counts = is_left.sum(axis=(0, 2, 4)).ravel()
+    fewest, next_fewest = np.partition(counts, 1)[:2]
+    return bool(next_fewest >= _FEWEST_COEFFICIENTS and fewest < _ON_GRID * next_fewest)
+
+
+def _luma_tiles(cells: Cells) -> NDArray[np.float32]:
+    """Brightness of tiles from all over the photo, (n, _TILE, _TILE), in 8-bit codes."""
+    height, width = cells.shape
+    lefts = _tile_starts(width)
+    tiles = []
+    for top in _tile_starts(height):
+        codes = np.nan_to_num(cells.codes(slice(top, top + _TILE)))
+        luma = np.tensordot(_LUMA, codes, axes=1)
+        tiles += [luma[:, left : left + _TILE] for left in lefts]
+    return np.stack(tiles)
+
+
+def _tile_starts(size: int) -> list[int]:
+    """First pixels of tiles all over *size* pixels; at one place of any grid of `BLOCK`."""
+    last = (size - _TILE) // BLOCK
+    places = np.linspace(0, last, min(_TILES, last + 1))
+    return sorted({int(place) * BLOCK for place in places})
+
+
+def _cosines() -> NDArray[np.float32]:
+    """The orthonormal cosines of a block, at each place that it can have in a tile.
+
+    Returns (BLOCK x BLOCK, _TILE): for each place all cosines, each with zeros around it.
+    """
+    frequency = np.arange(BLOCK)[:, None]
+    pixel = np.arange(BLOCK)
+    block = np.cos(np.pi / BLOCK * (pixel + 0.5) * frequency) * np.sqrt(2 / BLOCK)
+    block[0] /= np.sqrt(2)
+    places = [np.pad(block, ((0, 0), (place, BLOCK - place))) for place in range(BLOCK)]
+    return np.concatenate(places).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A noisy photo, corrected region by region: its pixels tell their colour together.
+"""A noisy photo, corrected region by region: its pixels show their colour together.
 
 Letters: C colours, H rows, W columns; h, w rows and columns of regions.
 """
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from napari_mst.reconstruction.consistency.cells import (
     Bounds,
     Cells,
+    ColourCheck,
     Floats,
+    each_block,
     linear_light,
     srgb_codes,
 )
-from napari_mst.reconstruction.consistency.comparison import Comparison, each_block
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import Noise
 from napari_mst.watch import Watch
@@ -23,7 +24,7 @@ _KNOWN = 0.25  # share of its pixels without clipping from which on a region tel
 
 
 def move_regions(
-    comparison: Comparison, noise: Noise, quality: NDArray[np.float32], watch: Watch
+    comparison: ColourCheck, noise: Noise, quality: NDArray[np.float32], watch: Watch
 ) -> int:
     """Move what is off by more than the *noise*, and fill *quality*.
 
@@ -54,7 +55,7 @@ def move_regions(
     return sum(each_block(moved, strips, watch.part(0.5, 1)))
 
 
-def _move_by(comparison: Comparison, rows: slice, gain: NDArray[np.float64]) -> int:
+def _move_by(comparison: ColourCheck, rows: slice, gain: NDArray[np.float64]) -> int:
     """Change the colours of *rows* by *gain* (C, rows, W) times themselves; counts those moved."""
     if not gain.any():
         return 0

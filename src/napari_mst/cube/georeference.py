@@ -1,0 +1,255 @@
+"""The place of an image on earth: an affine transform and a coordinate system, as GeoTIFF has them.
+
+Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. A cube keeps
+its georeference as text in `metadata["georeference"]`. Rows and columns count from the outer corner
+of the first pixel.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any, Self
+
+FIELD = "georeference"
+"""The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
+
+PIXEL_SCALE = 33550
+TIE_POINTS = 33922
+TRANSFORMATION = 34264
+KEY_DIRECTORY = 34735
+KEY_DOUBLES = 34736
+KEY_TEXT = 34737
+TAGS = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, KEY_DIRECTORY, KEY_DOUBLES, KEY_TEXT)
+"""The tags of GeoTIFF, by their numbers in a TIFF."""
+
+# Keys of the directory, and their values.
+_MODEL_TYPE = 1024
+_RASTER_TYPE = 1025
+_GEOGRAPHIC_TYPE = 2048
+_PROJECTED_TYPE = 3072
+_PROJECTED_CITATION = 3073
+_IS_PROJECTED = 1
+_IS_GEOGRAPHIC = 2
+_USER_DEFINED = 32767
+_IS_AREA = 1
+_IS_POINT = 2
+
+_WKT_MARK = "ESRI PE String = "  # in a citation, before the definition of a system
+_FEWEST_POINTS = 2  # tie points that fix a place by themselves; one alone needs a scale
+_POINT = 6  # numbers of a tie point
+
+Transform = tuple[float, float, float, float, float, float]
+"""(a, b, c, d, e, f): x = a column + b row + c, y = d column + e row + f."""
+
+_Line = tuple[float, float]  # (scale, offset): an old row, or column, is scale * new + offset
+
+
+@dataclass(frozen=True)
+class Georeference:
+    """The place of an image on earth.
+
+    Attributes
+    ----------
+    transform
+        From columns and rows to coordinates; None where only tie points or the system are known.
+    tie_points
+        (column, row, height, x, y, z) of several points, one after the other, where there is no
+        transform.
+    directory, doubles, text
+        The coordinate system, as the three GeoTIFF tags of keys hold it; empty where it is unknown.
+    """
+
+    transform: Transform | None = None
+    tie_points: tuple[float, ...] = ()
+    directory: tuple[int, ...] = ()
+    doubles: tuple[float, ...] = ()
+    text: str = ""
+
+    @classmethod
+    def from_tags(cls, tags: Mapping[int, Any]) -> "Georeference | None":
+        """The georeference in the GeoTIFF *tags* of an image (code: value).
+
+        None if it is missing or makes no sense.
+        """
+        try:
+            directory = tuple(map(int, tags.get(KEY_DIRECTORY, ())))
+            doubles = tags.get(KEY_DOUBLES, ())
+            # A tag of one number comes as that number.
+            doubles = tuple(map(float, doubles if isinstance(doubles, tuple | list) else [doubles]))
+            keys = cls(directory=directory, doubles=doubles, text=str(tags.get(KEY_TEXT, "")))
+            points = tuple(map(float, tags.get(TIE_POINTS, ())))
+            transform = _transform_of(tags, points)
+        except (TypeError, ValueError, IndexError):
+            return None
+        if transform is not None or len(points) < _FEWEST_POINTS * _POINT:
+            points = ()
+        # Numbers of points count from the centre of the first pixel, ours from its corner.
+        shift = 0.5 if keys.is_point else 0.0
+        stored = replace(keys, transform=transform, tie_points=points)
+        placed = stored._renumbered((1.0, -shift), (1.0, -shift))
+        return placed if placed != cls() else None
+
+    @classmethod
+    def from_json(cls, text: str) -> "Georeference | None":
+        """The inverse of `to_json`; None for other text."""
+        try:
+            stored = json.loads(text)
+            transform = stored.get("transform")
+            return cls(
+                _checked(transform) if transform else None,
+                tuple(map(float, stored.get("tie_points", ()))),
+                tuple(map(int, stored.get("directory", ()))),
+                tuple(map(float, stored.get("doubles", ()))),
+                str(stored.get("text", "")),
+            )
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+    @classmethod
+    def of_code(cls, transform: Transform, code: int, *, is_geographic: bool) -> Self:
+        """On the coordinate system with the EPSG *code*."""
+        model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
+        key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
+        directory = _directory(
+            (_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, _IS_AREA), (key, 0, 1, code)
+        )
+        return cls(transform, directory=directory)
+
+    @classmethod
+    def of_wkt(cls, transform: Transform, wkt: str) -> Self:
+        """On the coordinate system that *wkt* (Esri's) defines.
+
+        It is written into the citation, where GDAL and ArcGIS look for it.
+        """
+        text = f"{_WKT_MARK}{wkt}|"
+        directory = _directory(
+            (_MODEL_TYPE, 0, 1, _USER_DEFINED),
+            (_RASTER_TYPE, 0, 1, _IS_AREA),
+            (_PROJECTED_CITATION, KEY_TEXT, len(text), 0),
+        )
+        return cls(transform, directory=directory, text=text)
+
+    @property
+    def is_point(self) -> bool:
+        """True if a number stands for the centre of its pixel rather than for its area."""
+        return self._key(_RASTER_TYPE) == _IS_POINT
+
+    @property
+    def code(self) -> int:
+        """The EPSG code of the coordinate system; 0 if it has none."""
+        of_model = {_IS_PROJECTED: _PROJECTED_TYPE, _IS_GEOGRAPHIC: _GEOGRAPHIC_TYPE}
+        key = of_model.get(self._key(_MODEL_TYPE), _PROJECTED_TYPE)
+        code = self._key(key)
+        return code if 0 < code < _USER_DEFINED else 0
+
+    @property
+    def wkt(self) -> str:
+        """The definition of the coordinate system in Esri's WKT; empty if the file has none."""
+        _, mark, rest = self.text.partition(_WKT_MARK)
+        return rest.partition("|")[0].strip("\0 ") if mark else ""
+
+    def cropped(self, top: int, left: int) -> Self:
+        """The georeference of the part of the image that begins at row *top* and column *left*."""
+        return self._renumbered((1.0, left), (1.0, top))
+
+    def scaled(self, rows: float, columns: float) -> Self:
+        """The georeference of the image averaged down: a pixel is *rows* x *columns* old ones."""
+        return self._renumbered((columns, 0.0), (rows, 0.0))
+
+    def turned(self, orientation: int, rows: int, columns: int) -> Self:
+        """The georeference of the image after its EXIF *orientation* was undone.
+
+        *rows* x *columns* is the size of the image that results.
+        """
+        flips_rows = orientation in (3, 4, 7, 8)
+        flips_columns = orientation in (2, 3, 6, 7)
+        row: _Line = (-1.0, float(rows)) if flips_rows else (1.0, 0.0)
+        column: _Line = (-1.0, float(columns)) if flips_columns else (1.0, 0.0)
+        place = self
+        if orientation in (5, 6, 7, 8) and self.transform is not None:
+            a, b, c, d, e, f = self.transform
+            place = replace(self, transform=(b, a, c, e, d, f))
+        if orientation in (5, 6, 7, 8):
+            numbers = list(self.tie_points)
+            numbers[0::_POINT], numbers[1::_POINT] = numbers[1::_POINT], numbers[0::_POINT]
+            place = replace(place, tie_points=tuple(numbers))
+        return place._renumbered(column, row)
+
+    def tags(self) -> dict[int, tuple[str, Any]]:
+        """The GeoTIFF tags (code: type and value).
+
+        Without rotation they are a scale and a tie point, as GDAL writes them.
+        """
+        shift = 0.5 if self.is_point else 0.0
+        stored = self._renumbered((1.0, shift), (1.0, shift))
+        tags: dict[int, tuple[str, Any]] = {}
+        if stored.transform is not None:
+            a, b, c, d, e, f = stored.transform
+            # North is up, and no row is mirrored: what a scale and a tie point can say.
+            if b == d == 0 and a > 0 > e:
+                tags[PIXEL_SCALE] = ("d", (a, -e, 0.0))
+                tags[TIE_POINTS] = ("d", (0.0, 0.0, 0.0, c, f, 0.0))
+            else:
+                last_rows = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+                tags[TRANSFORMATION] = ("d", (a, b, 0.0, c, d, e, 0.0, f, *last_rows))
+        elif stored.tie_points:
+            tags[TIE_POINTS] = ("d", stored.tie_points)
+        if self.directory:
+            tags[KEY_DIRECTORY] = ("H", self.directory)
+        if self.doubles:
+            tags[KEY_DOUBLES] = ("d", self.doubles)
+        if self.text:
+            tags[KEY_TEXT] = ("s", self.text)
+        return tags
+
+    def to_json(self) -> str:
+        """One line of JSON without the empty fields."""
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+    def _key(self, number: int) -> int:
+        """The value of a key that is a short number; 0 if there is none."""
+        entries = zip(*(self.directory[first::4] for first in (4, 5, 7)), strict=False)
+        return next((value for key, place, value in entries if (key, place) == (number, 0)), 0)
+
+    def _renumbered(self, columns: _Line, rows: _Line) -> Self:
+        """The place of the image whose pixels have other numbers."""
+        (across, left), (down, top) = columns, rows
+        transform = self.transform
+        if transform is not None:
+            a, b, c, d, e, f = transform
+            x = c + a * left + b * top
+            y = f + d * left + e * top
+            transform = (a * across, b * down, x, d * across, e * down, y)
+        numbers = list(self.tie_points)
+        numbers[0::_POINT] = [(column - left) / across for column in numbers[0::_POINT]]
+        numbers[1::_POINT] = [(row - top) / down for row in numbers[1::_POINT]]
+        return replace(self, transform=transform, tie_points=tuple(numbers))
+
+
+def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transform | None:
+    if TRANSFORMATION in tags:
+        a, b, _, c, d, e, _, f, *_ = (float(value) for value in tags[TRANSFORMATION])
+        return _checked([a, b, c, d, e, f])
+    if PIXEL_SCALE not in tags or len(points) < _POINT:
+        return None
+    width, height = (abs(float(value)) for value in tags[PIXEL_SCALE][:2])
+    column, row, _, x, y, _ = points[:_POINT]
+    return _checked([width, 0.0, x - column * width, 0.0, -height, y + row * height])
+
+
+def _checked(values: Any) -> Transform | None:
+    """Six finite numbers that give every pixel an area; None for any others."""
+    a, b, c, d, e, f = (float(value) for value in values)
+    is_sound = all(map(math.isfinite, (a, b, c, d, e, f))) and a * e != b * d
+    return (a, b, c, d, e, f) if is_sound else None
+
+
+def _directory(*keys: tuple[int, int, int, int]) -> tuple[int, ...]:
+    """The tag of *keys* in ascending order, as the standard has them.
+
+    A key is its number, the tag that holds its value, the length and the place of that; a short
+    number lies in the key itself: (number, 0, 1, value).
+    """
+    return (1, 1, 0, len(keys), *chain(*keys))

@@ -1,0 +1,279 @@
+"""Lights to see a cube under, those of the CIE, measured ones and files; and the colours they give.
+
+`data/README.md` lists the origins and licences of the tables. The lights that photos are taken in,
+and that the bundled model knows, are those of `photo.cameras`.
+"""
+
+import difflib
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.cube.colour import (
+    XYZ_TO_SRGB,
+    bundled_table,
+    colour_matching_functions,
+    interpolation,
+    srgb_response,
+)
+from napari_mst.cube.curves import NANOMETRES, parsed, text_of
+from napari_mst.errors import CameraError, CubeFileError, shown
+
+DAYLIGHT = "D65"
+"""Name of the light that sRGB is made for."""
+
+_COVERED = (400.0, 700.0)
+"""Wavelengths (nm) that a light has to be known for: the eye sees little outside them."""
+
+
+@runtime_checkable
+class Curve(Protocol):
+    """Anything with values over wavelengths in nm, such as a `Spectrum`."""
+
+    @property
+    def wavelengths(self) -> NDArray[np.float64]:
+        """(n,), in nm."""
+        ...
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """(n,), relative."""
+        ...
+
+
+Light = str | PathLike[str] | Curve
+"""A name of `illuminant_names`, a CSV file of wavelength (nm) and power, or a curve."""
+
+
+_FINE = 10.0  # nm between bands up to which the CIE sums at the bands themselves
+_EVEN = 0.01  # share of a step by which bands may lie off an even axis
+BRADFORD = np.array(
+    [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
+)
+"""Takes CIE XYZ to sharpened cones, on which von Kries' rule adapts: ICC.1:2022, annex E."""
+
+
+class LightTable(NamedTuple):
+    """Spectral power (n,) at wavelengths (n,), rising."""
+
+    wavelengths: NDArray[np.float64]
+    power: NDArray[np.float64]
+
+
+def illuminant_names() -> list[str]:
+    """The names of all lights, the three that are asked for most first."""
+    first = [DAYLIGHT, "A", "LED-B3"]
+    return [*first, *sorted(set(_tables()) - set(first), key=str.lower)]
+
+
+def illuminant_power(light: Light, wavelengths: ArrayLike) -> NDArray[np.float64]:
+    """Relative spectral power of *light* at *wavelengths* (nm), (B,).
+
+    It is linear between the steps of its table, and constant beyond its ends. Names may be spelled
+    with spaces, and in capitals or not.
+
+    Raises
+    ------
+    CameraError
+        If there is no such light, or it is not positive numbers that cover 400-700 nm.
+    """
+    at = np.asarray(wavelengths, dtype=np.float64)
+    table = table_of(light)
+    return np.asarray(np.interp(at, table.wavelengths, table.power))
+
+
+def illuminant_title(light: Light) -> str:
+    """The name of *light* in pictures and messages: its listed name, or that of its file."""
+    if isinstance(light, Curve):
+        return shown(getattr(light, "name", "") or "a curve", 40)
+    return _listed(str(light)) or shown(Path(light).name, 40)
+
+
+def colour_weights(
+    wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_adapted: bool = True
+) -> NDArray[np.float64]:
+    """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
+
+    Adapted, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
+    annex E). Else it has the colour of the light beside D65, and its largest channel is 1, so that
+    nothing white is clipped.
+
+    Bands that are even and at most 10 nm apart are summed (CIE 015:2018). Others stand for a curve
+    that is linear between them and constant beyond them, which is integrated by 1 nm.
+    """
+    at = np.asarray(wavelengths, dtype=np.float64)
+    # D65 is the white of sRGB: nothing is to be adapted. The response of the networks is taken
+    # itself, so that the cube of a photo gives the very codes of that photo.
+    if isinstance(light, str) and illuminant_title(light) == DAYLIGHT and _is_fine(at):
+        return srgb_response(at)
+    weights = _xyz_weights(at, light)
+    weights = weights / weights[:, 1].sum()
+    if is_adapted:
+        weights = weights @ _adaptation(weights.sum(axis=0)).T
+    rgb = weights @ XYZ_TO_SRGB.T
+    # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
+    return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
+
+
+def render_lab(
+    cube: NDArray[np.floating], wavelengths: ArrayLike, light: Light = DAYLIGHT
+) -> NDArray[np.float64]:
+    """Reflectance (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
+
+    Reflectance 1 is the white. CIE 1931 2 degree observer.
+    """
+    weights = _xyz_weights(np.asarray(wavelengths, dtype=np.float64), light)
+    relative = np.tensordot((weights / weights.sum(axis=0)).T, cube, axes=1)
+    straight = relative * (29 / 6) ** 2 / 3 + 4 / 29  # near black, where a root would be too steep
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), straight)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def _is_fine(wavelengths: NDArray[np.float64]) -> bool:
+    """True if the bands rise evenly, by 10 nm at most."""
+    steps = np.diff(wavelengths)
+    mean = float(steps.mean())
+    return 0 < mean <= _FINE and bool(np.abs(steps - mean).max() <= _EVEN * mean)
+
+
+def _xyz_weights(wavelengths: NDArray[np.float64], light: Light) -> NDArray[np.float64]:
+    """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
+    if _is_fine(wavelengths):
+        power = illuminant_power(light, wavelengths)
+        return colour_matching_functions(wavelengths) * power[:, None]
+    grid = np.arange(380.0, 781.0)
+    seen = colour_matching_functions(grid) * illuminant_power(light, grid)[:, None]
+    # A file may list its bands in any order, and two detectors may share some wavelengths.
+    rising, first = np.unique(wavelengths, return_index=True)
+    weights = np.zeros((len(wavelengths), 3))
+    weights[first] = interpolation(grid, rising).T @ seen
+    return weights
+
+
+def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3, 3): turns X, Y, Z seen in a light of this *white* into those seen in D65."""
+    daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
+    gains = (BRADFORD @ daylight) / (BRADFORD @ white)
+    return np.asarray(np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD))
+
+
+def names_a_file(name: str | PathLike[str]) -> bool:
+    """True if a file of this *name* exists; it need not hold a known light."""
+    # `Path.is_file` raises OSError for a name that is too long for a file.
+    return os.path.isfile(name)  # noqa: PTH113
+
+
+def measured(path: Path, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The *columns* curves of a light or a camera in a text file, with a `CurveWarning` for doubts.
+
+    Returns
+    -------
+    The wavelengths (n,) in nm, rising, at which all are known, and the values (n, *columns*).
+
+    Raises
+    ------
+    CameraError
+        If there are no such curves, or not from 400 to 700 nm.
+    """
+    try:
+        curves = parsed(text_of(path), path.name, columns=columns)
+    except CubeFileError as error:
+        raise CameraError(str(error)) from error
+    curves.tell()
+    finite = np.flatnonzero(np.isfinite(curves.values).all(axis=0))
+    rising = finite[np.argsort(curves.wavelengths[finite])]
+    wavelengths = curves.wavelengths[rising]
+    low, high = _COVERED
+    if curves.unit != NANOMETRES or not _is_covered(wavelengths):
+        raise CameraError(
+            f"Expected numbers from {low:g} to {high:g} nm in {shown(path.name)}, got others. "
+            "Measure them there."
+        )
+    return wavelengths, curves.values[:, rising].T
+
+
+def numbers_of(row: Sequence[str]) -> list[float]:
+    """The numbers in the texts of *row*; empty if a text is not a number."""
+    try:
+        return [float(text) for text in row]
+    except ValueError:
+        return []
+
+
+def table_of(light: Light) -> LightTable:
+    """The power of *light* at the wavelengths where it is known. Raises `CameraError`."""
+    name = "" if isinstance(light, Curve) else _listed(str(light))
+    if name:
+        return _tables()[name]
+    if isinstance(light, Curve):
+        order = np.argsort(light.wavelengths)
+        table = LightTable(light.wavelengths[order], light.values[order])
+    elif names_a_file(light):
+        wavelengths, power = measured(Path(light), columns=1)
+        table = LightTable(wavelengths, power[:, 0])
+    else:
+        raise _unknown(str(light))
+    is_power = np.isfinite(table.power).all() and (table.power >= 0).all() and table.power.any()
+    if not is_power or not _is_covered(table.wavelengths):
+        low, high = _COVERED
+        raise CameraError(
+            f"Expected a light of positive numbers from {low:g} to {high:g} nm in "
+            f"{illuminant_title(light)}, got others. Measure it there."
+        )
+    return table
+
+
+def _is_covered(wavelengths: NDArray[np.float64]) -> bool:
+    """True if rising *wavelengths* reach over all that the eye sees."""
+    low, high = _COVERED
+    return bool(wavelengths.size and wavelengths[0] <= low and wavelengths[-1] >= high)
+
+
+def _unknown(name: str) -> CameraError:
+    names = illuminant_names()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+    return CameraError(
+        f"Expected a CSV file or a light as {', '.join(near)}, got {shown(name)!r}. "
+        "Check the spelling: `napari-mst render --help` lists them."
+    )
+
+
+def _listed(name: str) -> str:
+    """The light of the tables that *name* spells; "" if there is no such light."""
+    return _spellings().get(_plain(name), "")
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+@functools.cache
+def _spellings() -> Mapping[str, str]:
+    return {_plain(name): name for name in _tables()}
+
+
+@functools.cache
+def _tables() -> Mapping[str, LightTable]:
+    """Every bundled light, by name."""
+    data = resources.files("napari_mst").joinpath("data/lights31.npz")
+    with data.open("rb") as stream, np.load(stream) as archive:
+        measured = {name: archive[name].astype(np.float64) for name in archive}
+    cie = bundled_table("cie.csv")
+    at = {"wavelength": cie["wavelength"]}
+    cie = at | {DAYLIGHT: cie[DAYLIGHT], "A": cie["A"], "E": np.ones(len(cie["A"]))}
+    return MappingProxyType(
+        {
+            name: LightTable(table["wavelength"], power)
+            for table in (cie, measured, bundled_table("leds.csv"))
+            for name, power in table.items()
+            if name != "wavelength"
+        }
+    )

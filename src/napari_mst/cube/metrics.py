@@ -1,0 +1,116 @@
+"""Distances of an estimated cube from its reference: plain functions of two (B, H, W) arrays.
+
+Dark pixels make relative measures meaningless, so each function says which pixels it counts.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.cube.illuminants import DAYLIGHT, Light, render_lab
+
+Cube = NDArray[np.floating]
+"""(B, H, W) numbers."""
+
+DARK = 0.02
+"""Reflectance at or below which a pixel has no relative error and no spectral angle."""
+
+CORE = (420.0, 680.0)
+"""Wavelengths (nm) between which a photo says something about the spectrum.
+
+Outside, the eye sees almost nothing.
+"""
+
+CORE_MEAN = 0.05
+"""Mean reflectance from which on a pixel is bright enough to count for `core_mrae`."""
+
+
+def mrae(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
+    """Mean relative absolute error |e - r| / r; NaN if no pixel counts.
+
+    Pixels count whose *reference* exceeds *dark* in all bands.
+    """
+    return _relative(estimate, reference, np.all(reference > dark, axis=0))
+
+
+def core_pixels(reference: Cube, dark: float = DARK) -> NDArray[np.bool_]:
+    """The mask (H, W) of pixels that count for `core_mrae`.
+
+    The mean of their *reference* is at least `CORE_MEAN`, and all its bands exceed *dark*.
+    """
+    is_bright = reference.mean(axis=0) >= CORE_MEAN
+    return np.asarray(is_bright & (reference > dark).all(axis=0))
+
+
+def core_bands(wavelengths: ArrayLike) -> NDArray[np.bool_]:
+    """The mask (B,) of *wavelengths* (nm) that lie within `CORE`."""
+    at = np.asarray(wavelengths, dtype=np.float64)
+    return (at >= CORE[0]) & (at <= CORE[1])
+
+
+def core_mrae(estimate: Cube, reference: Cube, wavelengths: ArrayLike) -> float:
+    """`mrae` where a photo says something: in `core_bands`, over `core_pixels`; NaN if none."""
+    bands = core_bands(wavelengths)
+    return _relative(estimate[bands], reference[bands], core_pixels(reference))
+
+
+def _relative(estimate: Cube, reference: Cube, lit: NDArray[np.bool_]) -> float:
+    expected = reference[:, lit].astype(np.float64)
+    return _mean(np.abs(estimate[:, lit] - expected) / expected)
+
+
+def rmse(estimate: Cube, reference: Cube) -> float:
+    """Root mean squared error over all pixels and bands, in the unit of the cubes."""
+    return float(np.sqrt(np.mean(np.square(estimate.astype(np.float64) - reference))))
+
+
+def psnr(estimate: Cube, reference: Cube, peak: float = 1.0) -> float:
+    """Peak signal-to-noise ratio in dB over all pixels and bands; infinite for equal cubes."""
+    error = rmse(estimate, reference)
+    return float(20 * np.log10(peak / error)) if error else float("inf")
+
+
+def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> NDArray[np.float64]:
+    """Angle between the two spectra of each pixel in degrees, (H, W).
+
+    It is NaN where the reference's mean is not above *dark*, or a spectrum is zero.
+    Kruse et al., Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
+    """
+    e, r = estimate.astype(np.float64), reference.astype(np.float64)
+    norms = np.linalg.norm(e, axis=0) * np.linalg.norm(r, axis=0)
+    lit = (r.mean(axis=0) > dark) & (norms > 0)
+    cosine = np.divide((e * r).sum(axis=0), norms, out=np.full(norms.shape, np.nan), where=lit)
+    # Rounding can take the cosine of equal spectra beyond 1.
+    return np.asarray(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+
+
+def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
+    """Mean of `spectral_angles` over the pixels that have one, in degrees; NaN if none.
+
+    The usual label is SAM.
+    """
+    angles = spectral_angles(estimate, reference, dark)
+    return _mean(angles[~np.isnan(angles)])
+
+
+def colour_difference(
+    estimate: Cube, reference: Cube, wavelengths: ArrayLike, light: Light = DAYLIGHT
+) -> float:
+    """Mean CIEDE2000 between the colours of two reflectance cubes under *light*, all pixels."""
+    first = render_lab(estimate, wavelengths, light)
+    second = render_lab(reference, wavelengths, light)
+    return _mean(delta_e(first, second))
+
+
+def delta_e(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArray[np.float64]:
+    """CIEDE2000 between two arrays of CIELAB colours, (3, ...) each; the result has no first axis.
+
+    ISO/CIE 11664-6:2022; Sharma, Wu, Dalal, Color Res. Appl. 30 (2005) 21, doi:10.1002/col.20070.
+    Computed by scikit-image.
+    """
+    from skimage import color
+
+    return np.asarray(color.deltaE_ciede2000(first, second, channel_axis=0))
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if values.size else float("nan")

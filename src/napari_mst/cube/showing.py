@@ -1,0 +1,135 @@
+"""The cube as a page of a notebook, and as a figure of matplotlib.
+
+Letters: B bands, H rows, W columns.
+"""
+
+import base64
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.curves import BAND_INDEX
+from napari_mst.cube.parts import PlainCube
+from napari_mst.cube.pictures import strided, thumbnail
+from napari_mst.cube.plotting import new_figure
+from napari_mst.errors import CubeError, shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURE_SIDE = 1024
+"""The longest side of the picture in a figure, in pixels that are read."""
+
+SIDE = 256
+"""The longest side of the picture, in pixels: every pixel that it shows is read from the cube."""
+
+_PLOT_WIDTH = 320
+_PLOT_HEIGHT = 160
+_MARGIN = 24
+
+
+def cube_page(title: str, cube: PlainCube) -> str:
+    """The page of *cube* in HTML: *title*, a picture, the mean spectrum and the history.
+
+    Only the pixels of the picture are read, so that a cube in a file is not loaded.
+    """
+    sample = strided(cube.data, SIDE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a band of no numbers has no mean
+        mean = np.asarray(np.nanmean(sample, axis=(1, 2), dtype=np.float64))
+    picture = picture_tag(thumbnail(sample, cube))
+    curve = curve_tag(cube.wavelengths, mean, cube.unit)
+    rows = [
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(fact)}</td></tr>"
+        for name, fact in _facts(cube).items()
+    ]
+    return (
+        f"<div><b>{escape(title)}</b>"
+        "<div style='display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start'>"
+        f"{picture}{curve}<table>{''.join(rows)}</table></div></div>"
+    )
+
+
+def _facts(cube: PlainCube) -> dict[str, str]:
+    """The filled fields of the history, a line each."""
+    stored = json.loads(cube.provenance.to_json())
+    facts = {}
+    for name, value in stored.items():
+        is_nested = isinstance(value, dict | list)
+        text = "; ".join(map(str, value)) if is_nested else str(value)
+        facts[name.replace("_", " ")] = shown(text, 120)
+    return facts
+
+
+def picture_tag(picture: NDArray[np.uint8]) -> str:
+    """The tag of the image *picture*, (H, W, 3) or (H, W), with its bytes in it."""
+    from PIL.Image import fromarray  # slow to import: only for pictures
+
+    file = io.BytesIO()
+    fromarray(picture).save(file, "PNG")
+    content = base64.b64encode(file.getvalue()).decode("ascii")
+    return f"<img alt='picture of the cube' src='data:image/png;base64,{content}'>"
+
+
+def curve_tag(wavelengths: NDArray[np.float64], values: NDArray[np.float64], unit: str) -> str:
+    """The drawing of one spectrum over its wavelengths; empty for a single band."""
+    is_number = np.isfinite(values)
+    if is_number.sum() < 2:
+        return ""
+    at = wavelengths[is_number]
+    curve = values[is_number]
+    low = min(0.0, float(curve.min()))
+    high = float(curve.max())
+    across = _scaled(at, float(at.min()), float(at.max()), _PLOT_WIDTH)
+    down = _PLOT_HEIGHT - _scaled(curve, low, high, _PLOT_HEIGHT)
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+    labels = (
+        f"<text x='{_MARGIN}' y='{_PLOT_HEIGHT - 6}'>{at.min():g}</text>"
+        f"<text x='{_PLOT_WIDTH - _MARGIN}' y='{_PLOT_HEIGHT - 6}' text-anchor='end'>"
+        f"{at.max():g} {escape(unit)}</text>"
+        f"<text x='{_MARGIN}' y='14'>mean, up to {high:.3g}</text>"
+    )
+    return (
+        f"<svg width='{_PLOT_WIDTH}' height='{_PLOT_HEIGHT}' font-size='11' fill='currentColor'>"
+        f"{labels}<polyline points='{points}' fill='none' stroke='currentColor'/></svg>"
+    )
+
+
+def _scaled(
+    values: NDArray[np.float64], low: float, high: float, length: int
+) -> NDArray[np.float64]:
+    """*values* from *low* to *high* as places on an axis of *length* with margins."""
+    span = (high - low) or 1.0
+    return np.asarray(_MARGIN + (values - low) / span * (length - 2 * _MARGIN))
+
+
+def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], NDArray[Any]]) -> "Figure":
+    """A figure of *cube*, and of *spectra* (B,) by the row and column of their pixels.
+
+    Raises `CubeError` if matplotlib is missing.
+    """
+    figure = new_figure(CubeError, figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _, height, width = cube.data.shape
+    picture = thumbnail(strided(cube.data, FIGURE_SIDE), cube)
+    # The picture may have fewer pixels: its axes count those of the cube, centres at whole numbers.
+    edges = (-0.5, width - 0.5, height - 0.5, -0.5)
+    left.imshow(picture, extent=edges, cmap="gray")
+    for (row, column), values in spectra.items():
+        (curve,) = right.plot(cube.wavelengths, values, label=f"{row}, {column}")
+        left.plot(column, row, "o", markerfacecolor="none", color=curve.get_color())
+    is_counted = cube.unit == BAND_INDEX
+    right.set_xlabel("band" if is_counted else f"wavelength ({cube.unit})")
+    right.set_ylabel(cube.quantity)
+    if spectra:
+        right.legend(title="row, column")
+    else:
+        right.remove()
+    return figure

@@ -1,0 +1,297 @@
+"""The noise of a sensor, whose variance grows with the light, estimated from a photo.
+
+Photons arrive at random, which gives a variance in proportion to the signal, and reading them adds
+a constant one: sigma^2(y) = gain y + floor, for a signal y of linear light, 0-1. Foi, Trimeche,
+Katkovnik & Egiazarian, IEEE Trans. Image Process. 17 (2008) 1737, doi:10.1109/TIP.2008.2001399.
+
+Blocks of 8 x 8 pixels are taken apart by cosines. Of those with the least coarse detail, the finest
+detail is noise: white noise has as much of both, independently, so that the choice does not favour
+blocks of little noise. Blocks of like brightness together give a variance for that brightness, and
+a line through all of them is the noise of a sensor. Ponomarenko et al., SPIE 6497 (2007) 64970O,
+doi:10.1117/12.711526; Colom & Buades, IPOL 3 (2013) 173, doi:10.5201/ipol.2013.45.
+
+Two things are added. A texture is light and shadow on a surface, and changes all channels in
+proportion to its colour, while the noise of each channel is independent: the part that the
+channels share is subtracted from their variance. And places with more texture are weighted less.
+
+Letters: C channels, n blocks, m coefficients.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.photo.photo import Photo
+from napari_mst.watch import UNWATCHED, Watch
+
+MIDDLE_GREY = 0.18
+"""The signal at which one number stands for all of the noise: a surface of 18 % reflectance."""
+
+_STEP = 1e-4  # of light, to either side, for the slope of a curve
+_CODES = 255
+_LEAST_VARIANCE = 1e-12  # a photo without noise needs a scale, too
+
+
+@dataclass(frozen=True)
+class SensorNoise:
+    """The noise of a photo.
+
+    Attributes
+    ----------
+    gain
+        Variance over signal; not negative.
+    floor
+        Variance where there is no light; not negative.
+    whiteness
+        The variance of the finest detail of flat places over that of their coarser detail. It is 1
+        or more for noise, whose detail is equal at all sizes, and far below for texture.
+    """
+
+    gain: float
+    floor: float
+    whiteness: float = 1.0
+
+    def sigma(self, signal: float = MIDDLE_GREY) -> float:
+        """The standard deviation at a *signal*, both in linear light."""
+        return float(np.sqrt(self.gain * signal + self.floor))
+
+    @property
+    def codes(self) -> float:
+        """The standard deviation at middle grey, in 8-bit sRGB codes."""
+        ends = linear_to_srgb(np.array([MIDDLE_GREY - _STEP, MIDDLE_GREY + _STEP]))
+        slope = float(ends[1] - ends[0]) / (2 * _STEP)
+        return self.sigma() * slope * _CODES
+
+    def stabilised(self, linear: NDArray[np.floating]) -> NDArray[np.float64]:
+        """*linear* light on the scale on which noise has a standard deviation of 1 everywhere.
+
+        It is the generalised Anscombe transform 2 / gain sqrt(gain y + 3/8 gain^2 + floor), less
+        its value at 0, so that a gain of 0 needs no case of its own. Murtagh, Starck & Bijaoui,
+        Astron. Astrophys. Suppl. 112 (1995) 179.
+        """
+        signal = np.maximum(linear.astype(np.float64), 0)
+        dark = self.floor + 0.375 * self.gain**2 + _LEAST_VARIANCE
+        scaled: NDArray[np.float64] = (
+            2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
+        )
+        return scaled
+
+
+Doubles = NDArray[np.float64]
+
+SIDE = 8
+"""Pixels along each side of a block."""
+
+_BLOCKS = 1 << 15  # that are looked at, about
+_LEAST_STEP = 2  # pixels from one block to the next, at least: closer ones add nothing
+_FEWEST = 200  # blocks from which noise is estimated
+
+_BINS = 8  # of brightness, of each channel
+_FLATTEST = 0.03  # share of the blocks of a bin that counts, but no fewer than
+_FEWEST_FLAT = 20
+_CLIPPED = 0.02  # share of the pixels of a block that may be clipped: one
+
+# Coefficients by the sum of their two frequencies, which are 0 to 7.
+_FREQUENCY = np.add.outer(np.arange(SIDE), np.arange(SIDE))
+_IS_COARSE = (_FREQUENCY >= 1) & (_FREQUENCY <= 5)
+_IS_FINE = (_FREQUENCY >= 9) & (_FREQUENCY <= 14)
+
+# The orthonormal cosines of a block, as rows.
+_COSINES = np.cos(np.pi / SIDE * (np.arange(SIDE) + 0.5) * np.arange(SIDE)[:, None])
+_COSINES *= np.sqrt(2 / SIDE)
+_COSINES[0] /= np.sqrt(2)
+
+_ROUNDS = 20  # of the fit of the line
+_TINY = 1e-9  # a variance that no photo is as exact as
+_NEAR = 0.05  # a bin that is off the line by this share, or less, counts fully
+_SHARED = 4  # texture that channels share makes the fine detail left without it less certain
+
+
+class _Blocks(NamedTuple):
+    """The blocks of a photo, except their pixels, which would take much memory.
+
+    Attributes
+    ----------
+    places
+        (n, 2): the first row and column of each.
+    means
+        (C, n), in linear light.
+    roughness
+        (C, n): the variance of coarse detail.
+    clipped
+        (C, n): the share of pixels that are clipped or unknown.
+    """
+
+    places: NDArray[np.intp]
+    means: Doubles
+    roughness: Doubles
+    clipped: Doubles
+
+
+def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | None:
+    """The noise of *photo*, or None where it has too few blocks that are not clipped.
+
+    On photos with simulated noise the standard deviation comes out within 15 %. Photos that were
+    JPEG, or that a camera has smoothed, have little fine detail left and so hardly any noise.
+
+    Raises
+    ------
+    Cancelled
+        As soon as *watch* says so.
+
+    Notes
+    -----
+    =======  ========================================================
+    photo    uint8 0-255, uint16 0-65535 or float 0-1; sRGB or linear
+    returns  variance in linear light, 0-1
+    =======  ========================================================
+
+    Examples
+    --------
+    >>> grain = np.random.default_rng(0).normal(0.3, 0.02, (128, 128, 3))
+    >>> noise = nm.estimated_noise(nm.Photo.from_array(grain, encoding="linear"))
+    >>> round(noise.sigma(0.3), 3)
+    0.019
+    """
+    if min(photo.shape) < SIDE:
+        return None
+    bins = _flat_bins(_blocks(photo, watch), photo)
+    if bins is None:
+        return None
+    gain, floor = _line(*bins)
+    _, fine, coarse, _ = bins
+    whiteness = float(np.median(fine / np.maximum(coarse, _TINY)))
+    return SensorNoise(gain, floor, whiteness)
+
+
+def _blocks(photo: Photo, watch: Watch) -> _Blocks:
+    """Blocks from all over *photo*, row of blocks by row of blocks."""
+    height, width = photo.shape
+    step = max(_LEAST_STEP, round((height * width / _BLOCKS) ** 0.5))
+    lefts = np.arange(0, width - SIDE + 1, step)
+    collected = []
+    for top in range(0, height - SIDE + 1, step):
+        watch.check()
+        coefficients = _coefficients(_windows(photo.rows(top, top + SIDE, linear=True), step))
+        stored = _windows(photo.rows(top, top + SIDE, linear=False), step)
+        places = np.stack([np.full_like(lefts, top), lefts])
+        means = coefficients[..., 0, 0] / SIDE
+        roughness = np.square(coefficients[..., _IS_COARSE]).mean(axis=2)
+        clipped = ((stored <= 0) | (stored >= 1)).mean(axis=(2, 3))
+        collected.append((places, means, roughness, clipped))
+    places, *rest = (np.concatenate(parts, axis=1) for parts in zip(*collected, strict=True))
+    return _Blocks(places.T, *rest)
+
+
+def _detail(photo: Photo, places: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
+    """Coefficients (C, n, m) of the coarse and of the fine detail of the blocks at *places*."""
+    pixels = [
+        photo.cropped((top, top + SIDE, left, left + SIDE)).rows(0, SIDE, linear=True)
+        for top, left in places.tolist()
+    ]
+    coefficients = _coefficients(np.stack(pixels, axis=1))
+    return coefficients[..., _IS_COARSE], coefficients[..., _IS_FINE]
+
+
+def _coefficients(blocks: NDArray[np.float32]) -> Doubles:
+    """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
+    return np.asarray(_COSINES @ blocks.astype(np.float64) @ _COSINES.T)
+
+
+def _windows(rows: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+    """Blocks (C, n, SIDE, SIDE) of *rows* (C, SIDE, W), one every *step* columns."""
+    views = np.lib.stride_tricks.sliding_window_view(rows, SIDE, axis=2)[:, :, ::step]
+    return views.transpose(0, 2, 1, 3)
+
+
+def _flat_bins(blocks: _Blocks, photo: Photo) -> Doubles | None:
+    """The flattest places (4, bins) of every channel and brightness; None with too few blocks.
+
+    The rows are the mean signal, in linear light; the variances of fine and of coarse detail; and
+    the variance of fine detail that the channels share, which is not in that of fine detail.
+    """
+    bins = []
+    for channel, means in enumerate(blocks.means):
+        usable = np.flatnonzero(blocks.clipped[channel] < _CLIPPED)
+        if len(usable) < _FEWEST:
+            continue
+        edges = np.quantile(means[usable], np.linspace(0, 1, _BINS + 1))
+        for low, high in pairwise(edges):
+            alike = usable[(means[usable] >= low) & (means[usable] <= high)]
+            if len(alike) >= _FEWEST_FLAT:
+                bins.append(_bin(blocks, channel, alike, photo))
+    return np.array(bins).T if bins else None
+
+
+def _bin(blocks: _Blocks, channel: int, alike: NDArray[np.intp], photo: Photo) -> Doubles:
+    """The column (4,) of `_flat_bins` of one *channel*, in the flattest of *alike* blocks."""
+    roughness = blocks.roughness[channel, alike]
+    count = max(int(len(alike) * _FLATTEST), _FEWEST_FLAT)
+    flat = alike[np.argsort(roughness, kind="stable")[:count]]
+    colour = blocks.means[:, flat].mean(axis=1)
+    coarse, fine = (_covariance(detail) for detail in _detail(photo, blocks.places[flat]))
+    signal = colour[channel]
+    texture = _shared(fine, colour)[channel]
+    noise = fine[channel, channel] - texture - _rounding(photo, signal)
+    return np.array([signal, noise, (np.diag(coarse) - _shared(coarse, colour))[channel], texture])
+
+
+def _covariance(coefficients: Doubles) -> Doubles:
+    """The covariance (C, C) of the channels of *coefficients* (C, n, m), whose mean is 0."""
+    flat = coefficients.reshape(len(coefficients), -1)
+    return np.asarray(flat @ flat.T / flat.shape[1])
+
+
+def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
+    """The variance (C,) that the channels share in proportion to their *colour*."""
+    pairs = list(combinations(range(len(colour)), 2))
+    products = np.array([colour[a] * colour[b] for a, b in pairs])
+    shared = np.array([covariance[a, b] for a, b in pairs])
+    strength = (shared @ products) / max(products @ products, _TINY)
+    return np.asarray(max(strength, 0.0) * colour**2)
+
+
+def _rounding(photo: Photo, signal: float) -> float:
+    """The variance, in linear light, that comes from rounding to the whole numbers of *photo*."""
+    if photo.pixels.dtype.kind != "u":
+        return 0.0
+    step = 1 / photo.full_scale
+    if photo.encoding == "srgb":
+        nearby = linear_to_srgb(np.array([signal, signal * 1.01 + 1e-4]))
+        step *= (signal * 0.01 + 1e-4) / float(nearby[1] - nearby[0])
+    return step**2 / 12
+
+
+def _line(signal: Doubles, fine: Doubles, coarse: Doubles, shared: Doubles) -> tuple[float, float]:
+    """Gain and floor, not negative, of the line through the variance *fine* over the *signal*.
+
+    Errors count in units of the variance that is expected, together with the texture in which the
+    noise was found. Bins that are off are weighted less with distance.
+    """
+    texture = _SHARED * shared + np.abs(coarse)
+    trust = np.ones_like(fine)
+    expected = np.full_like(fine, max(float(np.median(np.abs(fine))), _TINY))
+    gain = floor = 0.0
+    for _ in range(_ROUNDS):
+        gain, floor = _least_squares(signal, fine, trust / (expected + texture))
+        expected = np.maximum(gain * signal + floor, _TINY)
+        off = np.abs(fine / expected - 1)
+        trust = 1 / np.sqrt(np.maximum(off, _NEAR))
+    return gain, floor
+
+
+def _least_squares(signal: Doubles, variance: Doubles, weight: Doubles) -> tuple[float, float]:
+    """Gain and floor of the best line; where one would be negative, the best without it."""
+    terms = np.stack([signal, np.ones_like(signal)], axis=1) * weight[:, None]
+    target = variance * weight
+    gain, floor = np.linalg.lstsq(terms, target, rcond=None)[0].tolist()
+    if gain >= 0 and floor >= 0:
+        return gain, floor
+    alone = (terms * target[:, None]).sum(axis=0) / np.square(terms).sum(axis=0)
+    if floor < 0:
+        return max(float(alone[0]), 0.0), 0.0
+    return 0.0, max(float(alone[1]), 0.0)

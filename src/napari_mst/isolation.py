@@ -1,0 +1,235 @@
+"""Decoding the files of strangers in a process of its own, which has limits of memory and time.
+
+Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
+refused, and nothing else happens. `decoded` starts the process, as
+`python -m napari_mst.isolation FUNCTION FILE OPTIONS`. The process calls the function with the path
+of the file and the options, and writes one line of JSON to standard output, then the numbers.
+
+MAT-files and RAW photos are decoded so: HDF5, scipy and LibRaw take whole languages of structures
+from a file. Pillow and imagecodecs stay in the process of the caller: they get pixels of a size
+that was checked, and a process of its own costs each photo 0.2 s of a processor, which is more than
+most of them take to decode.
+"""
+
+import json
+import mmap
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import ChoiceNeeded, NapariMstError, OutOfMemory
+
+SECONDS = 30.0
+"""Time that a decoder may take for any file, however small."""
+# The least speed of decoding that is waited for, beyond the first seconds: a RAW photo of 24
+# megapixels is decoded at 4 to 8 MiB a second by one core.
+_BYTES_PER_SECOND = 2**19
+_COMPLAINT_BYTES = 2**20
+# Each reserves memory, of which the process has little.
+_THREADS = 8
+# How Python and the system say that a process had no memory to start in.
+_NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't start new thread")
+
+ROOM_BYTES = 768 * 2**20
+"""Room for Python, the libraries and what they need beside the numbers."""
+
+Answer = tuple[Mapping[str, Any], Iterable[NDArray[Any]]]
+"""The result of a decoder: a description for JSON, and contiguous arrays of numbers.
+
+The description has the `shape` and the `dtype` of the numbers. Where it has their `offset` in the
+file, in the order of Fortran, they are mapped and not sent.
+"""
+
+Refusal = Callable[[str, str], Exception]
+"""Makes the error about a file from what was found instead, and advice."""
+
+
+def decoded(
+    function: str, path: Path, options: Sequence[Any], refusal: Refusal
+) -> tuple[dict[str, Any], NDArray[Any]]:
+    """The result of a process that calls *function* with the file at *path* and *options*.
+
+    The process is ended if it finds nothing in a time that grows with the file.
+
+    Parameters
+    ----------
+    function
+        `module:name`; it returns an `Answer`.
+    options
+        Values that JSON knows.
+
+    Raises
+    ------
+    NapariMstError
+        The process's own error, or the *refusal* of a file that crashes it or takes too long.
+    MemoryError
+        If it had too little memory.
+    """
+    # -P: a file in the working folder that is called like a module must not be run.
+    target = [function, str(path.absolute()), json.dumps(options)]
+    command = [sys.executable, "-P", "-m", "napari_mst.isolation", *target]
+    environment = {
+        **os.environ,
+        "OMP_THREAD_LIMIT": str(_THREADS),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    is_late = threading.Event()
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment,
+        ) as child,
+    ):
+
+        def end() -> None:
+            is_late.set()
+            child.kill()
+
+        clock = threading.Timer(SECONDS + path.stat().st_size / _BYTES_PER_SECOND, end)
+        clock.start()
+        output = cast("IO[bytes]", child.stdout)
+        try:
+            facts = _description(output.readline())
+            # The libraries are through with the file: only numbers that they have read follow.
+            clock.cancel()
+            if "offset" in facts:
+                shape = tuple(facts["shape"])
+                return facts, np.memmap(path, facts["dtype"], "r", facts["offset"], shape, "F")
+            return facts, _numbers(output, facts)
+        except EOFError:
+            if is_late.is_set():
+                advice = "It is damaged, or the computer is busy; try again."
+                raise refusal("one that its reader does not finish", advice) from None
+            if _is_short_of_memory(child.wait(), complaints):
+                raise MemoryError from None
+            advice = "It is damaged; get the file again."
+            raise refusal("one that crashes its reader", advice) from None
+        finally:
+            clock.cancel()
+            child.kill()
+
+
+def _description(line: bytes) -> dict[str, Any]:
+    """The *line* that the process writes; its error is raised. `EOFError` if there is no line."""
+    if not line.endswith(b"\n"):
+        raise EOFError
+    facts: dict[str, Any] = json.loads(line)
+    if "option" in facts:
+        raise ChoiceNeeded(facts["error"], facts["option"], dict(facts["choices"]))
+    if facts.get("kind") == OutOfMemory.__name__:
+        raise MemoryError(facts["error"])
+    if "error" in facts:
+        kinds = {kind.__name__: kind for kind in NapariMstError.__subclasses__()}
+        raise kinds[facts["kind"]](facts["error"])
+    return facts
+
+
+def _numbers(output: IO[bytes], facts: Mapping[str, Any]) -> NDArray[Any]:
+    """The numbers that the process sends after the line. Raises `EOFError` if there are too few."""
+    data = np.empty(facts["shape"], facts["dtype"])
+    view = data.reshape(-1).view(np.uint8).data
+    done = 0
+    while done < len(view):
+        count = output.readinto(view[done:])  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        done += count
+    return data
+
+
+def _is_short_of_memory(status: int, complaints: IO[bytes]) -> bool:
+    """True if a process that ended with *status* was killed, or had too little memory to start."""
+    # Linux kills a process of a machine without memory by the signal that nothing catches.
+    if os.name != "nt" and status == -signal.SIGKILL:
+        return True
+    complaints.seek(0)
+    return status == 1 and _NO_MEMORY.search(complaints.read(_COMPLAINT_BYTES)) is not None
+
+
+def limit_memory(room: int) -> None:
+    """Let this process have *room* more bytes of memory, where the system has such limits.
+
+    Windows has none. macOS has them and refuses to set them (ValueError,
+    https://github.com/python/cpython/issues/78783).
+    """
+    with suppress(ImportError, ValueError):
+        import resource
+
+        import psutil
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = psutil.Process().memory_info().vms + room
+        # Nobody may raise a limit above the hard one that the machine's owner has set.
+        if hard != resource.RLIM_INFINITY:
+            limit = min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def is_limited_from_outside() -> bool:
+    """True if this process has all the memory that it may have: then the machine has no more.
+
+    False if it is `limit_memory` that refused what a file asked for beyond its own size.
+    """
+    with suppress(ImportError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        return hard == soft
+    return True
+
+
+def has_room(size: int) -> bool:
+    """True if this process can get *size* more bytes of memory."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError:
+        return False
+    return True
+
+
+def answer(function: str, path: Path, options: Sequence[Any]) -> Answer:
+    """Call *function* on the file at *path*; return its result, or a line about its error."""
+    module, _, name = function.partition(":")
+    try:
+        result: Answer = getattr(import_module(module), name)(path, *options)
+        return result
+    except ChoiceNeeded as error:
+        # JSON would make texts of the choices, which may be numbers, if they were keys.
+        choices = list(error.choices.items())
+        return {"error": str(error), "option": error.option, "choices": choices}, ()
+    except MemoryError as error:
+        return {"error": str(error), "kind": OutOfMemory.__name__}, ()
+    except NapariMstError as error:
+        return {"error": str(error), "kind": type(error).__name__}, ()
+
+
+def main(function: str, path: str, options: str) -> None:
+    """Write the answer to standard output."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # What a library prints must not come between the line and the numbers.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    line, numbers = answer(function, Path(path), json.loads(options))
+    out.write(json.dumps(line).encode() + b"\n")
+    for part in numbers:
+        out.write(part.data)
+    out.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

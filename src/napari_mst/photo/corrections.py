@@ -1,0 +1,214 @@
+"""Corrections of a photo: its white balance, its colours, and its flat field.
+
+A flat field is how spectral cameras are calibrated: at each pixel of a channel, reflectance is
+
+    (photo - dark) / (white - dark)
+
+so that vignetting, uneven light and the white balance are gone. Letters: H rows, W columns, n
+pixels.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.errors import PhotoError, shown
+from napari_mst.photo.cameras import BALANCED, Capture
+from napari_mst.photo.photo import Photo
+
+_DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame says nothing
+_LEAST_LIGHT = 0.01  # of full scale: less than any useful exposure
+_CLIPPED = 0.98
+_MOST_CLIPPED = 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class FlatField:
+    """A photo of a *white* surface that fills the frame, and perhaps one of darkness.
+
+    Both are linear, and taken as the photos are: the same camera, lens, aperture and light; *dark*
+    with the same exposure and the lens covered.
+
+    Raises
+    ------
+    PhotoError
+        If one of them is not linear, they differ in size, or the white frame is clipped or hardly
+        brighter than the dark one: then they may have changed places.
+
+    Notes
+    -----
+    ===================  ============================================================
+    white, dark, frames  linear photos: uint16 0-65535 or float 0-1
+    check()              a linear photo of the size of the frames
+    corrected()          float32, linear, balanced: 1 is as bright as the white frame
+    ===================  ============================================================
+
+    Examples
+    --------
+    >>> white = nm.Photo.from_array(np.full((4, 5, 3), 0.8), encoding="linear")
+    >>> photo = nm.Photo.from_array(np.full((4, 5, 3), 0.2), encoding="linear")
+    >>> flat = nm.FlatField(white)
+    >>> flat.corrected(photo).pixels[:, 0, 0]
+    array([0.25, 0.25, 0.25], dtype=float32)
+    >>> flat.check(photo)
+    >>> flat.corrected(photo).sha256 == flat.sha256_of(photo.sha256)
+    True
+    """
+
+    white: Photo
+    dark: Photo | None = None
+
+    def __post_init__(self) -> None:
+        for frame in self.frames:
+            _check_linear(frame)
+            _check_shape(frame, self.white.shape)
+        white = self.white.rows(0, self.white.shape[0], linear=True)
+        clipped = float((white >= _CLIPPED).any(axis=0).mean())
+        if clipped > _MOST_CLIPPED:
+            raise PhotoError(
+                f"Expected a white frame below the saturation of the sensor, got {clipped:.1%} of "
+                "its pixels clipped. Expose it less."
+            )
+        self._check_light(white.mean(axis=(1, 2)))
+
+    @property
+    def frames(self) -> tuple[Photo, ...]:
+        """The white frame, and the dark one if there is any."""
+        return (self.white,) if self.dark is None else (self.white, self.dark)
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        parts = (photo_sha256, *(frame.sha256 for frame in self.frames))
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def corrected(self, photo: Photo) -> Photo:
+        """*photo* as shares of the white frame: float32, linear, and balanced.
+
+        Pixels where the white frame is dark are left out, as NaN would be.
+
+        Raises
+        ------
+        PhotoError
+            If the photo is not linear, or has another size than the frames.
+        """
+        self.check(photo)
+        pixels = np.empty((3, *photo.shape), dtype=np.float32)
+        valid = np.ones(photo.shape, bool) if photo.valid is None else photo.valid.copy()
+        for channel in range(3):
+            scale = self._less_dark(self.white, channel)
+            is_lit = scale > _DARKEST * scale.max()
+            valid &= is_lit
+            shares = self._less_dark(photo, channel) / np.where(is_lit, scale, 1)
+            pixels[channel] = shares
+        pixels[:, ~valid] = 0
+        return replace(
+            photo,
+            pixels=pixels,
+            full_scale=1.0,
+            sha256=self.sha256_of(photo.sha256),
+            valid=None if valid.all() else valid,
+            assumptions=(*photo.assumptions, self._note(valid)),
+            shot=photo.shot and replace(photo.shot, neutral=(1.0, 1.0, 1.0), is_flat=True),
+        )
+
+    def check(self, photo: Photo) -> None:
+        """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
+        _check_linear(photo)
+        _check_shape(photo, self.white.shape)
+
+    def _check_light(self, white: NDArray[np.float32]) -> None:
+        """Refuse a white frame of these mean values (3,) if a channel has no light."""
+        if self.dark is not None:
+            white = white - self.dark.rows(0, self.white.shape[0], linear=True).mean(axis=(1, 2))
+        if white.min() < _LEAST_LIGHT:
+            raise PhotoError(
+                "Expected a white frame brighter than the dark one, got one that is "
+                f"{white.min():.1%} of full scale above it. "
+                "Swap the frames, or take them again."
+            )
+
+    def _less_dark(self, photo: Photo, channel: int) -> NDArray[np.float32]:
+        values = photo.pixels[channel] / np.float32(photo.full_scale)
+        if self.dark is None:
+            return np.asarray(values)
+        return np.asarray(values - self.dark.pixels[channel] / np.float32(self.dark.full_scale))
+
+    def _note(self, valid: NDArray[np.bool_]) -> str:
+        names = " less ".join(shown(frame.name, 40) or "an array" for frame in self.frames)
+        missing = int(valid.size - np.count_nonzero(valid))
+        left_out = f"; {missing} pixels, where that is dark, are left out" if missing else ""
+        return f"The photo was divided by the white frame {names}{left_out}."
+
+
+def _check_linear(photo: Photo) -> None:
+    if photo.encoding != "linear":
+        raise PhotoError(
+            f"Expected linear photos for a flat field, got sRGB-encoded {shown(photo.name, 60)}. "
+            "Give RAW files, or say that the values are linear."
+        )
+
+
+def _check_shape(photo: Photo, shape: tuple[int, int]) -> None:
+    if photo.shape != shape:
+        rows, columns = photo.shape
+        raise PhotoError(
+            f"Expected photos and frames of one size, got {shape[0]} x {shape[1]} and "
+            f"{rows} x {columns}. Take them with the same camera and settings."
+        )
+
+
+Recolour = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Takes linear colours (n, 3) to others."""
+
+_ROWS = 64
+
+
+def recoloured(photo: Photo, recolour: Recolour, note: str, sha256: str) -> Photo:
+    """*photo* in float32 sRGB, 0-1, with the colours that *recolour* gives, and one more *note*."""
+    pixels = np.empty((3, *photo.shape), dtype=np.float32)
+    for top in range(0, photo.shape[0], _ROWS):
+        bottom = min(top + _ROWS, photo.shape[0])
+        linear = photo.rows(top, bottom, linear=True).astype(np.float64)
+        right = recolour(linear.reshape(3, -1).T).clip(0, 1)
+        pixels[:, top:bottom] = linear_to_srgb(right).T.reshape(linear.shape)
+    if photo.valid is not None:
+        pixels[:, ~photo.valid] = 0
+    return replace(
+        photo,
+        pixels=pixels,
+        full_scale=1.0,
+        sha256=sha256,
+        assumptions=(*photo.assumptions, note),
+        is_corrected=True,
+    )
+
+
+def sha256_after(photo_sha256: str, what: str) -> str:
+    """The sha256 of a photo to which *what* was done, from that of the photo itself."""
+    return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()
+
+
+def balancing_gains(photo: Photo, capture: Capture) -> NDArray[np.float64]:
+    """(3,): factors of the channels of *photo* that balance it as *capture* says.
+
+    "As stored" are the values of a RAW photo balanced by the white that its file stores, and those
+    of any other photo themselves.
+
+    Raises
+    ------
+    PhotoError
+        If a RAW photo shall be balanced as stored, and its file does not state the balance.
+    """
+    if photo.shot is None or capture.balance != BALANCED:
+        return capture.gains
+    gains = photo.shot.gains
+    if gains is None:
+        raise PhotoError(
+            f"Expected the white balance of the camera in {photo.name[-60:]}, got none. "
+            "Show a grey patch, or say that the photo is unbalanced."
+        )
+    return gains

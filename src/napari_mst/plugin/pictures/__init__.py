@@ -1,0 +1,1 @@
+"""Pictures of cubes: how they are painted, compared and chosen."""

@@ -1,0 +1,260 @@
+"""The bar on the image: picture or band, the wiper, both side by side, the light, and the rest."""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from napari.components import ViewerModel
+from napari.layers import Image
+from napari.utils.notifications import show_info
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QAction
+from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
+
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.illuminants import illuminant_names, illuminant_title
+from napari_mst.errors import NapariMstError, shown
+from napari_mst.formats.picture_files import KINDS, write_picture
+from napari_mst.plugin.jobs.job import Job
+from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.composing import BEST, Colours, Composer, painted
+from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
+from napari_mst.plugin.viewer.remembered import picture_choices
+from napari_mst.plugin.viewer.sharing import calling, report, unwrapped
+from napari_mst.watch import Watch
+
+PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
+LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
+LIGHTS = ("D65", "A", "LED-B3")
+"""The lights at hand: daylight, incandescent, LED. The others are under More."""
+PICTURE = "The picture of the cube: all of its bands at once. H goes to the band and back."
+BAND = "The single band at which the slider stands; moving the slider shows it. H goes back."
+WIPER = (
+    "The picture on one side of a line that you drag; on the other what lies below: the photo, or "
+    "the picture of another cube. W opens and closes it."
+)
+SIDES = (
+    "The picture beside what lies below it: the photo, or the picture of another cube. Both move "
+    "and zoom together, and the mouse reads spectra in both. G opens and closes it."
+)
+LIGHT = "Show the picture as under another light."
+BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot."
+OWN = "Else all bands of a cube have one contrast, so they compare."
+BAR = "The values of the colours of the band or map that is seen."
+EDGE = 6
+"""Pixels between the bar and the corner of the image."""
+STYLE = "QPushButton { padding: 2px 6px; }"
+
+Of = Callable[[ViewerModel], Any]
+"""Finds a helper of a viewer, such as `Composer.of`."""
+
+
+class PictureBar(QFrame):
+    """Shows how the active cube of *viewer* is seen, and changes it; hidden without a cube.
+
+    It lies in a corner of the widget *image*.
+    """
+
+    def __init__(self, viewer: ViewerModel, image: QWidget) -> None:
+        super().__init__(image, styleSheet=STYLE)
+        self._viewer_ref = weakref.ref(unwrapped(viewer))
+        # Each button or entry with the helper that it shows, and the attribute of it.
+        self._states = list[tuple[Any, Of, str]]()
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(2, 2, 2, 2)
+        self._row.setSpacing(2)
+        self.picture = self._button("Picture", PICTURE, calling(self._show_picture, True))
+        self.band = self._button("Band (H)", BAND, calling(self._show_picture, False))
+        self._row.addSpacing(3 * EDGE)
+        for title, tip, of in (
+            ("Wiper", WIPER, Wiper.of),
+            ("Side by side", SIDES, SideBySide.of),
+        ):
+            button = self._button(title, tip, calling(self._toggle, of))
+            self._states.append((button, of, "is_open"))
+        self.lights = self._menu("Light", LIGHT)
+        self._fill_lights()
+        self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands, and saving.")
+        self.own = self._entry(
+            "Each band its own contrast", OWN, BandContrast.of, "is_own", "has_own_contrast"
+        )
+        self.coloured = self._entry(
+            "Bands in their colour", "", BandContrast.of, "is_coloured", "has_own_colour"
+        )
+        self.colour_bar = self._entry("Colour bar", BAR, ColourBar.of, "is_on")
+        self.more.addAction("Save picture ...", self.ask_to_save)
+        self._listen()
+        self.move(EDGE, EDGE)
+        self.refresh()
+
+    def _button(self, title: str, tip: str, slot: Callable[..., None]) -> QPushButton:
+        button = QPushButton(title, toolTip=tip, checkable=True)
+        # A click leaves the keys to the image.
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.clicked.connect(slot)
+        self._row.addWidget(button)
+        return button
+
+    def _menu(self, title: str, tip: str) -> QMenu:
+        button = QPushButton(title, toolTip=tip)
+        menu = QMenu(button)
+        menu.setToolTipsVisible(True)
+        menu.aboutToShow.connect(self.refresh)
+        button.setMenu(menu)
+        self._row.addWidget(button)
+        return menu
+
+    def _entry(self, title: str, tip: str, of: Of, name: str, kept: str = "") -> QAction:
+        """Add an entry that flips the attribute *name*, and keeps it as the choice *kept*."""
+        action = self.more.addAction(title, calling(self._flip, of, name, kept))
+        action.setCheckable(True)
+        action.setToolTip(tip)
+        self._states.append((action, of, name))
+        return action
+
+    def _fill_lights(self) -> None:
+        self.lights.addAction("Best colours", calling(self._choose, BEST)).setToolTip(BEST_COLOURS)
+        more = QMenu("More", self.lights)
+        others = [name for name in illuminant_names() if name not in LIGHTS]
+        for menu, names in ((self.lights, LIGHTS), (more, others)):
+            for name in names:
+                menu.addAction(name, calling(self.render_under, name))
+        self.lights.addMenu(more)
+        self.lights.addAction("From a file ...", self._ask_for_light)
+        self.adapted = self.lights.addAction("Adapted: white stays white")
+        self.adapted.setCheckable(True)
+        self.adapted.setChecked(Composer.of(self.viewer).first.is_adapted)
+        self.adapted.triggered.connect(self._set_adapted)
+
+    def _listen(self) -> None:
+        viewer = self.viewer
+        Composer.of(viewer).changed.connect(self.refresh)
+        viewer.layers.events.connect(self._on_layers)
+        viewer.layers.selection.events.active.connect(self.refresh)
+        viewer.canvas.grid.events.enabled.connect(self.refresh)
+
+    @property
+    def viewer(self) -> ViewerModel:
+        """The viewer, which is there as long as its window."""
+        viewer = self._viewer_ref()
+        if viewer is None:
+            raise RuntimeError("The viewer of this bar is closed.")
+        return viewer
+
+    @property
+    def _layer(self) -> Image | None:
+        return active_cube_layer(self.viewer)
+
+    def refresh(self, _: object = None) -> None:
+        """Show what is so now."""
+        viewer, layer = self.viewer, self._layer
+        self.setVisible(layer is not None)
+        if layer is None:
+            return
+        is_picture = is_picture_shown(viewer, layer)
+        self.picture.setChecked(is_picture)
+        self.band.setChecked(not is_picture)
+        title = Composer.of(viewer).sitter_of(layer).title
+        self.picture.setToolTip(f"{PICTURE}\n{title}" if title else PICTURE)
+        for control, of, name in self._states:
+            control.setChecked(getattr(of(viewer), name))
+        self.adjustSize()
+
+    def _on_layers(self, event: Any) -> None:
+        if event.type in ("inserted", "removed", "visible", "metadata", "data"):
+            self.refresh()
+
+    def _show_picture(self, is_shown: bool) -> None:
+        layer = self._layer
+        if layer is not None:
+            Composer.of(self.viewer).show_picture(layer, is_shown=is_shown)
+
+    def _toggle(self, of: Of) -> None:
+        of(self.viewer).toggle()
+        self.refresh()
+
+    def _flip(self, of: Of, name: str, kept: str) -> None:
+        is_on = not getattr(of(self.viewer), name)
+        setattr(of(self.viewer), name, is_on)
+        if kept:
+            setattr(picture_choices(), kept, is_on)
+
+    # ------------------------------------------------------------ colours
+
+    def render_under(self, light: str) -> None:
+        """Show the cube under *light*, a name or a file, or report why that cannot be."""
+        self._choose(Colours(light=light, is_adapted=self.adapted.isChecked()))
+
+    def _choose(self, colours: Colours) -> None:
+        layer = self._layer
+        if layer is None:
+            return
+        try:
+            Composer.of(self.viewer).show(layer, colours)
+        except NapariMstError as error:
+            report(error)
+        else:
+            kept = picture_choices()
+            kept.light, kept.is_adapted = colours.light, self.adapted.isChecked()
+
+    def _set_adapted(self) -> None:
+        layer = self._layer
+        if layer is not None:
+            colours = Composer.of(self.viewer).colours(layer)
+            if colours.light:
+                self._choose(replace(colours, is_adapted=self.adapted.isChecked()))
+
+    def _ask_for_light(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open a light", "", LIGHT_FILES)
+        if path:
+            self.render_under(path)
+
+    # ------------------------------------------------------------ saving
+
+    def ask_to_save(self) -> None:
+        """Ask for a file, and save the picture in full, with its profile."""
+        layer = self._layer
+        if layer is None:
+            return
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save picture", f"{layer.name}.png", PICTURE_FILES
+        )
+        if path:
+            target = Path(path)
+            is_known = target.suffix.lower() in KINDS
+            self.save_as(target if is_known else target.with_name(f"{target.name}.png"))
+
+    def save_as(self, path: Path) -> None:
+        """Save the picture of the active cube to *path*, on another thread."""
+        layer = self._layer
+        if layer is not None:
+            colours = Composer.of(self.viewer).colours(layer)
+            run = partial(_save, cube_at(layer), colours, path, layer.name)
+            start(Job(run, _report_saved, report))
+
+
+def _save(cube: SpectralCube, colours: Colours, path: Path, source: str, watch: Watch) -> str:
+    """Paint and write the picture, on the worker's thread."""
+    picture, title = painted(cube, colours, watch)
+    facts: dict[str, object] = {"source": source}
+    light = colours.light
+    if light:
+        facts |= {"illuminant": illuminant_title(light), "adapted": colours.is_adapted}
+    # The dialog has asked already whether this file may be replaced.
+    return write_picture(path, picture, title, facts, overwrite=True).name
+
+
+def _report_saved(name: str) -> None:
+    show_info(f"The picture was saved as {shown(name)}.")
+
+
+def add_bar(viewer: ViewerModel) -> PictureBar | None:
+    """Put the bar on the image of *viewer*; None, and nothing happens, if it has no window."""
+    window = getattr(viewer, "window", None)
+    main = None if window is None else window.main_menu.parentWidget()
+    return None if main is None else PictureBar(viewer, main.centralWidget())

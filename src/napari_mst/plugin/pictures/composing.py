@@ -1,0 +1,361 @@
+"""Makes the picture of every cube in a viewer, and keeps it true while the cube layer changes.
+
+One object listens to the list of layers, so it does not matter who adds a cube: a run, a reader, a
+sample, or another plugin. Small cubes become pictures at once, large ones on another thread.
+"""
+
+import weakref
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from numpy.typing import NDArray
+from psygnal import Signal
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
+
+from napari_mst.cube import SpectralCube, pictures
+from napari_mst.cube.pictures import Part, Recipe, paint, rendering
+from napari_mst.errors import NapariMstError
+from napari_mst.plugin.jobs.job import Job, Latest
+from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.viewer.layers import (
+    ENDING,
+    active_cube_layer,
+    add_composite,
+    alike_of,
+    band_of,
+    composite_of,
+    composites_of,
+    cube_of,
+    follow,
+    is_picture_shown,
+    set_picture,
+)
+from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.remembered import picture_choices
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, report
+from napari_mst.watch import UNWATCHED, Watch
+
+AT_ONCE = 2**21
+"""Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""
+AS_PICTURES = True
+"""True if a cube that is added to a viewer gets a picture by itself."""
+LIVE_PIXELS = 2**18
+"""About how many pixels are painted while a colour is dragged."""
+_PLACE = frozenset({"scale", "translate", "rotate", "shear", "affine", "units"})
+
+Wavelengths = tuple[float, float, float]
+"""Wavelengths of red, green and blue, in the unit of the cube."""
+
+
+@dataclass(frozen=True)
+class Colours:
+    """The colours of a picture that a person has chosen; without a choice, the best ones.
+
+    Attributes
+    ----------
+    wavelengths
+        Those of the three bands to show; None for all bands.
+    light
+        The light to render the cube under, a name or a file; "" for none.
+    is_adapted
+        Whether what is white stays white under that light.
+    """
+
+    wavelengths: Wavelengths | None = None
+    light: str = ""
+    is_adapted: bool = True
+
+    def recipe(self, cube: SpectralCube) -> Recipe:
+        """Return how *cube* is painted. Raises `CubeError` or `CameraError`."""
+        if self.light:
+            return rendering(cube, self.light, is_adapted=self.is_adapted)
+        return pictures.composite_of(cube, self.wavelengths)
+
+
+BEST = Colours()
+
+
+Painted = tuple[NDArray[np.uint8], str]
+"""A picture, and the recipe's name for it."""
+
+
+@dataclass(eq=False)
+class Sitter:
+    """The picture of one cube layer: how it is to be painted, and the job that paints it.
+
+    *is_coarse*: it shows a part only, while a colour is dragged.
+    """
+
+    colours: Colours = BEST
+    title: str = ""
+    is_coarse: bool = False
+    painting: Latest = field(default_factory=partial(Latest, start))
+
+
+def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> Painted:
+    """Paint the picture of *cube*."""
+    recipe = colours.recipe(cube)
+    return paint(cube, recipe, watch=watch), recipe.title
+
+
+class Composer(ViewerHelper):
+    """Paints the cubes of its viewer; `changed` is emitted after a picture.
+
+    Attributes
+    ----------
+    is_picture
+        Whether a new cube is shown as its picture, as the last one was, or by a single band.
+    first
+        The colours that were chosen last; a new cube has them, unless they do not suit it.
+    """
+
+    changed = Signal()
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        kept = picture_choices()
+        self.is_picture = True
+        self.first = Colours(light=kept.light, is_adapted=kept.is_adapted)
+        self._sitters: weakref.WeakKeyDictionary[Image, Sitter] = weakref.WeakKeyDictionary()
+        viewer.layers.events.connect(self._on_layers)
+        for changed in (viewer.layers.events.inserted, viewer.layers.events.removed):
+            # Last: napari moves the slider before this.
+            changed.connect(self._note_slider, position="last")
+        self._note_slider()
+        viewer.dims.events.current_step.connect(self._on_step)
+        viewer.bind_key("H", calling(self.toggle), overwrite=True)
+        for layer in list(viewer.layers):
+            self.look_at(layer)
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a picture is being painted."""
+        return any(sitter.painting.is_busy for sitter in self._sitters.values())
+
+    def is_first_due(self, layer: Image) -> bool:
+        """True if the first picture of *layer* is being painted, or is about to be."""
+        sitter = self._sitters.get(layer)
+        if cube_of(layer) is None or composite_of(self.viewer, layer):
+            return False
+        # A new cube is looked at a moment after it was added.
+        is_due = AS_PICTURES if sitter is None else sitter.painting.is_busy
+        return is_due and self.is_picture
+
+    # ------------------------------------------------------------------- for docks and scripts
+
+    def look_at(self, layer: Any) -> None:
+        """Paint *layer*, if it is a cube that has no picture yet."""
+        cube = cube_of(layer)
+        if AS_PICTURES and cube is not None and layer not in self._sitters:
+            alike = alike_of(layer)
+            first = self.first if alike is None else self.colours(alike)
+            self._sitters[layer] = Sitter(_suited(first, cube))
+            self._paint(layer)
+
+    def sitter_of(self, layer: Image) -> Sitter:
+        """Return how *layer* is painted; as nobody has chosen yet, if it has no picture."""
+        return self._sitters.get(layer) or Sitter()
+
+    def colours(self, layer: Image) -> Colours:
+        """Return the colours that were chosen for the picture of *layer*."""
+        return self.sitter_of(layer).colours
+
+    def show(self, layer: Image, colours: Colours = BEST) -> None:
+        """Paint the cube *layer* in *colours*, and show its picture.
+
+        Raises
+        ------
+        CubeError, CameraError
+            If the cube cannot be rendered so; its picture stays as it was.
+        """
+        cube = cube_of(layer)
+        if cube is None:
+            return
+        colours.recipe(cube)
+        self._sitters.setdefault(layer, Sitter()).colours = self.first = colours
+        self._paint(layer)
+        self.show_picture(layer)
+
+    def drag(self, layer: Image, wavelengths: Wavelengths) -> None:
+        """Show three *wavelengths* at once, as coarsely as needed; `show` makes it fine.
+
+        Only the part of the image that is on the screen is painted.
+        """
+        cube = cube_of(layer)
+        if cube is None:
+            return
+        self._sitters.setdefault(layer, Sitter()).colours = Colours(wavelengths)
+        part, step = _visible_part(layer)
+        recipe = pictures.composite_of(cube, wavelengths)
+        first = [part[0].start, part[1].start]
+        # The first pixel of a coarser picture is centred between the pixels that it stands for.
+        middle = np.array(first) + (step - 1) / 2
+        place = Placement.of(layer).of_part(middle, (step, step))
+        self._put(layer, (paint(cube, recipe, part), recipe.title), place)
+
+    def toggle(self, layer: Image | None = None) -> None:
+        """Show the band of a cube instead of its picture, or its picture again."""
+        layer = layer or active_cube_layer(self.viewer)
+        if layer is not None:
+            is_shown = is_picture_shown(self.viewer, layer)
+            self.show_picture(layer, is_shown=not is_shown)
+
+    def show_picture(self, layer: Image, *, is_shown: bool = True) -> None:
+        """Show the picture of the cube *layer*, or else the band at which the slider stands."""
+        self.is_picture = is_shown
+        # A person may have removed it.
+        if is_shown and composite_of(self.viewer, layer) is None:
+            sitter = self._sitters.setdefault(layer, Sitter())
+            if not sitter.painting.is_busy:
+                self._paint(layer)
+        for picture in composites_of(self.viewer, layer):
+            picture.visible = is_shown
+        # To show what is shown already makes napari slice and draw it again.
+        if not is_shown and not layer.visible:
+            layer.visible = True
+        self.changed.emit()
+
+    # ----------------------------------------------------------------------------- listening
+
+    def _on_layers(self, event: Any) -> None:
+        if event.type == "inserted":
+            self._later(event.value, self.look_at)
+        elif event.type == "removed":
+            self._later(event.value, self._forget)
+        elif event.type in _PLACE or event.type in ("data", "name"):
+            self._on_change(event)
+
+    def _later(self, layer: Any, action: Any) -> None:
+        """Do *action* once napari has finished with *layer*: it is still adding or removing it."""
+        if not isinstance(layer, Image):
+            return
+        if QApplication.instance() is None:
+            action(layer)
+        else:
+            QTimer.singleShot(0, calling(action, layer))
+
+    def _on_change(self, event: Any) -> None:
+        at, layers = getattr(event, "index", None), self.viewer.layers
+        if not isinstance(at, int) or not 0 <= at < len(layers):
+            return
+        layer = layers[at]
+        if not isinstance(layer, Image) or cube_of(layer) is None:
+            return
+        if event.type == "data":
+            self._on_data(layer)
+            return
+        for picture in composites_of(self.viewer, layer):
+            if event.type == "name":
+                _rename(picture, layer)
+            else:
+                follow(picture, Placement.of(layer).image_kwargs())
+
+    def _on_data(self, layer: Image) -> None:
+        """Paint a cube that has other numbers; one that has just become a cube is new."""
+        if layer in self._sitters:
+            self._paint(layer)
+        else:
+            # Later: whoever has made it a cube is about to move the slider to one of its bands.
+            self._later(layer, self.look_at)
+
+    def _forget(self, layer: Image) -> None:
+        """Take the pictures of a removed cube away."""
+        if layer in self.viewer.layers:
+            return
+        sitter = self._sitters.pop(layer, None)
+        if sitter is not None:
+            sitter.painting.cancel()
+        for picture in composites_of(self.viewer, layer):
+            self.viewer.layers.remove(picture)
+
+    def _note_slider(self, _: object = None) -> None:
+        """Note where the slider stands now, and among how many layers."""
+        self._point, self._count = self.viewer.dims.point, len(self.viewer.layers)
+
+    def _on_step(self) -> None:
+        """Show the band to which the user has moved the slider, instead of the picture."""
+        # napari itself moves the slider while it adds or removes a layer, even more than once.
+        if len(self.viewer.layers) != self._count:
+            return
+        before, self._point = self._point, self.viewer.dims.point
+        layer = active_cube_layer(self.viewer)
+        if layer is not None and band_of(layer, before) != band_of(layer, self._point):
+            self.show_picture(layer, is_shown=False)
+
+    # ------------------------------------------------------------------------------ painting
+
+    def _paint(self, layer: Image) -> None:
+        cube = cube_of(layer)
+        sitter = self._sitters[layer]
+        sitter.painting.cancel()
+        if cube is None or layer not in self.viewer.layers:
+            return
+        # New numbers may have lost what a light needs. The best colours always fit.
+        try:
+            if sitter.colours != BEST:
+                sitter.colours.recipe(cube)
+        except NapariMstError as error:
+            sitter.colours = BEST
+            report(error)
+        # A memory map is an array as well, but to read it may take long.
+        is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
+        if is_small or QApplication.instance() is None:
+            self._put(layer, painted(cube, sitter.colours))
+            return
+        sitter.painting.run(
+            Job(
+                partial(painted, cube, sitter.colours),
+                partial(self._put, layer),
+                report,
+                self.changed.emit,
+            )
+        )
+
+    def _put(self, layer: Image, painted: Painted, place: Placement | None = None) -> None:
+        if not self.has(layer):
+            return
+        sitter = self._sitters[layer]
+        picture, sitter.title = painted
+        sitter.is_coarse = place is not None
+        shown = composite_of(self.viewer, layer)
+        if shown is None:
+            add_composite(self.viewer, layer, picture, is_shown=self.is_picture)
+        else:
+            set_picture(shown, layer, picture, place)
+        self.changed.emit()
+
+
+def _suited(colours: Colours, cube: SpectralCube) -> Colours:
+    """Return *colours*, or the best ones where *cube* cannot be painted so, or the file is gone."""
+    try:
+        # To look for the best colours reads the cube; they always suit.
+        if colours != BEST:
+            colours.recipe(cube)
+    except NapariMstError:
+        return BEST
+    return colours
+
+
+def _rename(picture: Image, layer: Image) -> None:
+    """Name *picture* after its cube, unless the user has given it a name of its own."""
+    if picture.name.endswith(ENDING):
+        picture.name = f"{layer.name}{ENDING}"
+
+
+def _visible_part(layer: Image) -> tuple[Part, int]:
+    """Choose the part of *layer* that is on the screen, and the step between its pixels."""
+    rows, columns = layer.data.shape[-2:]
+    corners = np.asarray(layer.corner_pixels)[:, -2:]
+    top, left = np.clip(corners[0], 0, (rows - 1, columns - 1))
+    bottom, right = np.clip(corners[1] + 1, (top + 1, left + 1), (rows, columns))
+    step = max(1, int(np.ceil(np.sqrt((bottom - top) * (right - left) / LIVE_PIXELS))))
+    part = (
+        slice(int(top), int(bottom), step),
+        slice(int(left), int(right), step),
+    )
+    return part, step

@@ -1,0 +1,197 @@
+"""Drawing on a photo: the part of it to reconstruct, and places that a person is asked for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Points, Shapes
+from numpy.typing import ArrayLike
+
+from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Rectangle
+from napari_mst.plugin.viewer.layers import layer_of_role
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.placement import Placement
+
+Part = Literal["whole", "visible", "drawn"]
+ROLE = "region"
+"""Marks the Shapes layer of this plugin in its metadata."""
+YELLOW = "#ffd400"
+LINE = 0.004
+"""Width of the rectangle's line, as a share of the longer side of the photo."""
+
+
+def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
+    """Return the *part* of the photo that *layer* shows.
+
+    Raises
+    ------
+    PhotoError
+        If nothing of the photo is on the screen, or no rectangle is drawn on it.
+    """
+    photo = LayerPhoto.of(layer, viewer.dims.point)
+    if part == "whole":
+        return photo
+    region = _visible(layer, photo.shape) if part == "visible" else _drawn(viewer, photo)
+    return LayerPhoto.of(layer, viewer.dims.point, region)
+
+
+def shapes_layer(viewer: ViewerModel) -> Shapes | None:
+    """Find the layer that the rectangle is drawn on: the selected Shapes layer, else ours."""
+    active = viewer.layers.selection.active
+    layer: Shapes | None = active if isinstance(active, Shapes) else layer_of_role(viewer, ROLE)
+    return layer
+
+
+def draw(viewer: ViewerModel, layer: Image) -> None:
+    """Let the user draw a rectangle on *layer*, on a new Shapes layer if there is none yet."""
+    shapes = shapes_layer(viewer)
+    if shapes is None:
+        shapes = _add_shapes(viewer, layer)
+    viewer.layers.selection.active = shapes
+    shapes.mode = "add_rectangle"
+
+
+def has_drawing(viewer: ViewerModel) -> bool:
+    """True if a Shapes layer with a shape is selected."""
+    active = viewer.layers.selection.active
+    return isinstance(active, Shapes) and bool(active.data)
+
+
+def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle:
+    """Return the rectangle on *layer* that the shapes enclose. Raises `PhotoError` without one."""
+    return _drawn(viewer, LayerPhoto.of(layer, viewer.dims.point))
+
+
+def _add_shapes(viewer: ViewerModel, layer: Image) -> Shapes:
+    longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
+    shapes: Shapes = viewer.add_shapes(
+        **Placement.of(layer).image_kwargs(),
+        name="Region",
+        edge_width=max(1.0, LINE * longer_side),
+        edge_color=YELLOW,
+        face_color="transparent",
+        metadata={METADATA_KEY: ROLE},
+    )
+    return shapes
+
+
+def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
+    """The pixels of *layer* that are on the screen."""
+    region = _rectangle(layer.corner_pixels[:, -2:], shape)
+    if not layer.visible or region is None:
+        raise PhotoError(
+            f"Expected '{layer.name}' on the screen, got none of it. "
+            "Show it, or take the whole photo."
+        )
+    return region
+
+
+def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
+    """The pixels of *photo* that the selected shapes enclose, or the last shape if none is."""
+    shapes = shapes_layer(viewer)
+    if shapes is None or not shapes.data:
+        raise PhotoError("Expected a rectangle on the photo, got none. Draw one, then press Run.")
+    chosen = [shapes.data[index] for index in shapes.selected_data] or shapes.data[-1:]
+    # The shapes may lie on a layer of the user, with another scale and place than the photo.
+    world = [shapes.data_to_world(corner)[-2:] for outline in chosen for corner in outline]
+    region = _rectangle(photo.placement.pixels_at(world), photo.shape)
+    if region is None:
+        raise PhotoError(
+            "Expected a rectangle on the photo, got one beside it. Draw it on the photo."
+        )
+    return region
+
+
+def _rectangle(points: ArrayLike, shape: Sequence[int]) -> Rectangle | None:
+    """The pixels of an image of *shape* that the (n, 2) *points* span; None if they span none."""
+    spanned = np.asarray(points)
+    # A pixel is the square around its centre, so its edges lie half a pixel off.
+    low = np.clip(np.floor(spanned.min(axis=0) + 0.5).astype(int), 0, shape)
+    high = np.clip(np.ceil(spanned.max(axis=0) + 0.5).astype(int), 0, shape)
+    if (low >= high).any():
+        return None
+    return int(low[0]), int(high[0]), int(low[1]), int(high[1])
+
+
+MARKS = "marks"
+"""Marks the layer of the clicks in its metadata."""
+WIDTH = 0.012
+"""Width of a mark, as a share of the longer side of the photo."""
+
+Places = Sequence[tuple[float, float]]
+"""Rows and columns of the photo, not rounded."""
+
+
+class Asked:
+    """Waits for the clicks on the layer *points*; *take* is given their places, once."""
+
+    def __init__(self, points: Points, count: int, take: Callable[[Places], object]) -> None:
+        self._count = count
+        self._take = take
+        points.events.data.connect(self._on_data)
+
+    def _on_data(self, event: Any) -> None:
+        points: Points = event.source
+        # napari emits the event of a click before and after it has changed the data.
+        if len(points.data) < self._count:
+            return
+        points.events.data.disconnect(self._on_data)
+        points.mode = "pan_zoom"
+        self._take([(float(row), float(column)) for row, column in points.data])
+
+
+def ask_for_places(
+    viewer: ViewerModel, layer: Image, name: str, count: int, take: Callable[[Places], object]
+) -> Points:
+    """Let the user click *count* places on the photo of *layer*, then hand them to *take*.
+
+    The clicks go to a layer *name*, which takes the place of an older one.
+    """
+    points = add_marks(viewer, layer, name)
+    viewer.layers.selection.active = points
+    points.mode = "add"
+    # The connection holds a method only weakly, so the layer keeps its object.
+    points.metadata["asked"] = Asked(points, count, take)
+    return points
+
+
+def add_marks(viewer: ViewerModel, layer: Image, name: str) -> Points:
+    """Add a layer *name* for marks on the photo of *layer*, in the place of an older one."""
+    remove_marks(viewer)
+    points: Points = viewer.add_points(
+        ndim=2,
+        **Placement.of(layer).image_kwargs(),
+        name=name,
+        symbol="cross",
+        size=max(3.0, WIDTH * float(np.ptp(layer.extent.data, axis=0)[-2:].max())),
+        face_color=YELLOW,
+        border_width=0,
+        metadata={METADATA_KEY: MARKS},
+    )
+    return points
+
+
+def show_squares(points: Points, centres: ArrayLike, side: float) -> None:
+    """Draw squares of *side* pixels at *centres* (n, 2), in place of the clicks."""
+    points.data = np.asarray(centres)
+    points.symbol = "square"
+    points.size = side
+    points.face_color = "transparent"
+    points.border_color = YELLOW
+    points.border_width = 0.1
+
+
+def marks_layer(viewer: ViewerModel) -> Points | None:
+    """Find the layer of the clicks; None if there is none."""
+    layer: Points | None = layer_of_role(viewer, MARKS)
+    return layer
+
+
+def remove_marks(viewer: ViewerModel) -> None:
+    """Take the layer of the clicks away, if there is one."""
+    layer = marks_layer(viewer)
+    if layer is not None:
+        viewer.layers.remove(layer)

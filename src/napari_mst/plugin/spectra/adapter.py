@@ -1,0 +1,393 @@
+"""Adapts a cube whenever something else is known: at once for the screen, then all of it.
+
+marks on picks -> `follow` -> `look` -> a coarse cube in its layer -> `applied` -> the exact cube in
+the same layer. A newer run takes the place of an older one, of which nothing is heard any more.
+
+Until the whole cube is there, a coarse one stands in the layer: exact where little is read.
+Letters: B bands, H rows, W columns; h, w rows and columns of a part.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from numpy.typing import DTypeLike, NDArray
+from psygnal import Signal
+
+from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.adaptation.parts import Part, Parts, photo_of
+from napari_mst.adaptation.process import Posterior
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.spectra.known_layers import KnownLayers
+from napari_mst.plugin.spectra.reader import Identity
+from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.snapshot import KnownState
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.watch import Watch
+
+NOTHING_KNOWN = "Nothing is known any more: the cube is as it was."
+
+_MOST_SEEN = 0.5
+"""Share of the image on the screen from which on all of it is drawn at once."""
+
+PIXELS = 1 << 16
+"""Pixels of a coarse picture for few known spectra; each costs as much as a pixel of the cube."""
+EXACT = 1 << 10
+"""Pixels up to which a part is computed exactly when it is read: milliseconds."""
+
+Pixels = tuple[range, range]
+"""Rows and columns."""
+
+_BANDS = 32  # known spectra whose kernel takes about as long as all else that is done for a pixel
+
+
+class Ground:
+    """All that does not depend on what is known: a cube, its photo, and parts of both.
+
+    The photo is one of *photos*, and is read when it is first needed, on the thread of a job.
+    """
+
+    def __init__(self, cube: SpectralCube) -> None:
+        self.cube = cube
+        self.photos: tuple[LayerPhoto, ...] = ()
+
+    @cached_property
+    def photo(self) -> Photo:
+        """The photo of the cube. Raises `PhotoError` if there is none."""
+        return photo_from(self.photos, self.cube)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Parts of the cube. Raises `PhotoError` as well."""
+        return Parts(self.cube, self.photo)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """The numbers (B, h, w) of a part of the image, of which other pixels take the nearest."""
+
+    part: Part
+    numbers: NDArray[np.float32]
+
+    def covers(self, pixels: Pixels) -> bool:
+        """True if all of *pixels* lie within it."""
+        return all(
+            not at or (span.start <= min(at) and max(at) < span.stop)
+            for span, at in zip(self.part, pixels, strict=True)
+        )
+
+    def at(self, bands: int | slice, pixels: Pixels) -> NDArray[np.float32]:
+        """Its numbers in some *bands* at *pixels*, which it covers."""
+        first = (self.part.rows.start, self.part.columns.start)
+        last = np.array(self.numbers.shape[1:]) - 1
+        rows, columns = (
+            np.minimum((np.array(at, dtype=int) - start) // self.part.rows.step, end)
+            for start, end, at in zip(first, last, pixels, strict=True)
+        )
+        return np.asarray(self.numbers[bands][..., rows[:, None], columns])
+
+
+def drawn(parts: Parts, process: Posterior, part: Part) -> Picture:
+    """The picture of *part*, with as many pixels as can be had at once."""
+    pixels = PIXELS * _BANDS / (_BANDS + len(process.points))
+    height, width = part.shape
+    step = max(1, int(np.ceil(np.sqrt(height * width / pixels))))
+    # The middle of what each pixel of the picture covers: else the picture would be moved.
+    down, across = (
+        range(min(span.start + step // 2, span.stop - 1), span.stop, step) for span in part
+    )
+    numbers = parts.adapted(process, Part(down, across))
+    return Picture(Part(part.rows[::step], part.columns[::step]), numbers)
+
+
+class PreviewData:
+    """The numbers of an adapted cube, as an array (B, H, W) that is read like one of NumPy.
+
+    A few pixels are computed when they are read, and are exact. Others come from the first of
+    *pictures* that covers them; the last covers the image.
+    """
+
+    ndim = 3
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        parts: Parts,
+        process: Posterior,
+        pictures: Sequence[Picture],
+    ) -> None:
+        self.shape = shape
+        self._parts = parts
+        self._process = process
+        self._pictures = tuple(pictures)
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        bands, height, width = self.shape
+        return bands * height * width
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """All numbers, as NumPy asks for them."""
+        whole = self[:]
+        return whole if dtype is None else whole.astype(dtype)
+
+    def __getitem__(self, key: Any) -> NDArray[np.float32]:
+        """As of an array, for numbers and slices; other keys read all of it."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if not all(isinstance(one, int | np.integer | slice) for one in keys):
+            return np.asarray(np.asarray(self)[key])
+        bands, rows, columns = (keys + (slice(None),) * 2)[:3]
+        pixels = (_at(rows, self.shape[1]), _at(columns, self.shape[2]))
+        found = self._numbers(bands, pixels)
+        # An axis that is read at one place is no axis of the result.
+        down = slice(None) if isinstance(rows, slice) else 0
+        across = slice(None) if isinstance(columns, slice) else 0
+        return found[..., down, across]
+
+    def _numbers(self, bands: int | slice, pixels: Pixels) -> NDArray[np.float32]:
+        rows, columns = pixels
+        is_rising = rows.step > 0 and columns.step > 0
+        if is_rising and 0 < len(rows) * len(columns) <= EXACT:
+            return np.asarray(self._parts.adapted(self._process, Part(rows, columns))[bands])
+        covering = next(one for one in self._pictures if one.covers(pixels))
+        return covering.at(bands, pixels)
+
+
+def _at(key: int | slice, length: int) -> range:
+    """The places along an axis of *length* that *key* names."""
+    places = range(length)
+    if isinstance(key, slice):
+        return places[key]
+    at = places[key]
+    return range(at, at + 1)
+
+
+def look(
+    ground: Ground, known: tuple[KnownSpectrum, ...], part: Part, watch: Watch
+) -> tuple[Learnt, SpectralCube]:
+    """What was learnt, and the adapted cube at once, as far as a screen that shows *part* does."""
+    cube, parts = ground.cube, ground.parts
+    watch.check()
+    learnt = learn(cube, known)
+    whole = Part.whole(cube.shape[1:])
+    shown = [whole] if part == whole else [part, whole]
+    pictures = [drawn(parts, learnt.process, each) for each in shown]
+    data: Any = PreviewData(cube.shape, parts, learnt.process, pictures)
+    preview = with_history(cube, data, learnt.adaptation, "")
+    past = replace(preview.provenance, is_preview=True)
+    return learnt, replace(preview, provenance=past, quality=None)
+
+
+def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
+    """The width (H, W) of the error band around *cube*."""
+    # It may import torch, which takes seconds: here, where that happens on another thread.
+    from napari_mst.adaptation.bands import band_width
+
+    return band_width(cube, watch=watch)
+
+
+def on_screen(layer: Image | None, shape: tuple[int, int]) -> Part:
+    """The part of an image of *shape* (H, W) that *layer* shows on the screen."""
+    whole = Part.whole(shape)
+    if layer is None:
+        return whole
+    (top, left), (bottom, right) = layer.corner_pixels[:, -2:].tolist()
+    rows = range(max(0, top), min(shape[0], bottom + 1))
+    columns = range(max(0, left), min(shape[1], right + 1))
+    seen = len(rows) * len(columns)
+    # Without a window nothing was drawn yet, and all corners are 0.
+    is_small = 1 < seen < _MOST_SEEN * shape[0] * shape[1]
+    return Part(rows, columns) if is_small else whole
+
+
+class Adapter:
+    """Keeps an adapted cube in *layers* that is true to what is known.
+
+    `changed` is emitted when its state is another one.
+    """
+
+    changed = Signal()
+
+    def __init__(self, layers: KnownLayers, start: Start, scene: SpectraScene) -> None:
+        self._layers = layers
+        self._latest = Latest(start)
+        self._scene = scene
+        self._ground: Ground | None = None
+        self._asked: tuple[Any, ...] = ()
+        self._tried: tuple[Identity, ...] | None = None
+        self._is_width_wanted = False
+        self._is_exact = False
+        self._task = ""
+        self._share = 0.0
+        self._doubts: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> KnownState:
+        """The state of the adaptation."""
+        progress = [f"{self._task}: {self._share:.0%}"] if self._latest.is_busy else []
+        return KnownState(
+            has_adapted=self._layers.adapted is not None,
+            is_after=self._layers.is_after,
+            has_width=self._is_width_wanted,
+            is_busy=self._latest.is_busy,
+            notes=(*progress, *self._doubts),
+        )
+
+    def ground_of(self, cube: SpectralCube, photos: Sequence[LayerPhoto]) -> Ground:
+        """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
+        ground = self._ground
+        if ground is None or ground.cube.data is not cube.data:
+            ground = self._ground = Ground(cube)
+        ground.photos = tuple(photos)
+        return ground
+
+    # ------------------------------------------------------------ adapting
+
+    def follow(self, known: Mapping[str, KnownSpectrum], photos: Sequence[LayerPhoto]) -> None:
+        """Adapt the cube to what is *known*, by the keys of the marks, unless that was done.
+
+        The cube is from one of *photos*.
+        """
+        cube = cube_of(self._layers.base)
+        adapted = self._layers.adapted
+        if cube is None or (cube.provenance.is_preview and not known):
+            return
+        places = [(key, one.row, one.column, one.window) for key, one in known.items()]
+        asked = (Identity(cube.data), *places)
+        # A cube whose photo was not there waits for it: each photo that is opened may be it.
+        tried = tuple(Identity(photo.pixels) for photo in photos)
+        if asked == self._asked and self._tried in (None, tried):
+            return
+        was_known = len(self._asked) > 1 or adapted is not None
+        self._asked = asked
+        self._tried = tried
+        if not (known or was_known):
+            # Spots may be looked for while nothing is known: that goes on.
+            return
+        self.stop()
+        if not known:
+            self._end_adapting()
+            return
+        part = on_screen(adapted or self._layers.base, cube.shape[1:])
+        run = partial(look, self.ground_of(cube, photos), tuple(known.values()), part)
+        self.run("Adapting what is on the screen", run, self._on_look)
+
+    def again(self) -> None:
+        """Adapt again at the next `follow`, though nothing else is known."""
+        self._asked = ()
+
+    def stop(self) -> None:
+        """Stop what is being computed; the cube stays as coarse as it is."""
+        self._latest.cancel()
+        self.changed.emit()
+
+    def _end_adapting(self) -> None:
+        if self._layers.adapted is not None:
+            self._scene.said.emit(NOTHING_KNOWN)
+        self._doubts = ()
+        self._is_width_wanted = False
+        self._tried = None
+        self._layers.end()
+
+    def _on_look(self, found: tuple[Learnt, SpectralCube]) -> None:
+        learnt, cube = found
+        self._tried = None
+        self._doubts = learnt.adaptation.doubts
+        self._is_exact = False
+        self._layers.show_cube(cube)
+        ground = self._ground
+        if ground is not None:
+            run = partial(applied, ground.cube, ground.photo, learnt)
+            self.run("Adapting the whole cube", run, self._on_exact)
+
+    def _on_exact(self, cube: SpectralCube) -> None:
+        self._is_exact = True
+        self._layers.show_cube(cube)
+        record = cube.provenance.adaptation
+        self._scene.said.emit(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
+        if self._is_width_wanted:
+            self._start_width(cube)
+
+    def want_width(self, is_wanted: bool) -> None:
+        """Keep a layer that shows the width of the error band, or take it away."""
+        self._is_width_wanted = is_wanted
+        adapted = self._layers.adapted
+        if not is_wanted:
+            self._layers.hide_width()
+        elif adapted is None or self._is_exact:
+            self._start_width(cube_of(adapted or self._layers.base))
+        self.changed.emit()
+
+    def _start_width(self, cube: SpectralCube | None) -> None:
+        if cube is not None:
+            task = "Computing the width of the error band"
+            self.run(task, partial(width, cube), self._layers.show_width)
+
+    def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
+        """Do *work* on the cube, and *use* its result; what runs is stopped."""
+        self._task = task
+        self._share = 0.0
+        changed = self.changed.emit
+        failed = self._scene.failed.emit
+        self._latest.run(Job(work, use, failed, on_end=changed, on_progress=self._on_progress))
+        changed()
+
+    def _on_progress(self, share: float) -> None:
+        self._share = share
+        self.changed.emit()
+
+
+def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
+    """The photos that *cube*, of *layer*, may be from: those of its name first, by size.
+
+    A photo of another size may be one of which the cube shows a region.
+    """
+    made = [one for one in photo_layers(viewer) if METADATA_KEY not in one.metadata]
+    found = [LayerPhoto.of(one, viewer.dims.point) for one in made]
+    rows, columns = cube.shape[1:]
+    fits = [one for one in found if one.shape[0] >= rows and one.shape[1] >= columns]
+    return tuple(sorted(fits, key=lambda photo: not _is_named_after(photo, layer, cube)))
+
+
+def _is_named_after(photo: LayerPhoto, layer: Image, cube: SpectralCube) -> bool:
+    return photo.name == cube.provenance.source or layer.name.startswith(photo.name)
+
+
+def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:
+    """Read the one of *photos* that *cube* was made from, cut to what the cube shows.
+
+    It is recognised by its pixels: they are the very ones, or have the colours of the cube.
+
+    Raises
+    ------
+    PhotoError
+        If there is none.
+    """
+    encoding: Encoding | None = "linear" if cube.provenance.camera else None
+    others = list[str]()
+    for layer_photo in photos:
+        photo = layer_photo.read(encoding)
+        try:
+            return photo_of(cube, photo)
+        except PhotoError:
+            others.append(f"{layer_photo.name[:30]!r}, which is another one")
+    rows, columns = cube.shape[1:]
+    raise PhotoError(
+        f"Expected a layer with the photo of the cube, {rows} x {columns} pixels, got "
+        f"{others[0] if others else 'none'}. Open the photo that the cube was made from."
+    )

@@ -1,0 +1,410 @@
+"""Known spectra of one viewer: marks them on picks, and keeps the cube adapted to them.
+
+bench.known.mark(bench.entries, grey(99, wavelengths))
+bench.known.suggest(4)
+bench.known.is_after = False
+"""
+
+import re
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from napari.layers import Image, Layer, Points
+
+from napari_mst.adaptation.adapting import check_cube
+from napari_mst.adaptation.known import KnownSpectrum, known_values
+from napari_mst.adaptation.memory import known_spectra
+from napari_mst.adaptation.suggesting import suggest_spots
+from napari_mst.cube import NANOMETRES, SpectralCube
+from napari_mst.errors import CubeError, SpectrumError
+from napari_mst.plugin.jobs.job import Start
+from napari_mst.plugin.spectra import pick_rows
+from napari_mst.plugin.spectra.adapter import (
+    Adapter,
+    Ground,
+    photos_for,
+)
+from napari_mst.plugin.spectra.known_layers import KnownLayers
+from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
+from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.spectra.snapshot import KnownState
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
+from napari_mst.spectra import table
+from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.watch import Watch
+
+NO_PICK = "Expected picks to make known, got none. Click on the image, or select rows of picks."
+STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start anew."
+NO_CUBE = "Expected a cube layer to adapt, got none. Select the layer of a reconstruction."
+CLIPBOARD = "the clipboard"
+"""The name of copied text in messages."""
+
+PASTED = "pasted"
+"""The name of a copied spectrum that has none."""
+
+Pixel = tuple[int, int]
+"""Row and column."""
+
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+class KnownSpectra:
+    """Marks picks as known, and keeps the cube adapted to them."""
+
+    def __init__(self, scene: SpectraScene, start: Start) -> None:
+        self._scene = scene
+        self._layers = KnownLayers(scene.viewer)
+        self._adapter = Adapter(self._layers, start, scene)
+        self.changed = self._adapter.changed
+        # Cubes whose own known spectra were put back as marks, or need not be.
+        self._seen: weakref.WeakSet[Image] = weakref.WeakSet()
+
+    @property
+    def state(self) -> KnownState:
+        """The state of the adaptation."""
+        return self._adapter.state
+
+    @property
+    def cube(self) -> SpectralCube:
+        """The cube that is adapted: the selected one, or the one that it was adapted from.
+
+        Raises
+        ------
+        CubeError
+            If there is none, or none that can be adapted.
+        """
+        return _cube_of(self._base())
+
+    def is_ours(self, layer: Layer) -> bool:
+        """True for the cube layer that is adapted, and for the one made of it."""
+        base = active_cube_layer(self._scene.viewer)
+        return layer in (base, self._layers.base, self._layers.adapted)
+
+    # ------------------------------------------------------------ marking
+
+    def mark(self, entries: Sequence[Entry], spectrum: Spectrum) -> None:
+        """Make the picks of *entries* known: *spectrum* is the true reflectance of each.
+
+        Raises
+        ------
+        CubeError
+            If no cube is selected that can be adapted.
+        SpectrumError
+            If there are no picks on it, or *spectrum* is no reflectance that fits the cube.
+        """
+        layer = self._base()
+        places = [self._place_of(pick, layer) for pick in self._picked(entries)]
+        self._put(layer, {pixel: Mark(spectrum, window) for pixel, window in places})
+
+    def mark_from(self, entries: Sequence[Entry], layer: Image) -> None:
+        """Make the picks of *entries* known: each as it is on the cube of *layer*.
+
+        Raises as `mark`, and `SpectrumError` if a pick does not lie on that cube.
+        """
+        truth = _cube_of(layer)
+        base = self._base()
+        marks = dict[Pixel, Mark]()
+        for pick in self._picked(entries):
+            pixel, window = self._place_of(pick, base)
+            there, _ = self._place_of(pick, layer)
+            marks[pixel] = Mark(point_spectrum(truth, *there, window, name=f"as in {layer.name}"))
+        self._put(base, marks)
+
+    def open(self, spectra: Sequence[Spectrum]) -> None:
+        """Make *spectra* known at the rows and columns where they were measured, by new picks.
+
+        Raises as `mark`, and `SpectrumError` if one of them has no place.
+        """
+        self._put(self._base(), {_measured_at(one): Mark(one) for one in spectra})
+
+    def unmark(self, entries: Sequence[Entry]) -> None:
+        """Forget what is known of the picks of *entries*."""
+        points = self._points()
+        picked = self._picked(entries)
+        pick_rows.put_marks(points, dict.fromkeys(picked))
+        self._scene.acted.emit()
+        layer = self._layers.base
+        if layer is not None:
+            pixels, _ = picks.pixels_of(points, layer)
+            former = _former(cube_at(layer))
+            # The cube was adapted to it before it was opened.
+            if any(tuple(pixels[pick].tolist()) in former for pick in picked):
+                self._scene.said.emit(STAYS)
+
+    def _put(self, layer: Image, marks: Mapping[Pixel, Mark]) -> None:
+        """Make pixels of *layer* known, by picks, once all of it is checked."""
+        cube = _cube_of(layer)
+        for pixel, mark in marks.items():
+            known_values(cube, [mark.at(*pixel)])
+        self._layers.set_base(layer)
+        picked = {self._pick_at(layer, *pixel): mark for pixel, mark in marks.items()}
+        pick_rows.put_marks(self._points(), picked)
+        self._scene.acted.emit()
+
+    # ------------------------------------------------------------ where to measure
+
+    def suggest(self, count: int) -> None:
+        """Put picks "spot 1", "spot 2", ... where a measurement would help most, and select them.
+
+        Spots that were suggested before and not measured are taken away. Raises `CubeError` if no
+        cube is selected that can be adapted.
+        """
+        layer = self._base()
+        cube = _cube_of(layer)
+        self._layers.set_base(layer)
+        known = _former(cube)
+        known |= {(one.row, one.column): one for one in self._known(layer).values()}
+        photos = photos_for(self._scene.viewer, layer, cube)
+        ground = self._adapter.ground_of(cube, photos)
+        run = partial(_spots, ground, tuple(known.values()), count)
+        self._adapter.run("Looking for spots to measure", run, self._put_spots)
+
+    def _put_spots(self, places: Sequence[tuple[int, int]]) -> None:
+        if self._scene.is_closed:  # the search may outlive the viewer
+            return
+        layer = self._base()
+        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
+        pairs = enumerate(zip(picks.names(points), pick_rows.keys_of(points), strict=True))
+        old = [index for index, (name, key) in pairs if pick_rows.is_spot(name) and not key]
+        picks.remove(points, old)
+        added = [self._pick_at(layer, *place) for place in places]
+        names = picks.names(points)
+        for number, pick in enumerate(added, 1):
+            names[pick] = f"{pick_rows.SPOT}{number}"
+        picks.set_feature(points, "name", names)
+        points.selected_data = set(added)
+        # An adaptation that the search has stopped begins again.
+        self._adapter.again()
+        self._scene.acted.emit()
+        self._scene.said.emit(f"Measure {len(added)} numbered spots, then say what they are.")
+
+    # ------------------------------------------------------------ before and after
+
+    @property
+    def is_after(self) -> bool:
+        """True while the adapted cube is shown; set it to compare with the cube before."""
+        return self._layers.is_after
+
+    @is_after.setter
+    def is_after(self, is_after: bool) -> None:
+        # A person may have deleted the adapted layer: it is made again.
+        if is_after and self._layers.adapted is None:
+            self._adapter.again()
+        self._layers.show_after(is_after)
+        self._scene.touched.emit()
+
+    def show_width(self, is_shown: bool) -> None:
+        """Show the width of the error band as a layer, or take that away."""
+        if is_shown:
+            self._layers.set_base(self._base())
+        self._adapter.want_width(is_shown)
+
+    def stop(self) -> None:
+        """Stop what is being computed."""
+        self._adapter.stop()
+
+    # ------------------------------------------------------------ following
+
+    def follow(self) -> None:
+        """Adapt the cube if something else is known than before. Called when picks have changed."""
+        self._layers.notice_deletion()
+        self._restore()
+        if self._scene.points is not None:
+            pick_rows.tidy_marks(self._scene.points)
+        layer = self._layers.base
+        if layer is None:
+            return
+        cube = cube_at(layer)
+        known = self._known(layer)
+        if not _is_news(known.values(), _former(cube)):
+            known = {}
+        self._adapter.follow(known, photos_for(self._scene.viewer, layer, cube))
+
+    def _restore(self) -> None:
+        """Mark the known spectra that were saved with a cube which was opened."""
+        for layer in shown_cube_layers(self._scene.viewer):
+            past = cube_at(layer).provenance
+            if layer in self._seen:
+                continue
+            self._seen.add(layer)
+            if layer is self._layers.adapted or not past.adaptation:
+                continue
+            try:
+                self._put_back(layer, known_spectra(past))
+            except CubeError as error:
+                self._scene.failed.emit(error)
+
+    def _put_back(self, layer: Image, known: Sequence[KnownSpectrum]) -> None:
+        points = self._scene.points
+        if points is not None and any(pick_rows.keys_of(points)):
+            self._scene.said.emit(
+                f"The known spectra of {layer.name} were left out: there are some."
+            )
+            return
+        wavelengths = _cube_of(layer).wavelengths
+        marks = dict[Pixel, Mark]()
+        for one in known:
+            spectrum = one.spectrum
+            if not isinstance(spectrum, Spectrum):
+                spectrum = Spectrum(wavelengths, one.values, name="known spectrum")
+            marks[one.row, one.column] = Mark(spectrum, one.window, one.uncertainty, one.hidden)
+        self._put(layer, marks)
+
+    # ------------------------------------------------------------ what is there
+
+    def _base(self) -> Image:
+        """The layer of the cube to adapt: of an adapted one, the one before."""
+        active = active_cube_layer(self._scene.viewer)
+        if active is None:
+            raise CubeError(NO_CUBE)
+        before = self._layers.base if active is self._layers.adapted else None
+        return before or active
+
+    def _points(self) -> Points:
+        points = self._scene.points
+        if points is None:
+            raise SpectrumError(NO_PICK)
+        return points
+
+    def _picked(self, entries: Sequence[Entry]) -> list[int]:
+        """The indices of the picks among *entries*. Raises `SpectrumError` if there are none."""
+        points = self._points()
+        mine = [entry.index for entry in entries if entry.layer is points]
+        # The picks of rows that are not drawn again yet may be gone.
+        picked = [index for index in mine if index < len(points.data)]
+        if not picked:
+            raise SpectrumError(NO_PICK)
+        return picked
+
+    def _place_of(self, pick: int, layer: Image) -> tuple[Pixel, int]:
+        """The pixel of a pick on *layer*, and its window. Raises `SpectrumError` beside it."""
+        points = self._points()
+        pixels, inside = picks.pixels_of(points, layer)
+        if not inside[pick]:
+            raise SpectrumError(
+                f"Expected picks on {layer.name!r}, got one beside it. Choose others."
+            )
+        row, column = pixels[pick].tolist()
+        return (row, column), max(LEAST_WINDOW, int(picks.windows(points)[pick]))
+
+    def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
+        """The known spectra of the pixels of *layer*, by the keys of their marks."""
+        points = self._scene.points
+        if points is None:
+            return {}
+        pixels, inside = picks.pixels_of(points, layer)
+        marks = zip(pick_rows.keys_of(points), pick_rows.marks_of(points), strict=True)
+        return {
+            key: mark.at(*pixel)
+            for (key, mark), pixel, is_inside in zip(marks, pixels.tolist(), inside, strict=True)
+            if is_inside and mark is not None
+        }
+
+    def _pick_at(self, layer: Image, row: int, column: int) -> int:
+        """The index of the pick at a pixel of *layer*; a new one if there is none."""
+        points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
+        at, _ = picks.pixels_of(points, layer)
+        there = np.flatnonzero((at == (row, column)).all(axis=1))
+        if there.size:
+            return int(there[0])
+        if not picks.add(points, layer, (row, column)):
+            raise SpectrumError("Expected picks on the plane of the cube, got others. Delete them.")
+        return len(points.data) - 1
+
+
+def _cube_of(layer: Image) -> SpectralCube:
+    """The cube of *layer*. Raises `CubeError` if it cannot be adapted."""
+    cube = cube_of(layer)
+    if cube is None:
+        raise CubeError(NO_CUBE)
+    check_cube(cube)
+    return cube
+
+
+def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
+    """Return the spectra that *cube* was adapted to before, by row and column."""
+    return {(one.row, one.column): one for one in known_spectra(cube.provenance)}
+
+
+def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
+    """Row and column of *spectrum*. Raises `SpectrumError` if it has none."""
+    row = spectrum.origin.row
+    column = spectrum.origin.column
+    if row is None or column is None:
+        raise SpectrumError(
+            "Expected spectra with rows and columns, as Save spectra writes them, got "
+            f"{spectrum.name or 'one'!r} without. Select the picks that they belong to."
+        )
+    return row, column
+
+
+def _is_news(
+    known: Iterable[KnownSpectrum], former: Mapping[tuple[int, int], KnownSpectrum]
+) -> bool:
+    """True if any of *known* is not what the cube was adapted to before."""
+    for one in known:
+        before = former.get((one.row, one.column))
+        if before is None or before.values.shape != one.values.shape:
+            return True
+        if not np.allclose(before.values, one.values, rtol=1e-5, equal_nan=True):
+            return True
+    return False
+
+
+def _spots(
+    ground: Ground, known: Sequence[KnownSpectrum], count: int, watch: Watch
+) -> list[tuple[int, int]]:
+    """The places where a measurement would help."""
+    return suggest_spots(ground.cube, ground.photo, known, count, watch=watch)
+
+
+def grey(percent: float, wavelengths: Values) -> Spectrum:
+    """The flat spectrum of a tile that reflects *percent* of the light, at *wavelengths* (B,).
+
+    Raises
+    ------
+    SpectrumError
+        If *percent* is not above 0 and at most 100.
+    """
+    if not 0 < percent <= 100:
+        raise SpectrumError(
+            f"Expected a grey above 0 and up to 100 %, got {percent:g} %. "
+            "Read it off the tile or its certificate."
+        )
+    values = np.full(len(wavelengths), percent / 100)
+    return Spectrum(wavelengths, values, name=f"{percent:g} % grey")
+
+
+def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
+    """The spectra in *text* that a person has copied.
+
+    It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength
+    in nm and a value; or a table with a wavelength first and a column for each spectrum.
+
+    Raises
+    ------
+    SpectrumError
+        If it is none of these.
+    CubeFileError
+        If it is a table with a damaged row, which is named.
+    """
+    rows = [_SEPARATORS.split(line.strip(" \t,;")) for line in text.splitlines() if line.strip()]
+    if len(rows) < 2 or all(len(row) == 1 for row in rows):
+        cells = [cell for row in rows for cell in row]
+        if len(cells) != len(wavelengths):
+            raise SpectrumError(
+                f"Expected {len(wavelengths)} values, one a band, or lines of a wavelength and a "
+                f"value, got {len(cells) or 'nothing'}. Copy them again."
+            )
+        with suppress(ValueError):
+            return [Spectrum(wavelengths, np.array(cells, np.float64), name=PASTED)]
+    spectra = table.spectra_of(table.parse(text, CLIPBOARD, NANOMETRES), as_reflectance=True)
+    return [
+        one if not one.name.startswith("column ") else replace(one, name=PASTED) for one in spectra
+    ]

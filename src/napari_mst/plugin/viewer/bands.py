@@ -1,0 +1,346 @@
+"""The look of the band at the slider: its contrast and colour, the colour bar, and its wavelength.
+
+napari's own text of the slice (the overlay `current_slice`) is left alone: under software OpenGL it
+crashes napari when the layers are cleared.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.components.overlays import TextOverlay
+from napari.layers import Image
+from napari.utils.colormaps import Colormap
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
+
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
+from napari_mst.cube.layer import COLORMAP, contrast_limits
+from napari_mst.errors import shown
+from napari_mst.plugin.viewer.layers import UNIT_KEY, active_cube_layer, band_of, cube_of, go_to
+from napari_mst.plugin.viewer.remembered import picture_choices
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
+
+VISIBLE = (380.0, 780.0)
+"""nm; bands beyond are shown in grey, as the eye sees no colour there."""
+DIM = 0.25
+"""Share of the brightest wavelength below which a wavelength is drawn darker."""
+SAMPLES = 2**17
+"""About how many pixels of a band are looked at, as the slider may be played."""
+
+Limits = tuple[float, float]
+
+
+class BandContrast(ViewerHelper):
+    """Gives the bands of its viewer their own contrast, or the colour of their wavelength.
+
+    At first each band has its own contrast: in that of the whole cube, most bands are dim. Limits
+    that the user sets are not touched again until the switch is turned.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        self._limits: weakref.WeakKeyDictionary[Image, Limits] = weakref.WeakKeyDictionary()
+        self._maps: weakref.WeakKeyDictionary[Image, Any] = weakref.WeakKeyDictionary()
+        kept = picture_choices()
+        self._is_own = kept.has_own_contrast
+        self._is_coloured = kept.has_own_colour
+        viewer.dims.events.current_step.connect(self._on_step)
+        viewer.layers.events.inserted.connect(self._on_inserted)
+        for layer in viewer.layers:
+            self._know(layer)
+        self._on_step()
+
+    @property
+    def is_own(self) -> bool:
+        """True if each band has its own contrast, instead of that of the whole cube."""
+        return self._is_own
+
+    @is_own.setter
+    def is_own(self, is_own: bool) -> None:
+        self._is_own = is_own
+        for layer in self.viewer.layers:
+            # To turn the switch is to give up limits of one's own.
+            if cube_of(layer) is not None:
+                layer.contrast_limits = contrast_limits(layer.data)
+                self._limits[layer] = _limits_of(layer)
+        self._on_step()
+
+    @property
+    def is_coloured(self) -> bool:
+        """True if each band has the colour of its wavelength."""
+        return self._is_coloured
+
+    @is_coloured.setter
+    def is_coloured(self, is_coloured: bool) -> None:
+        self._is_coloured = is_coloured
+        for layer, before in list(self._maps.items()):
+            layer.colormap = before
+        self._maps.clear()
+        self._on_step()
+
+    def _on_inserted(self, event: Any) -> None:
+        self._know(event.value)
+        self._on_step()
+
+    def is_given(self, layer: Image) -> bool:
+        """True if the limits of *layer* are not the user's."""
+        return self._limits.get(layer) == _limits_of(layer)
+
+    def renew(self, layer: Image) -> None:
+        """Take the limits that *layer* has now as those of its cube, and dress it."""
+        self._limits[layer] = _limits_of(layer)
+        self._on_step()
+
+    def _know(self, layer: Any) -> None:
+        # A new layer has the limits of its cube: to look for them again would take as long.
+        if cube_of(layer) is not None and layer not in self._limits:
+            self._limits[layer] = _limits_of(layer)
+
+    def _on_step(self, _: object = None) -> None:
+        if not (self._is_own or self._is_coloured):
+            return
+        for layer in self.viewer.layers:
+            if cube_of(layer) is not None and self.viewer.dims.ndisplay == 2:
+                self._dress(layer)
+
+    def _dress(self, layer: Image) -> None:
+        band = band_of(layer, self.viewer.dims.point)
+        if self._is_own:
+            self._limit(layer, band)
+        if self._is_coloured:
+            cube = cube_of(layer)
+            self._maps.setdefault(layer, layer.colormap)
+            if cube is not None:
+                at = float(cube.wavelengths[band]) if cube.has_wavelengths else np.inf
+                layer.colormap = colormap_of(at)
+
+    def _limit(self, layer: Image, band: int) -> None:
+        if not self.is_given(layer):
+            return
+        rows, columns = layer.data.shape[-2:]
+        stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
+        layer.contrast_limits = contrast_limits(layer.data[band : band + 1, ::stride, ::stride])
+        self._limits[layer] = _limits_of(layer)
+
+
+def _limits_of(layer: Image) -> Limits:
+    low, high = layer.contrast_limits
+    return float(low), float(high)
+
+
+def colormap_of(wavelength: float) -> Colormap | str:
+    """Return the colour map from black to the colour of *wavelength* (nm), and on to white.
+
+    Grey beyond what the eye sees; the usual map of bands where a cube has no wavelengths.
+    """
+    if not np.isfinite(wavelength):
+        return COLORMAP
+    first, last = VISIBLE
+    if not first <= wavelength <= last:
+        return "gray"
+    brightest = _rgb(np.arange(first, last)).max()
+    rgb = _rgb(np.array([wavelength]))[0]
+    # The eye is dull at the ends of the spectrum; half as dull still differs from the middle.
+    hue = linear_to_srgb(rgb / max(float(rgb.max()), DIM * float(brightest)))
+    colours = [(0, 0, 0, 1), (*hue, 1), (1, 1, 1, 1)]
+    return Colormap(colours, controls=[0, 0.85, 1], name=f"{wavelength:.0f} nm")
+
+
+def _rgb(wavelengths: Any) -> Any:
+    return np.clip(colour_matching_functions(wavelengths) @ XYZ_TO_SRGB.T, 0, None)
+
+
+DELAY = 50
+"""Milliseconds. Qt counts no delay as none: the work would come before the window is drawn."""
+OVERLAY = "napari_mst_unit"
+"""The name of the text among the overlays of a canvas."""
+CORNER = "top_right"
+"""The corner in which napari puts colour bars."""
+UNKNOWN = "value"
+_FILE_UNIT = "data units"  # the field of an ENVI header
+_EVENTS = ("inserted", "removed", "reordered", "visible", "data", "metadata")
+_LONGEST = 40
+
+
+def unit_of(layer: Any) -> str:
+    """Return what the values of *layer* are, with their unit; "" if it is no band and no map."""
+    if not isinstance(layer, Image) or layer.rgb:
+        return ""
+    cube = cube_of(layer)
+    if cube is not None:
+        return _unit_of_cube(cube)
+    return shown(str(layer.metadata.get(UNIT_KEY, "")), _LONGEST)
+
+
+def _unit_of_cube(cube: SpectralCube) -> str:
+    known = [cube.quantity or UNKNOWN, str(cube.metadata.get(_FILE_UNIT, ""))]
+    return ", ".join(shown(one, _LONGEST) for one in known if one)
+
+
+class ColourBar(ViewerHelper):
+    """Shows the colour bar of the topmost band or map of its viewer, unless a picture covers it.
+
+    A bar that a person hides by napari's own menu stays hidden until another layer is seen.
+    napari takes as long to make a bar as to add its layer, so the bar comes a moment later, once
+    for all changes until then.
+
+    Attributes
+    ----------
+    is_awaiting_picture
+        Asks whether a picture is about to cover a layer for the first time, so that a bar would be
+        made in vain.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        self._measured: Image | None = None
+        self._is_on = True
+        self._is_due = False
+        self.is_awaiting_picture: Callable[[Image], bool] = _awaits_none
+        # The list of layers passes on the events of each layer.
+        viewer.layers.events.connect(self._on_layers)
+        viewer.canvas.grid.events.enabled.connect(self._write)
+        self.update()
+
+    @property
+    def is_on(self) -> bool:
+        """True if bands and maps have a bar."""
+        return self._is_on
+
+    @is_on.setter
+    def is_on(self, is_on: bool) -> None:
+        self._is_on = is_on
+        # To turn the switch is to give up what was hidden by hand.
+        self._measure(None)
+        self.update()
+
+    @property
+    def measured(self) -> Image | None:
+        """The layer whose bar is shown; None if there is none."""
+        layer = self._measured
+        return layer if layer is not None and layer.colorbar.visible else None
+
+    def update(self) -> None:
+        """Show the bar of the layer that is seen now, and no other."""
+        layer = _seen(self.viewer) if self._is_on else None
+        if layer is not None and self.is_awaiting_picture(layer):
+            layer = None
+        if layer is not self._measured:
+            self._measure(layer)
+        self._write()
+
+    def _measure(self, layer: Image | None) -> None:
+        """Take the bar from the layer that had it to *layer*."""
+        before, self._measured = self._measured, layer
+        if before is not None:
+            before.colorbar.events.visible.disconnect(self._write)
+            before.colorbar.visible = False
+        if layer is not None:
+            layer.colorbar.visible = True
+            layer.colorbar.events.visible.connect(self._write)
+
+    def _write(self, _: object = None) -> None:
+        """Write the unit beside the bar that is shown, or nothing."""
+        overlays = self.viewer.canvas.overlays
+        text = unit_of(self.measured)
+        if OVERLAY not in overlays:
+            if not text:
+                return
+            overlays[OVERLAY] = TextOverlay(position=CORNER)
+        overlays[OVERLAY].text = text
+        # In a grid the bar is in the cell of its layer, where no text of the canvas follows it.
+        overlays[OVERLAY].visible = bool(text) and not self.viewer.canvas.grid.enabled
+
+    def request_update(self) -> None:
+        """Update a moment later, once for all requests until then; at once without a window."""
+        if QApplication.instance() is None:
+            self.update()
+        elif not self._is_due:
+            self._is_due = True
+            QTimer.singleShot(DELAY, calling(self._on_due))
+
+    def _on_due(self) -> None:
+        self._is_due = False
+        self.update()
+
+    def _on_layers(self, event: Any) -> None:
+        if event.type in _EVENTS:
+            self.request_update()
+
+
+def _awaits_none(_: Image) -> bool:
+    return False
+
+
+def _seen(viewer: ViewerModel) -> Image | None:
+    """Return the topmost visible image, if it is a band or a map; None if that is a picture."""
+    images = (one for one in reversed(viewer.layers) if isinstance(one, Image) and one.visible)
+    topmost = next(images, None)
+    return topmost if unit_of(topmost) else None
+
+
+FIRST_BAND = 550.0
+"""nm; the band that is shown first, where the eye is most sensitive."""
+
+
+class SliderLabel(ViewerHelper):
+    """Writes the wavelength of the active cube beside the slider.
+
+    It also moves the slider to a cube that opens.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        viewer.layers.events.inserted.connect(self._on_inserted)
+        viewer.layers.events.removed.connect(self.write)
+        viewer.layers.selection.events.active.connect(self.write)
+        viewer.dims.events.current_step.connect(self.write)
+        # napari writes labels of its own when a layer is added.
+        viewer.dims.events.axis_labels.connect(self.write)
+        self.write()
+
+    def write(self, _: object = None) -> None:
+        """Write the wavelength, or the number of the band; nothing where there is no cube."""
+        dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
+        cube = cube_of(layer)
+        if layer is None or cube is None:
+            return
+        text = _band_label(cube, band_of(layer, dims.point))
+        labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])
+        # Without this comparison, writing would call this method again, without end.
+        if dims.axis_labels != labels:
+            dims.axis_labels = labels
+
+    def _on_inserted(self, event: Any) -> None:
+        bring_into_view(self.viewer, event.value)
+        self.write()
+
+
+def _band_label(cube: SpectralCube, band: int) -> str:
+    if cube.unit == BAND_INDEX:
+        return f"band {band}"
+    return f"{cube.wavelengths[band]:.4g} {cube.unit}"
+
+
+def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
+    """Move the slider to a band of the cube *layer*, if it stands beside all of them."""
+    cube = cube_of(layer)
+    # In 3-D napari draws all bands at once, and their axis has no slider.
+    if cube is None or viewer.dims.ndisplay != 2:
+        return
+    band = float(layer.world_to_data(viewer.dims.point)[0])
+    if not -0.5 <= band <= len(layer.data) - 0.5:
+        go_to(viewer, layer, _first_wavelength(cube))
+
+
+def _first_wavelength(cube: SpectralCube) -> float:
+    """Choose what is shown first: `FIRST_BAND` if the cube covers it, else the middle band."""
+    low = float(cube.wavelengths.min())
+    high = float(cube.wavelengths.max())
+    if cube.has_wavelengths and low <= FIRST_BAND <= high:
+        return FIRST_BAND
+    return float(cube.wavelengths[len(cube.wavelengths) // 2])

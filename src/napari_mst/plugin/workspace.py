@@ -1,0 +1,304 @@
+"""The dock "Workspace": the pages photo, spectra and maps, the next step from each, and samples.
+
+A page is a dock that scrolls where room is short. A sample of File > Open Sample opens the
+workspace too: Run is one click away. The README of sample_data names the sources of the samples.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from napari import current_viewer
+from napari.components import ViewerModel
+from qtpy.QtCore import QSize, Qt, QTimer, QUrl
+from qtpy.QtGui import QDesktopServices
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QTabBar,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+import napari_mst
+from napari_mst.cube import colour
+from napari_mst.cube.layer import LayerTuple
+from napari_mst.formats import read_cube
+from napari_mst.photo.files import decode_file
+from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.jobs.workspace import Workspace
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.bench_dock import BenchDock, SharedBench
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.maps_dock import MapsDock
+from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill
+
+TITLE = "Workspace"
+"""The name of this dock in `napari.yaml`."""
+DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/window.md"
+HELP_HINT = "Read about this page in the documentation, in your browser."
+TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."
+SIZE = (400, 620)
+"""Width and height, in pixels, that the dock asks for."""
+
+
+# ---------------------------------------------------------------------------------- the next step
+
+
+class NextStep(NamedTuple):
+    """A sentence on what can be done next, and the page that it leads to ("" for none)."""
+
+    text: str = ""
+    page: str = ""
+
+
+NO_STEP = NextStep()
+TO_PHOTO = NextStep("There is no cube yet. Make one from a photo.", "photo")
+TO_SPECTRA = NextStep("Move the mouse over the cube; click to keep a spectrum.", "spectra")
+TO_KEPT = NextStep("Name, compare and save what you have kept.", "spectra")
+TO_MAPS = NextStep("Make a map from these spectra: classes, ratios, errors.", "maps")
+
+
+def next_step(page: str, viewer: ViewerModel, bench: Bench, workspace: Workspace) -> NextStep:
+    """Choose the step that is offered on *page*; `NO_STEP` while that page is not done."""
+    # While a job runs, its own sentence is what there is to read.
+    if workspace.is_busy:
+        return NO_STEP
+    if not has_cube(viewer):
+        return NO_STEP if page == "photo" else TO_PHOTO
+    if page == "photo":
+        return TO_KEPT if bench.entries else TO_SPECTRA
+    return TO_MAPS if page == "spectra" and bench.entries else NO_STEP
+
+
+def has_cube(viewer: ViewerModel) -> bool:
+    """True if a layer of *viewer* shows a cube."""
+    return any(cube_of(layer) is not None for layer in viewer.layers)
+
+
+# -------------------------------------------------------------------------------------- the pages
+
+
+class SpectrumView(BenchDock):
+    """The plot of the bench alone: the spectrum under the mouse, and those that are kept."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        fill(QVBoxLayout(self), self.plot)
+
+
+class PhotoPage(Dock):
+    """Shows the plot as soon as there is a cube, so that moving the mouse is all that is left."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        self.reconstruction = ReconstructDock(napari_viewer)
+        self.view = SpectrumView(napari_viewer)
+        layout = fill(QVBoxLayout(self), self.reconstruction, self.view, stretched=self.view)
+        # Takes the room of the plot while there is none.
+        self._rest = QWidget()
+        layout.addWidget(self._rest, stretch=1)
+        self.refresh()
+
+    def links(self) -> list[Link]:
+        """See `Dock`."""
+        return _cube_links(self.viewer, self.refresh)
+
+    def refresh(self) -> None:
+        """See `Dock`."""
+        is_seen = has_cube(self.viewer)
+        self.view.setVisible(is_seen)
+        self._rest.setVisible(not is_seen)
+
+
+def _cube_links(viewer: ViewerModel, slot: Callable[..., None]) -> list[Link]:
+    """Have *slot* hear of cubes that come and go."""
+    emitters = (viewer.layers.events.inserted, viewer.layers.events.removed, attend(viewer).changed)
+    return [(emitter, slot) for emitter in emitters]
+
+
+class Page(NamedTuple):
+    """A page: its title, its tooltip, and what makes it."""
+
+    title: str
+    tip: str
+    make: Callable[[ViewerModel], QWidget]
+
+
+PAGES: dict[str, Page] = {
+    "photo": Page("Photo", "Turn a photo into a cube.", PhotoPage),
+    "spectra": Page("Spectra", "Plot, keep, compare and save spectra.", SpectraDock),
+    "maps": Page("Maps", "Make maps from kept spectra and from bands.", MapsDock),
+}
+
+
+# --------------------------------------------------------------------------------------- the dock
+
+
+class WorkspaceDock(Dock):
+    """Shows one page at a time; all that the pages know is shared with the docks of their own."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        self.bench = SharedBench.of(self.viewer).bench
+        self.pages: dict[str, ScrolledPage] = {}
+        self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
+        self.tear_button = _tool_button("\N{NORTH EAST ARROW}", TEAR_HINT)
+        self.help_button = _tool_button("?", HELP_HINT)
+        self.stack = QStackedWidget()
+        # Else napari adds a space below it, and a larger one for each dock that was opened before.
+        self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+        self.step_text = Paragraph()
+        self.step_button = QPushButton()
+        self._step_row = QWidget()
+        self._step = NO_STEP
+        self._lay_out()
+        self.tabs.currentChanged.connect(self._on_tab)
+        self.tear_button.clicked.connect(self.tear_off)
+        self.help_button.clicked.connect(self.open_help)
+        self.step_button.clicked.connect(self._take_step)
+        self.go_to("photo")
+
+    def _lay_out(self) -> None:
+        for page in PAGES.values():
+            self.tabs.addTab(page.title)
+            self.tabs.setTabToolTip(self.tabs.count() - 1, page.tip)
+        head = QHBoxLayout()
+        head.setSpacing(2)
+        head.addWidget(self.tabs)
+        head.addStretch()
+        head.addWidget(self.tear_button)
+        head.addWidget(self.help_button)
+        next_row = QHBoxLayout(self._step_row)
+        next_row.setContentsMargins(3, 0, 3, 0)
+        next_row.addWidget(self.step_text, stretch=1)
+        next_row.addWidget(self.step_button, alignment=Qt.AlignmentFlag.AlignVCenter)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.setSpacing(4)
+        layout.addLayout(head)
+        layout.addWidget(self.stack, stretch=1)
+        layout.addWidget(self._step_row)
+
+    def sizeHint(self) -> QSize:
+        """Qt asks for this when it lays out the docks."""
+        return QSize(*SIZE)
+
+    def links(self) -> list[Link]:
+        """See `Dock`."""
+        return [
+            *_cube_links(self.viewer, self.refresh),
+            (self.bench.changed, self.refresh),
+            (self.workspace.state_changed, self.refresh),
+        ]
+
+    def refresh(self, _: object = None) -> None:
+        """Offer the next step, if it is another one."""
+        step = next_step(self.page, self.viewer, self.bench, self.workspace)
+        if step != self._step or self._step_row.isHidden() != (step is NO_STEP):
+            self._offer(step)
+
+    def _offer(self, step: NextStep) -> None:
+        self._step = step
+        self._step_row.setVisible(step is not NO_STEP)
+        self.step_text.setText(step.text)
+        if step.page:
+            page = PAGES[step.page]
+            self.step_button.setText(f"{page.title} \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}")
+            self.step_button.setToolTip(page.tip)
+
+    # ------------------------------------------------------------------------ what the user does
+
+    @property
+    def page(self) -> str:
+        """The page that is shown."""
+        return list(PAGES)[self.tabs.currentIndex()]
+
+    def go_to(self, name: str) -> None:
+        """Show the page *name*, which is made when it is shown first."""
+        self.tabs.setCurrentIndex(list(PAGES).index(name))
+        if name not in self.pages:
+            self.pages[name] = self._new_page(name)
+            self.stack.addWidget(self.pages[name])
+        self.stack.setCurrentWidget(self.pages[name])
+        self.refresh()
+
+    def _new_page(self, name: str) -> ScrolledPage:
+        """Make the page *name*, whose keys work in the whole workspace."""
+        content = PAGES[name].make(self.viewer)
+        for dock in (content, *content.findChildren(Dock)):
+            dock.keys_in = self
+        return ScrolledPage(content)
+
+    def tear_off(self) -> Any:
+        """Open the page that is shown as a dock of its own, and return that dock."""
+        window = getattr(self.viewer, "window", None)
+        if window is None:
+            return None
+        page = PAGES[self.page]
+        content = page.make(self.viewer)
+        window.add_dock_widget(content, name=page.title)
+        return content
+
+    def open_help(self) -> None:
+        """Open the documentation of the page that is shown."""
+        QDesktopServices.openUrl(QUrl(f"{DOCUMENTATION}#{self.page}"))
+
+    def _on_tab(self, _: int) -> None:
+        self.go_to(self.page)
+
+    def _take_step(self) -> None:
+        self.go_to(self._step.page)
+
+
+def _tool_button(text: str, tip: str) -> QToolButton:
+    button = QToolButton(text=text, toolTip=tip, autoRaise=True)
+    # By default a tool button takes the focus only from Tab, and on a Mac from nothing.
+    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    return button
+
+
+# ------------------------------------------------------------------------------------ the samples
+
+
+def sample_path(name: str) -> Path:
+    """The path of a file of sample_data, in an installed package or in a clone."""
+    package = Path(napari_mst.__file__).parent
+    installed = package / "sample_data" / name
+    return installed if installed.exists() else package.parents[1] / "sample_data" / name
+
+
+def chart() -> list[LayerTuple]:
+    """Describe the colour chart as an sRGB photo, and the cube that it is rendered from."""
+    _open_soon()
+    cube = read_cube(sample_path("chart.tif"))
+    linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
+    photo = np.round(255 * colour.linear_to_srgb(linear)).astype(np.uint8)
+    return [
+        cube_layer(cube, "colour chart (true spectra)"),
+        (np.moveaxis(photo, 0, -1), {"name": "colour chart", "rgb": True}, "image"),
+    ]
+
+
+def coffee() -> list[LayerTuple]:
+    """Describe a photo of a cup of coffee."""
+    _open_soon()
+    pixels = decode_file(sample_path("coffee.jpg"), []).pixels
+    return [(pixels, {"name": "coffee", "rgb": True}, "image")]
+
+
+def _open_soon() -> None:
+    """Open the workspace of the viewer, once its sample is there."""
+    window = getattr(current_viewer(), "window", None)
+    if window is not None:
+        # A dock that opens earlier would be looked at by whoever waits for the sample.
+        QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, TITLE))

@@ -1,1 +1,0 @@
-"""The dock "Workspace": photo, spectra, maps and attention on one page each."""

@@ -1,0 +1,294 @@
+"""Means and deviations of labelled pixels, many labels in one pass: a region is an image of one.
+
+Letters: B bands, h, w of the image of labels, n labelled pixels of a block; m labels in it, N in
+all.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra.spectrum import STD, Origin, Values
+from napari_mst.watch import UNWATCHED, Watch
+
+READ_PIXELS = 2**18
+"""Pixels that are read at a time, where reading copies (a chunked cube)."""
+BLOCK_PIXELS = 2**13
+"""Pixels that are averaged at a time; as float64 they stay in a processor's cache."""
+
+Numbers = NDArray[np.integer[Any]]
+"""Whole numbers: an image of labels, or the labels themselves."""
+
+Spread = str | tuple[float, float]
+"""Bounds of a mean: `STD`, two percentiles, or "" for none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The labelled pixels of a block, those of one label side by side.
+
+    Attributes
+    ----------
+    order
+        (n,) where each pixel is in the flattened block.
+    starts, sizes
+        (m,) the first pixel of each label, and how many it has.
+    labels
+        (m,) which of the labels each group is, 0 to N - 1.
+    """
+
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    sizes: NDArray[np.intp]
+    labels: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, part: Numbers, numbers: Numbers) -> "Groups":
+        """The pixels of *part* (h, w) that are not 0; *numbers* (N,) are all labels, rising."""
+        flat = part.reshape(-1)
+        order = np.flatnonzero(flat != 0)
+        if len(numbers) > 1:
+            order = order[np.argsort(flat[order], kind="stable")]
+        ordered = flat[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        sizes = np.diff(starts, append=order.size)
+        return cls(order, starts, sizes, np.searchsorted(numbers, ordered[starts]))
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Groups":
+        """The *chosen* pixels, (n,)."""
+        if chosen.all():
+            return self
+        sizes = np.add.reduceat(chosen, self.starts, dtype=np.intp)
+        is_kept = sizes > 0
+        starts = (np.cumsum(sizes) - sizes)[is_kept]
+        return Groups(self.order[chosen], starts, sizes[is_kept], self.labels[is_kept])
+
+    def of_image(self, block: NDArray[Any]) -> Values:
+        """(B, n) float64 of the numbers (B, h, w) of a block."""
+        flat = block.reshape(len(block), -1)
+        # All pixels in their order are the block itself.
+        is_whole = len(self.starts) == 1 and self.order.size == flat.shape[1]
+        return (flat if is_whole else np.take(flat, self.order, axis=1)).astype(np.float64)
+
+    def total(self, values: Values) -> Values:
+        """(B, m) sums over each label of (B, n) *values*."""
+        return np.asarray(np.add.reduceat(values, self.starts, axis=1))
+
+    def spread_out(self, values: Any) -> Any:
+        """(B, n) of (B, m) *values*: each pixel gets that of its label."""
+        return values if len(self.sizes) == 1 else np.repeat(values, self.sizes, axis=-1)
+
+
+class Moments:
+    """Count, mean and squared deviations of B bands of each of N labels, block by block.
+
+    Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
+    doi:10.2307/2683386. A block that is taken out again has counted with the sign -1.
+    """
+
+    def __init__(self, bands: int, labels: int = 1) -> None:
+        self.count = np.zeros(labels, dtype=np.int64)
+        self._mean = np.zeros((bands, labels))
+        self._squares = np.zeros((bands, labels))
+
+    def add(self, groups: Groups, values: Values, sign: int = 1) -> None:
+        """Count (B, n) *values* in, which are overwritten; or out, with a *sign* of -1."""
+        at = groups.labels
+        with np.errstate(invalid="ignore"):
+            mean = groups.total(values) / groups.sizes
+            values -= groups.spread_out(mean)
+            squares = groups.total(np.square(values, out=values))
+            new = sign * groups.sizes
+            share = new / (self.count[at] + new)
+            step = mean - self._mean[:, at]
+            self._squares[:, at] += sign * squares + step**2 * (self.count[at] * share)
+            self._mean[:, at] += step * share
+        self.count[at] += new
+
+    @property
+    def mean(self) -> Values:
+        """(B, N); NaN for a label without pixels."""
+        return np.where(self.count != 0, self._mean, np.nan)
+
+    @property
+    def deviation(self) -> Values:
+        """(B, N) standard deviations; NaN for a label without pixels."""
+        with np.errstate(invalid="ignore"):
+            # Taking pixels out may leave a variance a little below zero.
+            return np.asarray(np.sqrt(np.maximum(self._squares, 0) / self.count))
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """The labelled pixels of an image.
+
+    Attributes
+    ----------
+    labels
+        (h, w); a pixel of the label 0 does not count.
+    numbers
+        (N,) the labels, rising.
+    row, column
+        Where the first pixel of *labels* lies in the image.
+    """
+
+    labels: Numbers
+    numbers: Numbers
+    row: int = 0
+    column: int = 0
+    watch: Watch = UNWATCHED
+
+    @property
+    def columns(self) -> slice:
+        """The columns of the image that the labels cover."""
+        return slice(self.column, self.column + self.labels.shape[1])
+
+    def blocks(self, *cubes: NDArray[Any]) -> Iterator[tuple[slice, Groups, list[Values]]]:
+        """Rows of the labels, the pixels there, and the (B, n) numbers of each of the *cubes*."""
+        height, width = self.labels.shape
+        step = max(1, BLOCK_PIXELS // width)
+        read_rows = step * max(1, READ_PIXELS // BLOCK_PIXELS)
+        self.watch.reach(0.0)
+        for top in range(0, height, read_rows):
+            bottom = min(height, top + read_rows)
+            if self.labels[top:bottom].any():
+                key = (slice(None), slice(self.row + top, self.row + bottom), self.columns)
+                strips = [np.asarray(cube[key]) for cube in cubes]
+                for start in range(0, bottom - top, step):
+                    rows = slice(top + start, min(bottom, top + start + step))
+                    groups = Groups.of(self.labels[rows], self.numbers)
+                    read = [groups.of_image(strip[:, start : start + step]) for strip in strips]
+                    yield rows, groups, read
+            self.watch.reach(bottom / height)
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """The means of N labels.
+
+    Attributes
+    ----------
+    mean, lower, upper
+        (N, B); no bounds if none are wanted.
+    spread
+        The meaning of the bounds, in the words of `Spectrum.spread`.
+    pixels, sizes
+        (N,) pixels that count, and all pixels.
+    """
+
+    mean: Values
+    lower: Values | None
+    upper: Values | None
+    spread: str
+    pixels: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def fields(self, at: int, origin: Origin, pixel_area: float) -> dict[str, Any]:
+        """The fields of the `Spectrum` of label number *at*, with its *origin* completed."""
+        pixels, size = int(self.pixels[at]), int(self.sizes[at])
+        area = float(size * pixel_area)
+        return {
+            "values": self.mean[at],
+            "lower": None if self.lower is None else self.lower[at],
+            "upper": None if self.upper is None else self.upper[at],
+            "spread": self.spread,
+            "origin": replace(origin, pixels=pixels, excluded=size - pixels, area=area),
+        }
+
+
+def averages(
+    pixels: Pixels,
+    data: NDArray[Any],
+    spread: Spread,
+    known: tuple[Values, Values] | None = None,
+) -> Averages:
+    """Mean and bounds of every label of *pixels* in *data* (B, H, W).
+
+    Pixels without a number in a band where their label has some do not count. A band without any
+    number is NaN, and so is everything if no pixel is left. *known* are the mean and the deviation
+    of a single label, (B,) each.
+    """
+    name = _spread_name(spread)
+    if known is not None and np.isfinite(known[0]).all():
+        sizes = np.array([np.count_nonzero(pixels.labels)])
+        mean, deviation, counts = known[0][None], known[1][None], sizes
+    else:
+        moments = moments_of(pixels, data)
+        sizes = moments.count
+        if not np.isfinite(moments.mean).all():
+            # Some value is not a number. A second pass leaves such pixels out, seldom needed.
+            pixels, gaps = _without_gaps(pixels, data)
+            moments = moments_of(pixels, data, gaps)
+        mean, deviation, counts = moments.mean.T, moments.deviation.T, moments.count
+    if isinstance(spread, str):
+        lower = mean - deviation if spread else None
+        upper = mean + deviation if spread else None
+        return Averages(mean, lower, upper, name, counts, sizes)
+    low, high = np.where(np.isfinite(mean), _percentiles(pixels, data, spread), np.nan)
+    return Averages(mean, low, high, name, counts, sizes)
+
+
+def moments_of(
+    pixels: Pixels, data: NDArray[Any], gaps: NDArray[np.bool_] | None = None
+) -> Moments:
+    """Count, mean and deviation of each label and band; NaN in *gaps* (B, N)."""
+    moments = Moments(len(data), len(pixels.numbers))
+    for _, groups, (values,) in pixels.blocks(data):
+        if gaps is not None:
+            np.copyto(values, np.nan, where=groups.spread_out(gaps[:, groups.labels]))
+        moments.add(groups, values)
+    return moments
+
+
+def _without_gaps(pixels: Pixels, data: NDArray[Any]) -> tuple[Pixels, NDArray[np.bool_]]:
+    """The labels without pixels that do not count, and (B, N) where a label has no number."""
+    has_numbers = np.zeros((len(data), len(pixels.numbers)), dtype=bool)
+    for _, groups, (values,) in pixels.blocks(data):
+        is_finite = np.isfinite(values)
+        has_numbers[:, groups.labels] |= np.logical_or.reduceat(is_finite, groups.starts, axis=1)
+    counted = pixels.labels.copy()
+    for rows, groups, (values,) in pixels.blocks(data):
+        is_wanted = groups.spread_out(has_numbers[:, groups.labels])
+        is_good = (np.isfinite(values) | ~is_wanted).all(axis=0) & is_wanted.any(axis=0)
+        np.put(counted[rows], groups.order[~is_good], 0)
+    return replace(pixels, labels=counted), ~has_numbers
+
+
+def _percentiles(pixels: Pixels, data: NDArray[Any], spread: tuple[float, float]) -> Values:
+    """Two percentiles (2, N, B) of each label, band by band; NaN for a label without pixels."""
+    percentiles = np.full((2, len(pixels.numbers), len(data)), np.nan)
+    groups = Groups.of(pixels.labels, pixels.numbers)
+    at = np.array(spread)[:, None] / 100 * (groups.sizes - 1)
+    below = np.floor(at).astype(int)
+    above = np.minimum(below + 1, groups.sizes - 1)
+    places = np.concatenate([below, above]).T.tolist()
+    rows = slice(pixels.row, pixels.row + len(pixels.labels))
+    for band in range(len(data)):
+        values = np.asarray(data[band, rows, pixels.columns]).reshape(-1)[groups.order]
+        for part, around in zip(np.split(values, groups.starts[1:]), places, strict=False):
+            part.partition(around)
+        low = values[groups.starts + below].astype(np.float64)
+        high = values[groups.starts + above].astype(np.float64)
+        percentiles[:, groups.labels, band] = low + (high - low) * (at - below)
+        pixels.watch.reach((band + 1) / len(data))
+    return percentiles
+
+
+def _spread_name(spread: Spread) -> str:
+    """The text of `Spectrum.spread` for *spread*. Raises `SpectrumError` if it is unknown."""
+    if isinstance(spread, str):
+        if spread not in ("", STD):
+            raise SpectrumError(
+                f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}."
+            )
+        return spread
+    low, high = spread
+    if not 0 <= low < high <= 100:
+        raise SpectrumError(
+            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
+        )
+    return f"percentiles {low:g}-{high:g}"

@@ -1,0 +1,345 @@
+"""The commands that read cubes: `info`, `convert`, `spectra`, `map`, `compare` and `render`."""
+
+import json
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+from numpy.typing import NDArray
+from PIL import Image
+from tests.cli.conftest import Run, assert_is_one_error
+
+from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
+from napari_mst.cli.console import curves_noted
+from napari_mst.cli.options import DEFAULT_MODEL
+from napari_mst.cli.reconstruct import SUFFIXES
+from napari_mst.cube import metrics
+from napari_mst.cube.georeference import FIELD
+from napari_mst.errors import CurveWarning
+from napari_mst.models import MODELS
+from napari_mst.spectra.classification import classify
+from napari_mst.spectra.compare import MEASURES, Measure, error_map
+from napari_mst.spectra.library import read_spectra
+from napari_mst.spectra.map_kind import MapInputs
+from napari_mst.spectra.maps import MAPS, band_ratio
+
+WAVELENGTHS = np.linspace(400, 700, 7)
+RNG = np.random.default_rng(3)
+CUBE = SpectralCube(
+    RNG.uniform(0.1, 0.9, (7, 40, 36)).astype(np.float32),
+    WAVELENGTHS,
+    provenance=Provenance(
+        model="tiny", source="leaf.jpg", source_sha256="5" * 64, error_band={"factor": [2.0]}
+    ),
+)
+NOISE = RNG.normal(0, 0.05, CUBE.shape).astype(np.float32)
+REFERENCE = SpectralCube((CUBE.data + NOISE).clip(0.05), WAVELENGTHS)
+PAIR = (CUBE.data, REFERENCE.data)
+SPECTRA = [
+    Spectrum(WAVELENGTHS, CUBE.data[:, 2, 3], name="leaf", colour="#112233"),
+    Spectrum(WAVELENGTHS, CUBE.data[:, 8, 1], name="soil", colour="#445566"),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cube, its plain numbers, references, its photo and two spectra, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    write_cube("cube.hdr", CUBE)
+    write_cube("reference.hdr", REFERENCE)
+    write_cube("small.tif", SpectralCube(CUBE.data[:, 1:], WAVELENGTHS))
+    np.save("plain.npy", CUBE.data)
+    write_spectra("spectra.csv", SPECTRA)
+    Image.fromarray(CUBE.render(full_scale=1.0)).save("photo.png")
+    return tmp_path
+
+
+def make(run: Run, command: str) -> tuple[str, str]:
+    """What a *command* that succeeds prints, and its messages."""
+    code, out, err = run(*command.split())
+    assert code == 0, err
+    return out, err
+
+
+def only_band(path: str) -> NDArray[Any]:
+    """The (H, W) numbers of a TIFF of one band, as another program reads them."""
+    (band,) = tifffile.imread(path)
+    return np.asarray(band)
+
+
+def picture(path: str) -> NDArray[Any]:
+    with Image.open(path) as image:
+        return np.asarray(image)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("map cube.hdr classes -o map.tif", "Expected --spectra for a map of classes, got none"),
+        ("map cube.hdr photo-difference -o map.tif", "Expected --photo for a map of photo-diff"),
+        ("map cube.hdr reference-rmse -o map.tif", "Expected --reference for a map of reference"),
+        ("map cube.hdr anomalies --number 3 -o map.tif", "Expected no --number for a map of anom"),
+        (
+            "map cube.hdr clusters --wavelengths 500 -o map.tif",
+            "Expected no --wavelengths for a map of clusters",
+        ),
+        (
+            "map cube.hdr clusters --number 1 -o map.tif",
+            "Expected a whole number from 2 to 200 for --number, got 1",
+        ),
+        (
+            "map cube.hdr clusters --number 2.5 -o map.tif",
+            "Expected a whole number from 2 to 200 for --number, got 2.5",
+        ),
+        ("map cube.hdr ratio --wavelengths 500 -o map.tif", "Expected 2 wavelengths (A, B), got 1"),
+        (
+            "map cube.hdr ratio --wavelengths 500,900 -o map.tif",
+            "Expected a wavelength within 400-700 nm, got 900",
+        ),
+        ("map cube.hdr components -o map.png", "Expected one picture for map.png, got 3"),
+        ("map cube.hdr anomalies -o map.docx", "Expected a file name ending in .tif"),
+        ("map cube.hdr anomalies -o cube.hdr", "which exists"),
+        ("compare cube.hdr small.tif", "Expected a reference of 40 x 36 pixels, got 39 x 36"),
+        ("compare cube.hdr cube.hdr --peak 0", "Expected a --peak above 0, got 0"),
+        ("render cube.hdr -o out.jpg", "ending in .png"),
+        ("render cube.hdr -o out.png --illuminant moon", "a light as"),
+        ("spectra cube.hdr --at 40,0", "within 40 rows x 36 columns, got row 40, column 0"),
+        # refused before plain.npy is read, which lacks its wavelengths
+        ("convert plain.npy -o cube.hdr", "which exists"),
+        ("info cube.hdr --variable x", "got variable. Leave them out."),
+        ("info small.tif --variable x", "got variable. Leave them out."),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    run: Run, folder: Path, command: str, message: str
+) -> None:
+    before = sorted(folder.iterdir())
+    code, out, err = run(*command.split())
+    assert (code, out) == (2, "")
+    assert_is_one_error(err.splitlines()[-1], message)
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "command", ["info plain.npy --wavelengths many", "spectra cube.hdr --at middle"]
+)
+def test_an_option_that_cannot_be_read_is_refused_by_the_parser(run: Run, command: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(*command.split())
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES.values())
+def test_info_says_what_the_file_holds_and_what_made_it(run: Run, photo: Path, suffix: str) -> None:
+    run("reconstruct", photo, "-o", f"made{suffix}")
+    out, err = make(run, f"info made{suffix}")
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    assert err == ""
+    assert facts["shape"].strip() == "4 bands x 6 rows x 9 columns"
+    assert facts["type"].strip() == "float32"
+    assert facts["wavelengths"].strip() == "450 to 600 nm"
+    assert facts["model"].strip() == "tiny"
+    assert f"torch {version('torch')}" in facts["versions"]
+
+
+def test_what_the_reader_ignored_is_noted(run: Run) -> None:
+    header = Path("cube.hdr")
+    header.write_text(header.read_text().replace("wavelength = {", "wavelength = {nan, "))
+    out, err = make(run, "info cube.hdr")
+    assert "unknown (band)" in out
+    assert err.startswith("note: ")
+
+
+def test_info_takes_the_array_the_axis_and_the_wavelengths(run: Run) -> None:
+    np.savez("a.npz", left=np.zeros((3, 5, 6)), right=np.zeros((4, 5, 6)))
+    code, _, err = run("info", "a.npz")
+    assert code == 2
+    assert "--variable NAME" in err
+    assert "4 bands x 5 rows" in make(run, "info a.npz --variable right")[0]
+    np.savez("a.npz", a=np.zeros((6, 5, 6)))
+    assert "--band-axis" in run("info", "a.npz")[2]
+    assert "6 bands x 6 rows x 5 columns" in make(run, "info a.npz --band-axis -1")[0]
+    assert "400 to 460 nm" in make(run, "info plain.npy --wavelengths 400:460")[0]
+
+
+def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:
+    out, _ = make(run, "models")
+    for card in MODELS.values():
+        assert card.name in out
+        assert card.domain in out
+        for scores in card.accuracy.values():
+            assert all(f"{metric} {value:g}" in out for metric, value in scores.items())
+
+
+def test_default_model_is_bundled() -> None:
+    assert MODELS[DEFAULT_MODEL].file
+    assert next(iter(MODELS)) == DEFAULT_MODEL  # what a list of models begins with
+
+
+NM = range(400, 470, 10)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["", "\n".join(f"{nm}" for nm in NM), "\n".join(["nm,fwhm", *(f"{nm},9" for nm in NM)])],
+    ids=["range", "list", "table"],
+)
+def test_a_plain_array_becomes_a_cube_with_its_wavelengths(run: Run, table: str) -> None:
+    Path("bands.csv").write_text(table)
+    given = "bands.csv" if table else "400:460"
+    out, _ = make(run, f"convert plain.npy -o new.hdr --wavelengths {given}")
+    assert out == "new.hdr\n"
+    cube = read_cube("new.hdr")
+    np.testing.assert_array_equal(cube.data, CUBE.data)
+    np.testing.assert_array_equal(cube.wavelengths, NM)
+
+
+def test_spectra_of_pixels_are_written_and_printed(run: Run) -> None:
+    assert make(run, "spectra cube.hdr --at 1,2 --at 3,0 -o a.csv")[0] == "a.csv\n"
+    for spectrum, pixel in zip(read_spectra("a.csv"), [(1, 2), (3, 0)], strict=True):
+        np.testing.assert_array_equal(spectrum.values, CUBE.spectrum(*pixel))
+        origin = spectrum.origin
+        assert (origin.cube, origin.row, origin.column) == ("cube.hdr", *pixel)
+    out, _ = make(run, "spectra cube.hdr --at 1,1 --window 3")
+    means = CUBE.data[:, :3, :3].mean(axis=(1, 2))
+    printed = [float(row.split("\t")[1]) for row in out.splitlines()[1:]]
+    np.testing.assert_allclose(printed, means, rtol=1e-6)
+
+
+NEEDS = {
+    "spectra": "--spectra spectra.csv",
+    "photo": "--photo photo.png",
+    "reference": "--reference reference.hdr",
+    None: "",
+}
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".hdr", ".npz"])
+@pytest.mark.parametrize("name", MAPS)
+def test_every_map_is_saved_as_a_cube_that_knows_its_history(
+    run: Run, name: str, suffix: str
+) -> None:
+    out, _ = make(run, f"map cube.hdr {name} {NEEDS[MAPS[name].needs]} -o map{suffix}")
+    assert out == f"map{suffix}\n"
+    made = read_cube(f"map{suffix}")
+    assert made.shape[1:] == CUBE.shape[1:]
+    is_cube = MAPS[name].content == "cube"
+    assert made.quantity == (CUBE.quantity if is_cube else MAPS[name].title)
+    assert made.has_wavelengths == is_cube
+    assert (made.provenance.model, made.provenance.source) == ("tiny", "leaf.jpg")
+    assert made.provenance.error_band == {}
+    assert not made.provenance.gives_the_cube_of(CUBE.provenance)
+    assert made.metadata["map"] == name
+
+
+OF_ONE_PLANE = [n for n in MAPS if n != "components" and MAPS[n].content != "cube"]
+
+
+@pytest.mark.parametrize("name", OF_ONE_PLANE)
+def test_every_map_of_one_plane_is_a_picture_too(run: Run, name: str) -> None:
+    make(run, f"map cube.hdr {name} {NEEDS[MAPS[name].needs]} -o map.png")
+    with Image.open("map.png") as image:
+        assert image.size == (36, 40)
+        assert json.loads(image.info["napari_mst"])["map"] == name
+
+
+def test_classes_are_those_of_python_in_the_colours_of_the_spectra(run: Run) -> None:
+    expected = classify(CUBE, SPECTRA, 15).labels
+    assert set(np.unique(expected)) == {0, 1, 2}
+    for target in ("map.tif", "map.png"):
+        make(run, f"map cube.hdr classes --spectra spectra.csv --number 15 -o {target}")
+    np.testing.assert_array_equal(only_band("map.tif"), expected)
+    assert list(read_cube("map.tif").metadata["class names"]) == ["unclassified", "leaf", "soil"]
+    colours = np.array([(0, 0, 0, 0), (0x11, 0x22, 0x33, 255), (0x44, 0x55, 0x66, 255)])
+    np.testing.assert_array_equal(picture("map.png"), colours[expected])
+
+
+def test_wavelengths_of_a_ratio_are_chosen_and_kept(run: Run) -> None:
+    make(run, "map cube.hdr ratio --wavelengths 650,450 -o map.tif")
+    np.testing.assert_array_equal(only_band("map.tif"), band_ratio(CUBE, 650, 450))
+    metadata = read_cube("map.tif").metadata
+    assert (metadata["map wavelength A"], metadata["map wavelength B"]) == (650, 450)
+
+
+def test_components_have_a_band_each_and_tell_their_shares(run: Run) -> None:
+    _, err = make(run, "map cube.hdr components --number 4 -o map.hdr")
+    assert len(read_cube("map.hdr").data) == 4
+    titles = [plane.title for plane in MAPS["components"].make(MapInputs(CUBE, number=4)).planes]
+    assert [line for line in err.splitlines() if "PC" in line] == [f"note: {t}" for t in titles]
+
+
+def test_a_map_keeps_the_place_on_earth(run: Run) -> None:
+    place = {FIELD: '{"transform": [2.0, 0.0, 10.0, 0.0, -2.0, 20.0]}'}
+    write_cube("placed.npz", SpectralCube(CUBE.data, WAVELENGTHS, metadata=place))
+    make(run, "map placed.npz anomalies -o map.npz")
+    assert read_cube("map.npz").metadata[FIELD] == read_cube("placed.npz").metadata[FIELD]
+
+
+def facts(text: str) -> dict[str, str]:
+    return {line[:8].strip(): line[8:] for line in text.splitlines()}
+
+
+def test_errors_are_those_of_the_metrics(run: Run) -> None:
+    out, err = make(run, "compare cube.hdr reference.hdr")
+    assert err == ""
+    assert facts(out) == {
+        "MRAE": f"{metrics.mrae(*PAIR):.4f}",
+        "RMSE": f"{metrics.rmse(*PAIR):.4f}",
+        "PSNR": f"{metrics.psnr(*PAIR):.2f} dB",
+        "SAM": f"{metrics.spectral_angle(*PAIR):.2f} deg",
+        "pixels": "1440",
+        "bands": "7",
+    }
+    out, _ = make(run, "compare cube.hdr reference.hdr --peak 255")
+    assert facts(out)["PSNR"] == f"{metrics.psnr(*PAIR, 255):.2f} dB"
+
+
+def test_errors_of_each_band_are_those_of_the_metrics(run: Run) -> None:
+    heading, *rows = make(run, "compare cube.hdr reference.hdr --bands")[0].splitlines()[6:]
+    assert heading == "wavelength (nm)\tMRAE\tRMSE\tPSNR (dB)"
+    for row, wavelength, e, r in zip(rows, WAVELENGTHS, *PAIR, strict=True):
+        pair = (e[None], r[None])
+        expected = (f"{metrics.mrae(*pair):.4f}", f"{metrics.rmse(*pair):.4f}")
+        assert row.split("\t") == [f"{wavelength:g}", *expected, f"{metrics.psnr(*pair):.2f}"]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_error_map_is_that_of_python(run: Run, measure: Measure) -> None:
+    out, _ = make(run, f"compare cube.hdr reference.hdr -o errors.tif --measure {measure}")
+    assert out.splitlines()[-1] == "errors.tif"
+    np.testing.assert_array_equal(only_band("errors.tif"), error_map(CUBE, REFERENCE, measure))
+    assert read_cube("errors.tif").metadata["map"] == f"reference-{measure}"
+
+
+def test_rendering_is_saved_as_the_method_makes_it(run: Run) -> None:
+    assert make(run, "render cube.hdr -o lamp.tif --illuminant led-b3")[0] == "lamp.tif\n"
+    np.testing.assert_array_equal(picture("lamp.tif"), CUBE.render("LED-B3"))
+    with Image.open("lamp.tif") as image:
+        assert image.info["icc_profile"]
+    options = "--illuminant A --unadapted --full-scale 2 --overwrite"
+    make(run, f"render cube.hdr -o lamp.tif {options}")
+    expected = CUBE.render("A", adapted=False, full_scale=2)
+    np.testing.assert_array_equal(picture("lamp.tif"), expected)
+
+
+def test_what_a_light_leaves_open_is_noted_once(run: Run) -> None:
+    rows = [f"{nm / 1000} {'inf' if nm == 550 else 1}" for nm in range(400, 701, 10)]
+    Path("lamp.txt").write_text("\n".join(rows))
+    _, err = make(run, "render cube.hdr -o out.png --illuminant lamp.txt")
+    assert err.count("note: lamp.txt: Gaps in the values: 1 (inf).") == 1
+    assert err.count("note: lamp.txt: The unit of the wavelengths is not given; um was") == 1
+    np.testing.assert_array_equal(picture("out.png"), CUBE.render("E"))
+
+
+def test_a_note_comes_once_though_libraries_reset_the_memory_of_warnings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with curves_noted():
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.warn("lamp.csv: um was assumed.", CurveWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == ["note: lamp.csv: um was assumed."]

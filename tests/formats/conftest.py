@@ -1,0 +1,16 @@
+"""How these tests expect a file to be refused."""
+
+from pathlib import Path
+
+import pytest
+
+from napari_mst.errors import CubeFileError
+from napari_mst.formats import read_cube
+
+
+def refuse(path: Path, match: str, **options: object) -> None:
+    """*path* is refused in one sentence of fewer than 300 letters."""
+    with pytest.raises(CubeFileError, match=match) as caught:
+        read_cube(path, **options)
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,154 @@
+"""The bar on the image shows how a cube is seen, and changes it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import napari
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+from PIL import Image as PILImage
+from pytestqt.qtbot import QtBot
+from qtpy.QtWidgets import QPushButton, QWidget
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube, picture_in
+
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.plugin.files.recognising import attend
+from napari_mst.plugin.pictures.bar import PictureBar
+from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
+from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
+
+pytestmark = pytest.mark.usefixtures("as_pictures")
+
+
+@pytest.fixture
+def host(qtbot: QtBot) -> QWidget:
+    """Stands for the image, which the bar lies on."""
+    host = QWidget()
+    qtbot.addWidget(host)
+    return host
+
+
+@pytest.fixture
+def bar(cube_viewer: ViewerModel, layer: Image, host: QWidget) -> PictureBar:
+    return PictureBar(cube_viewer, host)
+
+
+def pressed(bar: PictureBar) -> list[str]:
+    """The titles of the buttons of *bar* that are down."""
+    return [button.text() for button in bar.findChildren(QPushButton) if button.isChecked()]
+
+
+def test_picture_or_band_is_down_and_a_click_changes_it(
+    bar: PictureBar, cube_viewer: ViewerModel
+) -> None:
+    picture = picture_in(cube_viewer)
+    assert pressed(bar) == ["Picture"]
+    cube_viewer.dims.set_point(0, 500)
+    assert pressed(bar) == ["Band (H)"]
+    bar.picture.click()
+    assert (picture.visible, pressed(bar)) == (True, ["Picture"])
+    for _ in range(2):  # the second click changes nothing
+        bar.band.click()
+        assert (picture.visible, pressed(bar)) == (False, ["Band (H)"])
+    picture.visible = True  # its eye in the list of layers
+    assert pressed(bar) == ["Picture"]
+    cube_viewer.layers.clear()
+    assert bar.isHidden()
+
+
+@pytest.mark.parametrize(("title", "of"), [("Wiper", Wiper.of), ("Side by side", SideBySide.of)])
+def test_a_comparison_is_opened_and_closed(
+    bar: PictureBar,
+    cube_viewer: ViewerModel,
+    title: str,
+    of: Callable[[ViewerModel], Wiper | SideBySide],
+) -> None:
+    (button,) = [each for each in bar.findChildren(QPushButton) if each.text() == title]
+    for is_open in (True, False):
+        button.click()
+        assert (of(cube_viewer).is_open, title in pressed(bar)) == (is_open, is_open)
+
+
+def test_the_picture_is_rendered_under_a_light_and_back(
+    bar: PictureBar, cube_viewer: ViewerModel
+) -> None:
+    picture = picture_in(cube_viewer)
+    bar.band.click()
+    bar.render_under("A")
+    assert picture.visible
+    np.testing.assert_array_equal(picture.data, make_cube().render("A"))
+    bar.adapted.trigger()
+    np.testing.assert_array_equal(picture.data, make_cube().render("A", adapted=False))
+    assert bar.picture.toolTip().endswith("\nCIE colour, A")
+    bar.lights.actions()[0].trigger()
+    np.testing.assert_array_equal(picture.data, make_cube().composite())
+
+
+def test_three_lights_are_at_hand_and_the_others_under_more(bar: PictureBar) -> None:
+    titles = [action.text() for action in bar.lights.actions()]
+    assert titles[1:5] == ["D65", "A", "LED-B3", "More"]
+    assert len(titles) == 7
+
+
+def test_choices_are_remembered_by_the_next_session(
+    bar: PictureBar, cube_viewer: ViewerModel
+) -> None:
+    bar.render_under("A")
+    for switch in (bar.own, bar.coloured):
+        switch.trigger()
+    later = ViewerModel()
+    contrast = BandContrast.of(later)
+    assert (contrast.is_own, contrast.is_coloured) == (False, True)
+    composer = Composer.of(later)
+    composer.look_at(add_cube(later, make_cube()))
+    np.testing.assert_array_equal(picture_in(later).data, make_cube().render("A"))
+    # A cube without wavelengths has no colours under a light: it gets the best ones it has.
+    bands = SpectralCube(make_cube().data, np.arange(31.0), unit=BAND_INDEX)
+    layer = add_cube(later, bands, "bands")
+    composer.look_at(layer)
+    later.layers.selection.active = layer
+    np.testing.assert_array_equal(picture_in(later).data, bands.composite())
+
+
+def test_the_picture_is_saved_as_it_is_shown(bar: PictureBar, qtbot: QtBot, tmp_path: Path) -> None:
+    bar.render_under("LED-B3")
+    path = tmp_path / "led.png"
+    bar.save_as(path)
+    qtbot.waitUntil(path.exists)
+    with PILImage.open(path) as image:
+        np.testing.assert_array_equal(np.asarray(image), make_cube().render("LED-B3"))
+        assert image.info["Title"] == "CIE colour, LED-B3"
+        assert image.info["icc_profile"]
+
+
+def test_the_switches_of_the_bands_are_those_of_the_viewer(
+    bar: PictureBar, cube_viewer: ViewerModel, layer: Image
+) -> None:
+    assert bar.own.isChecked()
+    assert bar.colour_bar.isChecked()
+    bar.colour_bar.trigger()
+    assert not ColourBar.of(cube_viewer).is_on
+    bar.coloured.trigger()
+    bar.refresh()
+    assert bar.coloured.isChecked()
+    assert layer.colormap.name.endswith("nm")
+
+
+def test_the_bar_lies_on_the_image_of_a_window(
+    make_napari_viewer: Callable[..., napari.Viewer], qtbot: QtBot
+) -> None:
+    viewer = make_napari_viewer(show=True, strict_qt="raise")
+    attend(viewer)
+    bar = viewer.window.main_menu.parentWidget().findChild(PictureBar)
+    assert bar.isHidden()
+    add_cube(viewer, make_cube())
+    qtbot.waitUntil(bar.isVisible)
+    qtbot.waitUntil(bar.picture.isChecked)
+    viewer.dims.set_current_step(0, 3)  # as a slider does
+    assert bar.band.isChecked()
+    bar.picture.click()
+    assert bar.width() >= bar.sizeHint().width()

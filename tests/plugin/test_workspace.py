@@ -1,0 +1,366 @@
+"""The workspace: its pages share one state, every control explains itself, and keys reach all."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import napari
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.settings import get_plugin_settings
+from napari.utils.shortcuts import default_shortcuts
+from pytestqt.qtbot import QtBot
+from qtpy.QtCore import Qt, QUrl
+from qtpy.QtGui import QAction, QDesktopServices
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QTabBar,
+    QToolButton,
+    QWidget,
+)
+from tests.plugin.conftest import GatedJob, make_cube
+from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
+from tests.plugin.spectra.probe import choose, entries
+
+from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
+from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
+from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.viewer.layers import (
+    active_cube_layer,
+    composite_of,
+    composites_of,
+)
+from napari_mst.plugin.workspace import DOCUMENTATION, PAGES, PhotoPage, WorkspaceDock
+
+CONTROLS = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QTabBar)
+NARROW = 320
+"""Pixels; the dock has to fit into this width."""
+LAPTOP = (1366, 768)
+LOWEST_WINDOW = 700
+LOWEST_PLOT = 180
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def workspace(viewer: ViewerModel, devices: None, qtbot: QtBot) -> WorkspaceDock:
+    dock = WorkspaceDock(viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    return dock
+
+
+def photo_page(dock: WorkspaceDock) -> PhotoPage:
+    page = dock.pages["photo"].widget()
+    assert isinstance(page, PhotoPage)
+    return page
+
+
+def point_at(viewer: ViewerModel, row: int, column: int) -> None:
+    shared = SharedBench.of(viewer)
+    shared.bench.point_at((550, row, column))
+    shared.pace.draw_soon()
+
+
+def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_photo(
+    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    page = photo_page(workspace)
+    assert page.view.isHidden()
+    qtbot.waitUntil(lambda: page.reconstruction.is_ready)
+    job.gate.set()
+    page.reconstruction.run_button.click()
+    qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None and page.view.isVisible())
+    point_at(viewer, 4, 7)
+    qtbot.waitUntil(lambda: len(page.view.plot.lives) == 1)
+    np.testing.assert_allclose(page.view.plot.lives[0].yData, make_cube().data[:, 4, 7])
+    viewer.dims.ndisplay = 3  # where no pixel is under the mouse
+    point_at(viewer, 4, 7)
+    qtbot.waitUntil(lambda: all(live.yData is None for live in page.view.plot.lives))
+
+
+def test_each_page_offers_the_next_once_it_is_done(
+    workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    def offers(page: str) -> bool:
+        button = workspace.step_button
+        if page == "":
+            return not button.isVisible()
+        return button.isVisible() and PAGES[page].title in button.text()
+
+    assert offers("")
+    workspace.go_to("spectra")
+    assert offers("photo")
+    workspace.step_button.click()
+    assert workspace.page == "photo"
+    add_cube(viewer, make_cube())
+    qtbot.waitUntil(partial(offers, "spectra"))
+    assert "click to keep" in workspace.step_text.text()
+    workspace.step_button.click()
+    assert workspace.page == "spectra"
+    assert offers("")
+    workspace.bench.pin((550, 4, 7))
+    qtbot.waitUntil(partial(offers, "maps"))
+    workspace.step_button.click()
+    assert workspace.page == "maps"
+
+
+def has_lines(dock: Any, number: int) -> bool:
+    return not dock.is_drawing and len(dock.plot.curves.lines) == number
+
+
+def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
+    workspace: WorkspaceDock, viewer: ViewerModel, job: GatedJob, qtbot: QtBot
+) -> None:
+    page = photo_page(workspace).reconstruction
+    torn = ReconstructDock(viewer)
+    torn.show()
+    torn.rows.widgets["correct_colour"].click()
+    assert not page.rows.widgets["correct_colour"].isChecked()
+    assert page.rows.settings.button.text() == "Settings: colours as estimated"
+    qtbot.waitUntil(lambda: page.is_ready)
+    torn.run_button.click()
+    assert page.cancel_button.isEnabled()
+    torn.hide()
+    with qtbot.waitSignal(torn.destroyed):
+        torn.deleteLater()
+    job.gate.set()
+    qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None)
+
+
+def test_settings_are_remembered_by_the_next_session(
+    workspace: WorkspaceDock, devices: None, qtbot: QtBot
+) -> None:
+    rows = photo_page(workspace).reconstruction.rows
+    rows.widgets["correct_colour"].click()
+    rows.widgets["memory"].setValue(4)
+    kept = get_plugin_settings("napari-mst")
+    assert (kept.reconstruction.correct_colour, kept.reconstruction.memory) == (False, 4)
+    assert "correct_colour: false" in Path(kept.config_path).read_text()
+    later = ReconstructDock(ViewerModel())
+    qtbot.addWidget(later)
+    assert (later.form.options.correct_colour, later.form.options.memory) == (False, 4e9)
+    # What napari's Preferences change is drawn at once.
+    kept.reconstruction.correct_colour = True
+    assert rows.widgets["correct_colour"].isChecked()
+
+
+def test_a_device_that_is_gone_gives_way_to_the_automatic_one(
+    viewer: ViewerModel, devices: None, qtbot: QtBot
+) -> None:
+    get_plugin_settings("napari-mst").reconstruction.device = "cuda:3"
+    dock = ReconstructDock(viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    qtbot.waitUntil(lambda: dock.is_ready)
+    assert dock.form.options.device == "auto"
+    assert dock.run_button.isEnabled()
+
+
+def all_pages(dock: WorkspaceDock) -> Iterator[str]:
+    for name in PAGES:
+        dock.go_to(name)
+        yield name
+
+
+def controls_of(dock: QWidget) -> list[QWidget]:
+    """The controls of a dock that a person can see or unfold."""
+    found = [one for kind in CONTROLS for one in dock.findChildren(kind)]
+    # Parts of Qt's own that only it makes, and shows where there is no room.
+    parts = ("qt_", "ScrollLeft", "ScrollRight")
+    return [one for one in found if not one.objectName().startswith(parts)]
+
+
+def tip_of(control: QWidget) -> str:
+    """The tooltip of a control; Qt shows that of the box around a field which has none."""
+    parent = control.parentWidget()
+    is_within = isinstance(parent, QComboBox | QAbstractSpinBox)
+    return control.toolTip() or (tip_of(parent) if is_within and parent is not None else "")
+
+
+def test_every_control_has_a_tooltip_and_is_reached_by_tab(
+    workspace: WorkspaceDock, viewer: ViewerModel
+) -> None:
+    add_cube(viewer, make_cube())
+    workspace.bench.pin((550, 4, 7))
+    attention = AttentionDock(viewer)
+    for name in (*all_pages(workspace), "attention"):
+        for control in controls_of(attention if name == "attention" else workspace):
+            what = (name, type(control), control.objectName())
+            tip = control.tabToolTip(0) if isinstance(control, QTabBar) else tip_of(control)
+            # The sentence with the next step has its tooltip once there is one.
+            assert tip or control is workspace.step_button, what
+            is_reached = control.focusPolicy() & Qt.FocusPolicy.TabFocus
+            is_within = isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox)
+            assert is_reached or is_within, what
+    workspace.go_to("photo")
+    assert workspace.step_button.toolTip()
+
+
+def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:
+    dock = SpectraDock(viewer)
+    qtbot.addWidget(dock)
+    tips = {key.text: dock.menus.view.toolTip() for key in (PREVIOUS_BAND, NEXT_BAND, BEFORE_AFTER)}
+    tips |= {KEEP.text: dock.menus.pick.toolTip()}
+    assert [key for key, tip in tips.items() if key not in tip] == []
+
+
+def test_help_opens_the_section_of_the_page(
+    workspace: WorkspaceDock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    page = (ROOT / "docs" / "window.md").read_text("utf-8").lower().splitlines()
+    for name in all_pages(workspace):
+        workspace.help_button.click()
+        assert opened[-1].toString() == f"{DOCUMENTATION}#{name}"
+        assert f"## {name}" in page
+    assert f'Documentation = "{DOCUMENTATION}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_no_key_is_one_of_napari() -> None:
+    taken = {str(key) for keys in default_shortcuts.values() for key in keys}
+    assert not taken & {key.in_dock.replace("Return", "Enter") for key in KEYS}
+
+
+@pytest.mark.usefixtures("as_pictures")
+def test_the_photo_is_seen_below_the_picture_of_a_cube_as_below_its_bands(
+    workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    add_cube(viewer, make_cube())
+    qtbot.waitUntil(partial(is_painted, viewer))
+    layer, picture = active_in(viewer), picture_in(viewer)
+    picture.opacity = 0.7
+    for expected in ((0, 0), (1, 0.7), (0, 0)):
+        flip_to_photo(viewer)
+        assert (layer.opacity, picture.opacity) == expected
+    # A picture that is made while both are transparent is seen with the cube again.
+    viewer.layers.remove(picture)
+    Composer.of(viewer).toggle(layer)
+    flip_to_photo(viewer)
+    qtbot.waitUntil(partial(is_painted, viewer))
+    both = (layer, *composites_of(viewer, layer))
+    assert [one.opacity for one in both] == [1, 1]
+
+
+# ---------------------------------------------------------------------------- in a real window
+
+
+def opened(viewer: napari.Viewer, qtbot: QtBot) -> WorkspaceDock:
+    _, dock = viewer.window.add_plugin_dock_widget("napari-mst", "Workspace")
+    qtbot.waitUntil(dock.isVisible)
+    assert isinstance(dock, WorkspaceDock)
+    return dock
+
+
+def press(widget: QWidget, key: Qt.Key, qtbot: QtBot) -> None:
+    qtbot.keyClick(widget, key, Qt.KeyboardModifier.ControlModifier)
+
+
+def band_is(viewer: ViewerModel, wavelength: float) -> bool:
+    return viewer.dims.point[0] == wavelength
+
+
+def is_painted(viewer: ViewerModel) -> bool:
+    layer = active_cube_layer(viewer)
+    return layer is not None and composite_of(viewer, layer) is not None
+
+
+def has_bars(plot: Any, number: int) -> bool:
+    return len(plot.handles) == number
+
+
+def is_seen(plot: QWidget) -> bool:
+    """True if so much of *plot* is in sight that it can be read."""
+    return bool(plot.visibleRegion().boundingRect().height() >= LOWEST_PLOT)
+
+
+@pytest.mark.parametrize("focus", ["canvas", "dock"])
+def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
+    window: napari.Viewer, job: GatedJob, qtbot: QtBot, focus: str
+) -> None:
+    dock = opened(window, qtbot)
+    page = photo_page(dock)
+    qtbot.waitUntil(lambda: page.reconstruction.is_ready)
+    canvas = window.window._qt_viewer.canvas.native
+    widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["part"]}[focus]
+    qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())
+    widget.setFocus()
+    job.gate.set()
+    press(widget, Qt.Key.Key_Return, qtbot)
+    qtbot.waitUntil(lambda: active_cube_layer(window) is not None and page.view.isVisible())
+    for key, wavelength in ((Qt.Key.Key_Right, 560), (Qt.Key.Key_Left, 550)):
+        press(widget, key, qtbot)
+        qtbot.waitUntil(partial(band_is, window, wavelength))
+    dock.bench.point_at((550, 4, 7))
+    press(widget, Qt.Key.Key_K, qtbot)
+    qtbot.waitUntil(lambda: len(picks_in(window).data) == 1)
+    layer = active_in(window)
+    for opacity in (0, 1):
+        press(widget, Qt.Key.Key_B, qtbot)
+        assert layer.opacity == opacity
+
+
+@pytest.mark.usefixtures("as_pictures")
+def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
+    window: napari.Viewer, qtbot: QtBot
+) -> None:
+    add_cube(window, make_cube())
+    qtbot.waitUntil(partial(is_painted, window))
+    main = window.window._qt_window
+    main.resize(*LAPTOP)
+    dock = opened(window, qtbot)
+    for row in range(8):
+        dock.bench.pin((550, row, 7))
+    for name in all_pages(dock):
+        assert dock.minimumSizeHint().width() <= NARROW, name
+    qtbot.waitUntil(lambda: dock.height() <= LAPTOP[1])
+    for name in ("photo", "spectra", "maps"):
+        dock.go_to(name)
+        qtbot.waitUntil(lambda: not SharedBench.of(window).is_drawing)
+        page = dock.pages[name].widget()
+        plot = page.view.plot if name == "photo" else page.plot
+        qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)
+        for button in filter(QToolButton.isVisible, page.findChildren(QToolButton)):
+            assert button.width() >= button.sizeHint().width()
+        # The bars of the picture stand on the page whose menu has the picture.
+        qtbot.waitUntil(partial(has_bars, plot, 3 if name == "spectra" else 0))
+    assert main.minimumSizeHint().height() <= LOWEST_WINDOW
+    taken = {action.shortcut().toString() for action in main.findChildren(QAction)}
+    assert not taken & {key.in_dock for key in KEYS}
+
+
+def test_a_page_is_torn_off_and_closed_again(window: napari.Viewer, qtbot: QtBot) -> None:
+    add_cube(window, make_cube())
+    dock = opened(window, qtbot)
+    dock.go_to("spectra")
+    torn = dock.tear_off()
+    qtbot.waitUntil(torn.isVisible)
+    dock.bench.pin((550, 4, 7))
+    page = dock.pages["spectra"].widget()
+    for shown in (page, torn):
+        qtbot.waitUntil(partial(has_lines, shown, 1))
+    choose(torn.menus.view, "Legend")
+    assert not entries(page.menus.view)["Legend"].isChecked()
+    # One of two that are shown goes: the other still listens.
+    window.window.remove_dock_widget(torn)
+    dock.bench.pin((550, 9, 9))
+    qtbot.waitUntil(partial(has_lines, page, 2))
+
+
+def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:
+    assert window.open_sample("napari-mst", "chart")[-1].rgb
+    assert active_cube_layer(window) is not None
+    window.open_sample("napari-mst", "coffee")
+    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in window.window.dock_widgets)
+    dock = window.window.dock_widgets["Workspace (napari-mst)"]
+    qtbot.waitUntil(dock.isVisible)
+    qtbot.waitUntil(photo_page(dock).reconstruction.run_button.isEnabled)
+    assert photo_page(dock).reconstruction.rows.widgets["photo"].currentText() == "coffee"

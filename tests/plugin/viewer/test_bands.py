@@ -1,0 +1,170 @@
+"""Single bands: their contrast or colour, and the colour bar of the band or map that is seen."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+from pytestqt.qtbot import QtBot
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import active_in, add_cube
+
+from napari_mst.cube.layer import COLORMAP, contrast_limits
+from napari_mst.plugin.viewer.bands import OVERLAY, BandContrast, ColourBar, colormap_of
+from napari_mst.plugin.viewer.layers import UNIT_KEY
+
+
+@pytest.fixture
+def contrast(cube_viewer: ViewerModel) -> BandContrast:
+    return BandContrast(cube_viewer)
+
+
+@pytest.fixture
+def layer(cube_viewer: ViewerModel) -> Image:
+    return active_in(cube_viewer)
+
+
+def test_each_band_has_its_own_contrast_until_it_is_switched_off(
+    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
+) -> None:
+    for band in (3, 28):
+        cube_viewer.dims.set_point(0, 400 + 10 * band)
+        assert tuple(layer.contrast_limits) == contrast_limits(layer.data[band : band + 1])
+    contrast.is_own = False
+    assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    cube_viewer.dims.set_point(0, 450)
+    assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
+
+
+def test_limits_of_the_user_stay_until_the_switch_is_turned(
+    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
+) -> None:
+    layer.contrast_limits = (0.1, 0.2)
+    cube_viewer.dims.set_point(0, 450)
+    assert tuple(layer.contrast_limits) == (0.1, 0.2)
+    contrast.is_own = True
+    assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6])
+
+
+def test_bands_have_the_colour_of_their_wavelength_while_asked_to(
+    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
+) -> None:
+    contrast.is_coloured = True
+    for wavelength, channel in ((450, 2), (530, 1), (650, 0)):
+        cube_viewer.dims.set_point(0, wavelength)
+        assert layer.colormap.name == f"{wavelength} nm"
+        assert int(layer.colormap.map(np.array([0.8]))[0, :3].argmax()) == channel
+    contrast.is_coloured = False
+    assert layer.colormap.name == COLORMAP
+
+
+def test_what_the_eye_does_not_see_is_grey() -> None:
+    assert colormap_of(900.0) == "gray"
+    assert colormap_of(np.inf) == COLORMAP
+
+
+def add_map(viewer: ViewerModel, unit: str = "spectral angle, deg") -> Image:
+    return viewer.add_image(np.ones((20, 30)), metadata={UNIT_KEY: unit}, name="map")
+
+
+def text_beside(viewer: ViewerModel) -> str:
+    """The text beside the bar; "" where there is none."""
+    overlays = viewer.canvas.overlays
+    is_shown = OVERLAY in overlays and overlays[OVERLAY].visible
+    return str(overlays[OVERLAY].text) if is_shown else ""
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "text"),
+    [
+        ("reflectance", "", "reflectance"),
+        ("radiance", "W m-2 sr-1 nm-1", "radiance, W m-2 sr-1 nm-1"),
+        ("", "", "value"),
+        ("relative radiance", "", "relative radiance"),
+    ],
+)
+def test_a_band_has_a_bar_with_the_unit_of_its_file(quantity: str, unit: str, text: str) -> None:
+    cube = replace(make_cube(), quantity=quantity, metadata={"data units": unit})
+    viewer = ViewerModel()
+    layer = add_cube(viewer, cube)
+    assert ColourBar.of(viewer).measured is layer
+    assert text_beside(viewer) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "text"),
+    [
+        pytest.param(np.zeros((20, 30, 3), np.uint8), {"rgb": True}, "", id="picture"),
+        pytest.param(np.ones((20, 30)), {"metadata": {UNIT_KEY: "angle, deg"}}, "angle, deg"),
+        pytest.param(np.ones((20, 30)), {}, "", id="of another plugin"),
+    ],
+)
+def test_the_bar_is_that_of_the_image_on_top_alone_and_comes_back(
+    cube_viewer: ViewerModel, qtbot: QtBot, data: Any, arguments: dict[str, Any], text: str
+) -> None:
+    bar = ColourBar.of(cube_viewer)
+    top = cube_viewer.add_image(data, **arguments)
+    qtbot.waitUntil(lambda: bar.measured is (top if text else None))
+    assert text_beside(cube_viewer) == text
+    bars = [layer.colorbar.visible for layer in (cube_viewer.layers["cube"], top)]
+    assert bars == [False, bool(text)]
+    top.visible = False
+    qtbot.waitUntil(lambda: text_beside(cube_viewer) == "reflectance")
+    top.visible = True
+    qtbot.waitUntil(lambda: text_beside(cube_viewer) == text)
+    cube_viewer.layers.remove(top)
+    qtbot.waitUntil(lambda: text_beside(cube_viewer) == "reflectance")
+
+
+def test_many_changes_at_once_move_the_bar_once(cube_viewer: ViewerModel, qtbot: QtBot) -> None:
+    bar = ColourBar.of(cube_viewer)
+    seen = list[bool]()
+    cube_viewer.layers["cube"].colorbar.events.visible.connect(seen.append)
+    maps = [add_map(cube_viewer) for _ in range(3)]
+    assert bar.measured is cube_viewer.layers["cube"]
+    qtbot.waitUntil(lambda: bar.measured is maps[-1])
+    assert seen == [False]
+    assert not any(made.colorbar.visible for made in maps[:-1])
+
+
+def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: ViewerModel) -> None:
+    bar = ColourBar.of(cube_viewer)
+    layer = cube_viewer.layers["cube"]
+    layer.colorbar.visible = False
+    cube_viewer.add_points([[4, 7]])
+    bar.update()
+    assert not layer.colorbar.visible
+    assert text_beside(cube_viewer) == ""
+    bar.is_on = True
+    assert text_beside(cube_viewer) == "reflectance"
+
+
+def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: ViewerModel) -> None:
+    bar = ColourBar.of(cube_viewer)
+    cube_viewer.canvas.grid.enabled = True
+    assert bar.measured is cube_viewer.layers["cube"]
+    assert text_beside(cube_viewer) == ""
+    cube_viewer.canvas.grid.enabled = False
+    assert text_beside(cube_viewer) == "reflectance"
+
+
+def test_the_switch_takes_all_bars_away(cube_viewer: ViewerModel) -> None:
+    bar = ColourBar.of(cube_viewer)
+    bar.is_on = False
+    made = add_map(cube_viewer)
+    bar.update()
+    assert not made.colorbar.visible
+    assert not cube_viewer.layers["cube"].colorbar.visible
+    assert text_beside(cube_viewer) == ""
+
+
+def test_a_band_that_waits_for_its_first_picture_gets_no_bar(cube_viewer: ViewerModel) -> None:
+    bar = ColourBar.of(cube_viewer)
+    bar.is_awaiting_picture = lambda layer: layer.name == "cube"
+    bar.update()
+    assert bar.measured is None
+    bar.is_awaiting_picture = lambda _: False
+    bar.update()
+    assert bar.measured is cube_viewer.layers["cube"]
