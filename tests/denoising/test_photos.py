@@ -1,4 +1,4 @@
-"""Non-local means of photos: one pixel as the whole photo, cubes that a photo guides, refusals."""
+"""Non-local means of photos: one pixel as the whole photo, refusals."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,6 @@ from napari_mst.denoising.photos import (
     Denoising,
     denoised_photo,
     denoising_of,
-    guided,
     pixel_weights,
 )
 from napari_mst.errors import DenoisingError
@@ -41,24 +40,12 @@ def test_weights_of_a_pixel_make_the_pixel_of_the_denoised_photo(
     np.testing.assert_allclose(expected, whole, rtol=1e-6)
 
 
-def test_a_guided_cube_is_averaged_with_the_weights_of_the_photo() -> None:
-    own = photo(has_gap=True)
-    cube = np.random.default_rng(1).random((4, 30, 40)).astype(np.float32)
-    cube[:, 5, 5] = np.nan
-    found = guided(own, cube, HOW)
-    weights = pixel_weights(own, HOW, 20, 30).over(30, 40)
-    np.testing.assert_allclose(found[:, 20, 30], np.nansum(cube * weights, (1, 2)), rtol=1e-5)
-    assert np.isnan(found[:, [14, 5], [19, 5]]).all()
-    assert np.isnan(found).sum() == 2 * 4
-
-
 CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: guided(photo(), np.ones((2, 30, 41), np.float32), HOW), "30 x 41 pixels as the"),
         (lambda: pixel_weights(photo(), HOW, 30, 0), "within 30 rows x 40 columns, got 30, 0"),
         (lambda: pixel_weights(photo(), HOW, 0, -1), "within 30 rows x 40 columns, got 0, -1"),
         (lambda: denoising_of(photo(), 0.0), "Expected h above 0"),

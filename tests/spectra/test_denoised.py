@@ -1,4 +1,4 @@
-"""Denoised cubes: less noise, by the cube's own spectra or by its photo, and a history of it."""
+"""Denoised cubes: less noise, and a history of it."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.non_local_means import non_local_means
 from napari_mst.errors import DenoisingError
-from napari_mst.photo.photo import Photo
-from napari_mst.spectra.denoised import band_noise, denoised, denoised_by_photo
+from napari_mst.spectra.map_kind import MapInputs
+from napari_mst.spectra.maps import MAPS, band_noise, denoised
 from napari_mst.watch import UNWATCHED
 
 SIGMA = np.array([0.01, 0.02, 0.04])
@@ -23,35 +23,26 @@ def error(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean((values - SCENE) ** 2)))
 
 
-def test_the_noise_of_each_band_is_told_whatever_its_shades() -> None:
+def test_the_noise_of_each_band_does_not_depend_on_its_shades() -> None:
     shaded = NOISY + np.linspace(0, 0.5, 64)[:, None]
     found = band_noise(shaded, np.ones((64, 64), bool))
     np.testing.assert_allclose(found, SIGMA, rtol=0.1)
 
 
 def test_a_cube_is_denoised_by_its_own_spectra_in_units_of_their_noise() -> None:
-    values, note = denoised(CUBE, 1.2, UNWATCHED)
+    result = MAPS["denoised"].make(MapInputs(CUBE, 1.2))
+    values = np.stack([plane.pixels for plane in result.planes])
     assert error(values) < 0.35 * error(NOISY)
     scale = band_noise(CUBE.data, np.ones((64, 64), bool))[:, None, None]
     expected = scale * non_local_means(CUBE.data / scale, 1.2, sigma=1.0)
     np.testing.assert_allclose(values, expected, rtol=1e-5)
-    assert "h = 1.2 x the noise of its bands" in note
-
-
-def test_the_photo_guides_a_cube_of_other_noise() -> None:
-    photo = Photo.from_array(
-        np.moveaxis(SCENE + 0.01 * RNG.standard_normal(SCENE.shape), 0, -1).astype(np.float32),
-        encoding="linear",
-    )
-    values, note = denoised_by_photo(CUBE, photo, 1.2, UNWATCHED)
-    assert error(values) < 0.35 * error(NOISY)
-    assert "guided by its photo: non-local means" in note
+    assert "h = 1.2 x the noise of its bands" in result.note
 
 
 def test_pixels_without_a_value_stay_so_and_count_for_none() -> None:
     data = CUBE.data.copy()
     data[1, 20, 20] = np.nan
-    found, _ = denoised(SpectralCube(data, CUBE.wavelengths), 1.2, UNWATCHED)
+    found = denoised(SpectralCube(data, CUBE.wavelengths), 1.2, UNWATCHED)
     assert np.isnan(found[:, 20, 20]).all()
     assert np.isfinite(found).sum() == found.size - 3
 

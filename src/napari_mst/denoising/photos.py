@@ -1,4 +1,4 @@
-"""Non-local means of a photo: of its own pixels, of a cube on the same pixels, and pixel by pixel.
+"""Non-local means of a photo: of the whole photo, and pixel by pixel.
 
 Patches are compared on the scale on which noise is the same everywhere, and light is averaged in
 linear values, which noise does not shift. The result has the type of the photo, rounded as that is.
@@ -21,7 +21,6 @@ from napari_mst.denoising.non_local_means import (
 )
 from napari_mst.denoising.streaming import (
     Filter,
-    averaged,
     non_local_rows,
     working_bytes,
 )
@@ -101,33 +100,6 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
     for rows, means in non_local_rows(image, values, photo.shape, how.filter, watch):
         pixels[:, rows] = _stored(photo, means, rows)
     return replace(photo, pixels=pixels)
-
-
-def guided(
-    photo: Photo, values: NDArray[np.floating], how: Denoising, watch: Watch = UNWATCHED
-) -> NDArray[np.float32]:
-    """*values* (B, H, W) averaged with the weights of *photo*, which lies on the same pixels.
-
-    The photo gives queries and keys. Pixels that are not finite in either are NaN, and weigh
-    nothing.
-
-    Raises
-    ------
-    DenoisingError
-        If photo and values differ in size.
-    Cancelled
-        Soon after *watch* says so.
-    """
-    if values.shape[1:] != photo.shape:
-        rows, columns = photo.shape
-        raise DenoisingError(
-            f"Expected a photo of {values.shape[1]} x {values.shape[2]} pixels as the guide, "
-            f"got {rows} x {columns}. Take the photo that lies on the same pixels."
-        )
-    is_known = np.isfinite(values).all(axis=0)
-    if photo.valid is not None:
-        is_known &= photo.valid
-    return averaged(partial(how.stabilised, photo), values, is_known, how.filter, watch)
 
 
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:

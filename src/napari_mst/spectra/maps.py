@@ -1,7 +1,7 @@
 """The `MAPS` table: every picture that can be made of a cube, and what each one needs.
 
 The spectra dock, `napari-mst map` and Python all read it. A new map is one function and one row.
-Letters: H rows, W columns.
+Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,12 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
-from napari_mst.denoising.photos import BEST_H
-from napari_mst.errors import SpectrumError
+from napari_mst.denoising.blocks import Doubles
+from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
+from napari_mst.denoising.streaming import Filter, averaged
+from napari_mst.errors import DenoisingError, SpectrumError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.spectra import classification, denoised, statistics
+from napari_mst.spectra import classification, statistics
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import (
     Compute,
@@ -123,6 +125,61 @@ def colour_difference(
     return result
 
 
+_MEDIAN_OF_NORMAL = 0.6745
+"""The median of the magnitudes of numbers with a standard deviation of 1."""
+_LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
+
+
+def denoised(cube: SpectralCube, h: float, watch: Watch) -> NDArray[np.float32]:
+    """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
+
+    *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
+    where the cube has no value.
+
+    Raises
+    ------
+    DenoisingError
+        If *h* is not above 0, or the cube has no measurable noise.
+    Cancelled
+        As soon as *watch* says so.
+    """
+    using = Filter(h, PATCH, DISTANCE, sigma=1.0)
+    data = np.asarray(cube.data)
+    is_known = np.isfinite(data).all(axis=0)
+    noise = band_noise(data, is_known)
+    if not noise.max() > 0:
+        raise DenoisingError(
+            "Expected a cube with noise, got one whose neighbouring pixels are equal. "
+            "Leave it as it is."
+        )
+    scale = np.maximum(noise, _LEAST_NOISE * noise.max())[:, None, None]
+
+    def image(start: int, stop: int) -> Doubles:
+        scaled: Doubles = np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
+        return scaled
+
+    return averaged(image, data, is_known, using, watch)
+
+
+def band_noise(data: NDArray[np.floating], is_known: NDArray[np.bool_]) -> Doubles:
+    """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
+
+    It is that of differences along both diagonals of 2 x 2 pixels, which cancel slow
+    changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
+    425, doi:10.1093/biomet/81.3.425.
+    """
+    if min(is_known.shape) < 2:
+        return np.zeros(len(data))
+    is_whole = is_known[:-1, :-1] & is_known[:-1, 1:] & is_known[1:, :-1] & is_known[1:, 1:]
+    if not is_whole.any():
+        return np.zeros(len(data))
+    noise = np.empty(len(data))
+    for index, band in enumerate(data.astype(np.float64, copy=False)):
+        detail = (band[:-1, :-1] - band[:-1, 1:] - band[1:, :-1] + band[1:, 1:]) / 2
+        noise[index] = np.median(np.abs(detail[is_whole])) / _MEDIAN_OF_NORMAL
+    return noise
+
+
 MOST_CLASSES = 250
 """Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
@@ -157,28 +214,19 @@ def _components(inputs: MapInputs, watch: Watch) -> MapResult:
     return MapResult(tuple(planes))
 
 
-def _photo(inputs: MapInputs, purpose: str) -> Photo:
+def _photo_difference(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
     if inputs.photo is None:
         raise SpectrumError(
-            f"Expected a photo of the size of the cube, got none. Open the photo that {purpose}."
+            "Expected a photo of the size of the cube, got none. Open the one it was made from."
         )
-    return as_photo(inputs.photo)
-
-
-def _photo_difference(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
-    return colour_difference(inputs.cube, _photo(inputs, "it was made from"), watch)
+    return colour_difference(inputs.cube, inputs.photo, watch)
 
 
 def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
-    return _as_bands(*denoised.denoised(inputs.cube, inputs.number, watch))
-
-
-def _guided(inputs: MapInputs, watch: Watch) -> MapResult:
-    photo = _photo(inputs, "shall guide")
-    return _as_bands(*denoised.denoised_by_photo(inputs.cube, photo, inputs.number, watch))
-
-
-def _as_bands(values: NDArray[np.float32], note: str) -> MapResult:
+    values = denoised(inputs.cube, inputs.number, watch)
+    note = (
+        f"The cube was denoised by non-local means, h = {inputs.number:g} x the noise of its bands."
+    )
     return MapResult(tuple(map(MapPlane, values)), note=note)
 
 
@@ -194,7 +242,6 @@ def _error(measure: Measure, title: str, tip: str, **shown: Any) -> MapKind:
     return MapKind(f"reference-{measure}", title, tip, _plane(compute), needs="reference", **look)
 
 
-_H = Number("h", BEST_H, 0.1, 10.0, 1, "x noise")
 _A_AND_B = (Line("A", "#4d8fea", 0.75), Line("B", "#f58231", 0.4))
 
 _ROWS = (
@@ -263,20 +310,10 @@ _ROWS = (
         name="denoised",
         title="Denoised",
         tip="A cube in which each pixel is the mean of those around it that look alike "
-        "(non-local means). A photo that is selected is denoised as a photo.",
+        "(non-local means).",
         compute=_denoised,
         content="cube",
-        number=_H,
-    ),
-    MapKind(
-        name="denoised-guided",
-        title="Denoised, guided by the photo",
-        tip="A cube in which each pixel is the mean of those around it that look alike in the "
-        "photo (non-local means).",
-        compute=_guided,
-        content="cube",
-        number=_H,
-        needs="photo",
+        number=Number("h", BEST_H, 0.1, 10.0, 1, "x noise"),
     ),
     _error(
         "difference",

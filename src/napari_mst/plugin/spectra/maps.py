@@ -13,7 +13,6 @@ from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.denoising.photos import denoised_photo, denoising_of
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.rows import Entry
@@ -28,12 +27,10 @@ from napari_mst.plugin.viewer.layers import (
     put_on_top,
 )
 from napari_mst.plugin.viewer.photos import (
-    DENOISED,
     MAP,
     LayerPhoto,
     hide_maps,
     is_made,
-    photo_layer,
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
@@ -73,13 +70,6 @@ def make_map(
     # The first of several is shown.
     layers[0][1]["visible"] = True
     return layers[::-1]
-
-
-def denoise_photo(photo: LayerPhoto, h: float, watch: Watch) -> list[LayerTuple]:
-    """The job: the layer of *photo* denoised with *h*, in units of its noise, on its place."""
-    noisy = photo.read()
-    made = denoised_photo(noisy, denoising_of(noisy, h, watch), watch)
-    return [photo_layer(made, f"{photo.name} {DENOISED}", photo.placement)]
 
 
 def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> LayerTuple:
@@ -233,13 +223,8 @@ class MapMaker:
         self.busy_changed.emit()
 
     def _job(self) -> Callable[[Watch], list[LayerTuple]]:
-        """The job that makes the map; denoising a photo takes no cube."""
+        """Return the job that makes the map."""
         viewer = self._scene.viewer
-        active = viewer.layers.selection.active
-        point = viewer.dims.point
-        photos = photo_layers(viewer)
-        if active in photos and self.kind.content == "cube" and self.kind.needs is None:
-            return partial(denoise_photo, LayerPhoto.of(active, point), self.number)
         layer = active_cube_layer(viewer)
         reference = self._scene.reference
         if layer is None:
@@ -253,9 +238,9 @@ class MapMaker:
             reference=None if reference is None else cube_of(reference),
         )
         # An image that was made from the photo or the cube is no measure for either.
-        others = (one for one in photos if one.rgb and not is_made(one))
-        taken = (LayerPhoto.of(one, point) for one in others)
-        fits = (one for one in taken if np.shape(one.pixels)[-3:-1] == cube.shape[1:])
+        taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
+        photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
+        fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
         on = (layer.name, Placement.of(layer))
         return partial(make_map, self.kind, inputs, next(fits, None), on)
 
