@@ -98,7 +98,7 @@ def test_saved_weights_build_the_same_network() -> None:
         {"pos_embed": torch.zeros(1, 9, 8)},
         {"more": torch.zeros(1)},
         {"patch_embed.proj.weight": torch.zeros(8, 2, 4)},
-        {"blocks.0.mlp.fc1.weight": None},
+        {"blocks.0.perceptron.0.weight": None},
     ],
     ids=str,
 )

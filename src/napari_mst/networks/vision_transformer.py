@@ -2,8 +2,8 @@
 
 The photo is cut into patches. Each becomes a token by one linear map; the class token and learnt
 positions are added; blocks of attention follow, and the last class token gives the outputs.
-Attributes have the names of timm, but for those of the attention, which are renamed: its weights
-fit. Letters: N batch, H rows, W columns, T tokens, C features, h heads, L blocks, B outputs.
+Weights of timm fit: the names of their blocks are changed to ours. Letters: N batch, H rows, W
+columns, T tokens, C features, h heads, L blocks, B outputs.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929.
 """
@@ -11,19 +11,20 @@ References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXi
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.attention.class_token import EncoderBlock
+from napari_mst.networks.attention.class_token import MultiHeadAttention
+from napari_mst.networks.attention.transformer_block import TransformerBlock, renamed_key
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
-_HEADS = "heads"  # an entry of our weights files: no tensor of timm tells the number of heads
-_RENAMED = (".attn.qkv.", ".attn.to_qkv.")  # of timm and of the bundled file -> ours
+_HEADS = "heads"  # an entry of our weights files: timm stores no number of heads
 _USUAL_HEAD = 64  # features of a head in the published networks
+_EPSILON = 1e-6  # of the LayerNorms, as published
 _SPREAD = 0.02  # standard deviation of the first positions, as published
 
 
@@ -99,21 +100,21 @@ class VisionTransformer(Network):
 
     def __init__(self, hyperparameters: TransformerHyperparameters) -> None:
         super().__init__()
-        own = hyperparameters
-        self.hyperparameters = own
-        self.in_bands, self.out_bands = own.in_bands, own.outputs
-        tokens = own.grid**2 + 1
-        self.register_buffer(_HEADS, torch.tensor(float(own.heads)))
-        self.patch_embed = PatchEmbedding(own.in_bands, own.features, own.patch)
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, own.features))
-        positions = torch.randn(1, tokens, own.features)
+        self.hyperparameters = hyperparameters
+        self.in_bands, self.out_bands = hyperparameters.in_bands, hyperparameters.outputs
+        features, heads = hyperparameters.features, hyperparameters.heads
+        self.register_buffer(_HEADS, torch.tensor(float(heads)))
+        self.patch_embed = PatchEmbedding(self.in_bands, features, hyperparameters.patch)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
+        positions = torch.randn(1, hyperparameters.grid**2 + 1, features)
         # Arithmetic without memory would make torch import its compiler, which takes two seconds.
         self.pos_embed = nn.Parameter(positions if positions.is_meta else _SPREAD * positions)
         self.blocks = nn.ModuleList(
-            EncoderBlock(own.features, own.heads, own.hidden) for _ in range(own.depth)
+            TransformerBlock(MultiHeadAttention(features, heads), hyperparameters.hidden, _EPSILON)
+            for _ in range(hyperparameters.depth)
         )
-        self.norm = nn.LayerNorm(own.features, 1e-6)
-        self.head = nn.Linear(own.features, own.outputs)
+        self.norm = nn.LayerNorm(features, _EPSILON)
+        self.head = nn.Linear(features, self.out_bands)
 
     def outputs(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, B)."""
@@ -145,8 +146,10 @@ class VisionTransformer(Network):
         tokens = torch.cat([first.expand(len(placed), -1, -1), placed], dim=1)
         layers = [tokens]
         attentions = []
-        for block in self._encoder_blocks:
-            tokens, attention = block.step(tokens)
+        for block in cast("list[TransformerBlock]", self.blocks):
+            attending = cast("MultiHeadAttention", block.attention)
+            attention, values = attending.attention(block.norm_attention(tokens))
+            tokens = block.perceived(tokens + attending.joined(attention @ values))
             layers.append(tokens)
             attentions.append(attention)
         last = self.norm(tokens)
@@ -154,14 +157,8 @@ class VisionTransformer(Network):
 
     def program(self) -> Program:
         """One pass over the whole photo."""
-        own = self.hyperparameters
-        dtype = self.cls_token.dtype
-        whole = Pass("outputs", (PHOTO,), self._everywhere, own.outputs, halo=None)
-        return Program((whole,), own.in_bands, dtype=dtype)
-
-    @property
-    def _encoder_blocks(self) -> list[EncoderBlock]:
-        return [block for block in self.blocks if isinstance(block, EncoderBlock)]
+        whole = Pass("outputs", (PHOTO,), self._everywhere, self.out_bands, halo=None)
+        return Program((whole,), self.in_bands, dtype=self.cls_token.dtype)
 
     def _everywhere(self, photo: Tensor) -> Tensor:
         """The outputs of photos (N, in_bands, H, W), the same in every pixel: (N, B, H, W)."""
@@ -177,7 +174,7 @@ def is_vision_transformer(state: Mapping[str, Tensor]) -> bool:
 def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
     """Build the network whose weights *state* holds and load them strictly.
 
-    Weights of timm do not tell the number of heads: each is then taken to have 64 features, as in
+    Weights of timm do not hold the number of heads: each then counts as one of 64 features, as in
     all published networks.
 
     Raises
@@ -186,12 +183,13 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
         If tensors are missing, left over or of the wrong shape.
     """
     try:
+        state = _renamed(state)
         # No memory is taken before the shapes of all tensors are known to be right.
         with torch.device("meta"):
             network = VisionTransformer(hyperparameters_of(state))
         heads = torch.tensor(float(network.hyperparameters.heads))
         weights = {
-            key.replace(*_RENAMED): value.to(torch.float32, memory_format=torch.contiguous_format)
+            key: value.to(torch.float32, memory_format=torch.contiguous_format)
             for key, value in {_HEADS: heads, **state}.items()
         }
         network.load_state_dict(weights, assign=True)
@@ -203,12 +201,20 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
     return network.eval().requires_grad_(False)
 
 
+def _renamed(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """*state* with our own names of the parts of blocks, in the place of those of timm."""
+    renamed = {renamed_key(key): value for key, value in state.items()}
+    if len(renamed) != len(state):
+        raise ValueError("both the published and our own name of a tensor")
+    return renamed
+
+
 def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameters:
     """The hyperparameters that the shapes in *state* say; raises `KeyError` or `ValueError`."""
     features, in_bands, patch, _ = state["patch_embed.proj.weight"].shape
     tokens = state["pos_embed"].shape[1]
     side = math.isqrt(tokens - 1)
-    depth = len([key for key in state if key.endswith(".norm1.weight")])
+    depth = len([key for key in state if key.endswith(".norm_attention.weight")])
     heads = int(state[_HEADS]) if _HEADS in state else max(features // _USUAL_HEAD, 1)
     if side**2 != tokens - 1 or heads < 1 or features % heads:
         raise ValueError("no square of patches, or heads that do not divide the features")
@@ -220,5 +226,5 @@ def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameter
         features=features,
         depth=depth,
         heads=heads,
-        hidden=state["blocks.0.mlp.fc1.weight"].shape[0],
+        hidden=state["blocks.0.perceptron.0.weight"].shape[0],
     )

@@ -1,19 +1,19 @@
-"""The encoder block of the vision transformer, and what its class token says of the patches.
+"""The attention of the vision transformer, and which patches its class token has heard.
 
 The first token, the class token, belongs to no patch: it collects what the network says of the
-whole photo, so its row of the attention shows which patches that came from. Attributes have the
-names of timm, but for those of the attention. Letters: N batch, T tokens (the class token and the
-patches), C features, h heads, L blocks.
+whole photo, so its row of the attention shows which patches that came from. Letters: N batch, T
+tokens (the class token and the patches), C features, h heads, L blocks.
 
 References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXiv:2010.11929;
 Abnar & Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020,
 doi:10.18653/v1/2020.acl-main.385.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.attention.query import (
@@ -56,44 +56,7 @@ class MultiHeadAttention(Heads):
         return unmasked(scores.softmax(-1)[0, :, 0], listed(x.shape[1]))
 
 
-_EPSILON = 1e-6  # of the LayerNorms of the published vision transformer
 _OWN_SHARE = 0.5  # of a token in its own row: the residual connection, in Abnar & Zuidema
-
-
-class TokenFeedForward(nn.Module):
-    """Two layers with a GELU between them, on each token by itself."""
-
-    def __init__(self, features: int, hidden: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(features, hidden)
-        self.act = nn.GELU()
-        self.fc2 = nn.Linear(hidden, features)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(N, T, C) -> (N, T, C)."""
-        return self.fc2(self.act(self.fc1(tokens)))
-
-
-class EncoderBlock(nn.Module):
-    """z + attention(LayerNorm(z)), then z + feed-forward(LayerNorm(z))."""
-
-    def __init__(self, features: int, heads: int, hidden: int) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(features, _EPSILON)
-        self.attn = MultiHeadAttention(features, heads)
-        self.norm2 = nn.LayerNorm(features, _EPSILON)
-        self.mlp = TokenFeedForward(features, hidden)
-
-    def step(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (N, T, C) -> the tokens after the block, and its attention (N, h, T, T)."""
-        attention, values = self.attn.attention(self.norm1(tokens))
-        tokens = tokens + self.attn.joined(attention @ values)
-        return tokens + self.mlp(self.norm2(tokens)), attention
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(N, T, C) -> (N, T, C)."""
-        after, _ = self.step(tokens)
-        return after
 
 
 def rollout(attentions: Sequence[Tensor]) -> Tensor:
@@ -111,11 +74,7 @@ def rollout(attentions: Sequence[Tensor]) -> Tensor:
     -------
     (..., T, T): the row of a token sums to 1.
     """
-    steps = [_with_residual(each) for each in attentions]
-    total = steps[0]
-    for step in steps[1:]:
-        total = step @ total
-    return total
+    return functools.reduce(lambda total, step: step @ total, map(_with_residual, attentions))
 
 
 def _with_residual(attention: Tensor) -> Tensor:

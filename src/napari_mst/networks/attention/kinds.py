@@ -116,8 +116,7 @@ def _has_windows(block: Mapping[str, Tensor], is_shifted: bool, is_overlapping: 
     geometry = geometry_of(block)
     if geometry is None or _HALF_OF_HYBRID in block:
         return False
-    found = geometry.shift > 0, geometry.keys > geometry.window
-    return found == (is_shifted, is_overlapping)
+    return (geometry.shift > 0, geometry.keys > geometry.window) == (is_shifted, is_overlapping)
 
 
 def _spectral(place: Place) -> Block:

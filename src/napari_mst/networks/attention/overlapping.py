@@ -100,16 +100,16 @@ class OverlappingAttention(WindowAttention):
         queries, keys, values = self._projected(x)
         row, column = query
         top, left = (index // self.window * self.window for index in query)
-        own = _cut(self.window, top, left)
+        of_queries = _cut(self.window, top, left)
         # Keys have a rim around them, so their window begins at the corner of the queries.
-        theirs = _cut(self.key_window, top, left)
+        of_keys = _cut(self.key_window, top, left)
         places = square((top - self.halo, left - self.halo), self.key_window)
         regions = torch.zeros(len(places), dtype=torch.long)
         return WindowTokens(
-            (own(filled), theirs(self._rimmed(filled))),
-            self.in_heads(own(queries)),
-            self.in_heads(theirs(self._rimmed(keys))),
-            self.in_heads(theirs(self._rimmed(values))),
+            (of_queries(filled), of_keys(self._rimmed(filled))),
+            self.in_heads(of_queries(queries)),
+            self.in_heads(of_keys(self._rimmed(keys))),
+            self.in_heads(of_keys(self._rimmed(values))),
             self.position(),
             (square((top, left), self.window), places),
             regions,

@@ -89,8 +89,8 @@ class PatchAttention(Heads):
         height, width = (-(-side // self.patch) for side in x.shape[-2:])
         row, column = (index // self.patch for index in query)
         queries, keys, _ = self.split(self.tokens(x))
-        own = row * width + column
-        scores = self.scores(queries[:, :, own : own + 1], keys)
+        token = row * width + column
+        scores = self.scores(queries[:, :, token : token + 1], keys)
         places = torch.cartesian_prod(torch.arange(height), torch.arange(width)) * self.patch
         return unmasked(scores.softmax(-1)[0, :, 0], places)
 
@@ -100,7 +100,7 @@ class PatchAttention(Heads):
         return F.linear(tokens, self.to_qkv.weight[part], bias)
 
     def _chunks(self, queries: Tensor, keys: Tensor) -> Sequence[Tensor]:
-        """The queries, so many at a time as memory for their scores allows."""
+        """The queries in parts whose scores fit into memory."""
         # Gradients would keep all scores anyway, and the sum of chunks takes longer.
         if torch.is_grad_enabled():
             return (queries,)

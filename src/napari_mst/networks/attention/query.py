@@ -15,7 +15,7 @@ from torch import Tensor
 from napari_mst.errors import AttentionError, ModelError, OutOfMemory
 from napari_mst.memory import free_host_memory
 
-_CHECKED = 1 << 28  # bytes of scores below which nobody asks how much memory is free
+_CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up
 _COPIES = 3  # scores, their exponentials and the weights are in memory at a time
 
 
@@ -112,10 +112,10 @@ def check_heads(channels: int, heads: int) -> None:
     """
     if type(heads) is not int or heads < 1 or channels % heads:
         divisors = [count for count in range(1, channels + 1) if channels % count == 0]
-        known = ", ".join(map(str, divisors[:8]))
+        choices = ", ".join(map(str, divisors[:8]))
         raise ModelError(
             f"Expected a number of heads that divides {channels} channels, got {heads}. "
-            f"Choose one of {known}."
+            f"Choose one of {choices}."
         )
 
 

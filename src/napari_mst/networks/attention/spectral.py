@@ -128,7 +128,7 @@ class SpectralAttention(nn.Module):
         return self.proj.weight.to(attention) @ attended
 
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
-        """M x + bias + pos(Wv x), which is local but for M: exact two pixels away from a cut."""
+        """M x + bias + pos(Wv x), local once M is there: exact two pixels away from a cut."""
         # As published, the position embedding is that of the values, before they are attended.
         n, _, height, width = x.shape
         bias = self.proj.bias[None, :, None]
@@ -218,7 +218,7 @@ class SpectralAttentionBlock(nn.Module):
     def passes(self, name: str, source: str) -> list[Pass]:
         """The pass of this block from the map *source*, which is `prepared`, to the map *name*."""
         channels = self.attention.to_v.in_features
-        own = Pass(
+        whole_block = Pass(
             name,
             (source,),
             self.apply_mixing,
@@ -228,7 +228,7 @@ class SpectralAttentionBlock(nn.Module):
             work=self.local_work,
             values=BLOCK_VALUES * channels,
         )
-        return [own]
+        return [whole_block]
 
     def folded(self, gram: Tensor, _pixels: int = 0) -> Tensor:
         """`mixing`, as the fold of a pass."""

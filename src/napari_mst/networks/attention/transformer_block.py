@@ -33,19 +33,22 @@ class TransformerBlock(nn.Module):
     `forward` takes what the attention takes: maps (N, C, H, W), or sequences (N, T, C).
     """
 
-    def __init__(self, attention: Heads, hidden: int) -> None:
+    def __init__(self, attention: Heads, hidden: int, epsilon: float = 1e-5) -> None:
         super().__init__()
         channels = attention.channels
-        self.norm_attention = nn.LayerNorm(channels)
+        self.norm_attention = nn.LayerNorm(channels, epsilon)
         self.attention = attention
-        self.norm_perceptron = nn.LayerNorm(channels)
+        self.norm_perceptron = nn.LayerNorm(channels, epsilon)
         self.perceptron = nn.Sequential(
             nn.Linear(channels, hidden), nn.GELU(), nn.Linear(hidden, channels)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens or a map, transformed; the shape stays."""
-        x = x + self.attention(self._over_channels(self.norm_attention, x))
+        return self.perceived(x + self.attention(self._over_channels(self.norm_attention, x)))
+
+    def perceived(self, x: Tensor) -> Tensor:
+        """The second half: what has attended, plus its perceptron; the shape stays."""
         normal = self._over_channels(self.norm_perceptron, x)
         return x + self._over_channels(self.perceptron, normal)
 
@@ -56,18 +59,19 @@ class TransformerBlock(nn.Module):
         return part(x.movedim(1, -1)).movedim(-1, 1)
 
 
-# Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, in turn.
+# Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, in turn, from
+# the beginning of a part of the key on.
 _PUBLISHED = [
-    (r"^self_attn\.in_proj_", "attention.to_qkv."),
-    (r"^self_attn\.out_proj\.", "attention.proj."),
-    (r"^in_proj_", "to_qkv."),
-    (r"^attn\.", "attention."),
-    (r"^norm1\.", "norm_attention."),
-    (r"^norm2\.", "norm_perceptron."),
-    (r"^linear1\.|^mlp\.0\.|^mlp\.fc1\.", "perceptron.0."),
-    (r"^linear2\.|^mlp\.3\.|^mlp\.fc2\.", "perceptron.2."),
-    (r"(^|\.)qkv\.", r"\1to_qkv."),
-    (r"(^|\.)relative_position_bias_table$", r"\1position.table"),
+    (r"self_attn\.in_proj_", "attention.to_qkv."),
+    (r"self_attn\.out_proj\.", "attention.proj."),
+    (r"in_proj_", "to_qkv."),
+    (r"attn\.", "attention."),
+    (r"norm1\.", "norm_attention."),
+    (r"norm2\.", "norm_perceptron."),
+    (r"(?:linear1|mlp\.0|mlp\.fc1)\.", "perceptron.0."),
+    (r"(?:linear2|mlp\.3|mlp\.fc2)\.", "perceptron.2."),
+    (r"qkv\.", "to_qkv."),
+    (r"relative_position_bias_table$", "position.table"),
 ]
 _OF_ATTENTION = ("to_qkv.", "proj.", "position.")
 
@@ -82,18 +86,23 @@ def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     RuntimeError
         If tensors are missing, left over or of another shape.
     """
-    own = {}
+    renamed = {}
     for key, value in state.items():
-        name = key
-        for pattern, replacement in _PUBLISHED:
-            name = re.sub(pattern, replacement, name)
+        name = renamed_key(key)
         # HAT has the parts of its attention in the block itself.
         if isinstance(module, TransformerBlock) and name.startswith(_OF_ATTENTION):
             name = f"attention.{name}"
-        own[name] = value
+        renamed[name] = value
     # The geometry is ours: published files do not have it.
-    buffers = {key: value for key, value in module.named_buffers() if key not in own}
-    module.load_state_dict({**buffers, **own})
+    buffers = {key: value for key, value in module.named_buffers() if key not in renamed}
+    module.load_state_dict({**buffers, **renamed})
+
+
+def renamed_key(key: str) -> str:
+    """The name that a published *key* of a block has here; our own names stay."""
+    for pattern, name in _PUBLISHED:
+        key = re.sub(rf"(?<![^.]){pattern}", name, key)
+    return key
 
 
 class PatchMerging(nn.Module):

@@ -166,12 +166,12 @@ class WindowAttention(Heads):
         AttentionError
             If the query lies outside the map, or there are several maps.
         """
-        found = self.around(x, query)
-        own = found.own
-        scores = self.scores(found.queries[:, own : own + 1], found.keys)[:, 0] + found.bias[:, own]
-        is_apart = found.is_apart[own].to(scores.device)
-        weights = scores.masked_fill(is_apart, -torch.inf).softmax(-1)
-        return QueryWeights(weights, found.places, found.regions)
+        tokens = self.around(x, query)
+        asking = slice(tokens.own, tokens.own + 1)
+        scores = self.scores(tokens.queries[:, asking], tokens.keys) + tokens.bias[:, asking]
+        is_apart = tokens.is_apart[tokens.own].to(scores.device)
+        weights = scores[:, 0].masked_fill(is_apart, -torch.inf).softmax(-1)
+        return QueryWeights(weights, tokens.places, tokens.regions)
 
     def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
         """The queries and keys of the window in which the pixel *query* lies; *x* is (1, C, H, W).
