@@ -29,6 +29,7 @@ from napari_mst.models.cards import (
     card_of_file,
     card_to_metadata,
 )
+from napari_mst.networks import NETWORKS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 
@@ -171,6 +172,9 @@ OTHER_NETWORKS = {
     "AWAN": "input_conv2D.conv2d.weight",
 }
 
+ENDS = {name: torch.zeros(1) for name in ("conv_in.weight", "conv_out.weight")}
+"""MIRNet has tensors of these names, as MST++ has."""
+
 WITHOUT_FIRST_STAGE = {
     key: value for key, value in STATE.items() if not key.startswith("stages.0.")
 }
@@ -214,7 +218,7 @@ REFUSED = {
     ),
     **{
         f"069-{name}": (
-            pth({"state_dict": {key: torch.zeros(1)}}),
+            pth({"state_dict": {key: torch.zeros(1)} | (ENDS if name == "MIRNet" else {})}),
             f"got {name.replace('+', '.')} ",
         )
         for name, key in OTHER_NETWORKS.items()
@@ -447,6 +451,19 @@ def test_published_file_is_known_by_its_git_blob(
     known = replace(PUBLISHED, wavelengths=CARD.wavelengths, git_blob=blob)
     monkeypatch.setattr(checkpoint, "PUBLISHED", known)
     assert load_model(path).card is known
+
+
+@pytest.mark.parametrize("key", OTHER_NETWORKS.values(), ids=OTHER_NETWORKS)
+def test_a_row_of_the_table_is_asked_before_its_network_is_called_foreign(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recognises(state: Mapping[str, Tensor]) -> bool:
+        return key in state
+
+    row = replace(NETWORKS["mst++"], recognises=recognises, build=lambda _: NETWORK)
+    monkeypatch.setitem(NETWORKS, "new", row)
+    save_file({key: torch.zeros(1)}, tmp_path / "new.safetensors")
+    assert load_model(tmp_path / "new.safetensors").network is NETWORK
 
 
 def test_a_weights_file_that_does_not_exist_is_called_missing(tmp_path: Path) -> None:

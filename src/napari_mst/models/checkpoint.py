@@ -33,7 +33,6 @@ from napari_mst.models.cards import (
 )
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
-from napari_mst.networks.vision_transformer import is_vision_transformer
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -95,7 +94,7 @@ _OTHER_NETWORKS = {
     "ddfn.conv_up1.weight": "HSCNN+",
     "input_conv2D.conv2d.weight": "AWAN",
 }
-"""Beginning of a key that only this network of the authors' tool box has."""
+"""Beginning of a key that only this network of the authors' tool box has, for an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +227,14 @@ def _kind(state: Mapping[str, Tensor]) -> Kind:
     for kind in NETWORKS.values():
         if kind.recognises(state):
             return kind
+    names = (
+        name
+        for beginning, name in _OTHER_NETWORKS.items()
+        if any(key.startswith(beginning) for key in state)
+    )
     raise CheckpointError(
-        f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors)."
+        f"Expected a network that has a row in `NETWORKS`, got {next(names, 'another network')} "
+        f"({len(state)} tensors). Load its module in Python: `Model.of(module, wavelengths)`."
     )
 
 
@@ -403,14 +408,7 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """*state*, if it has plain floating-point tensors, and not those of another known network."""
-    # the patches of a vision transformer have the name that those of Restormer have
-    others = {} if is_vision_transformer(state) else _OTHER_NETWORKS
-    for beginning, name in others.items():
-        if any(key.startswith(beginning) for key in state):
-            raise CheckpointError(
-                f"Expected MST++ weights, got {name} ({len(state)} tensors). Only MST++ can be run."
-            )
+    """*state*, if it has plain floating-point tensors."""
     for key, value in state.items():
         _refuse_strange_tensor(key[-60:], value)
     storages = [value.untyped_storage() for value in state.values()]
