@@ -173,11 +173,12 @@ def tell_the_camera() -> None:
     form = filled(viewer)
     form.card = "mstpp-camera"
     assert form.asks_if_linear
-    assert "got 8 bits" in str(resolve(form, viewer))
+    assert resolve(form, viewer) == form.misfit
+    assert "This photo has 8 bits" in form.misfit
     form.is_linear = True
-    assert "Expected the camera" in str(resolve(form, viewer))
+    assert "Which camera" in str(resolve(form, viewer))
     form.camera = "nikon d5100"
-    assert "Expected the illuminant" in str(resolve(form, viewer))
+    assert "In which light" in str(resolve(form, viewer))
     form.illuminant = "A"
     form.white = 200.0
     form.is_balanced = False

@@ -61,12 +61,24 @@ def test_our_reader_opens_the_photo_that_the_command_line_reads(dng: Path) -> No
     assert_is_the_photo(layer, dng)
 
 
-def test_dock_preselects_the_camera_of_a_raw_photo(dng: Path) -> None:
-    layer = opened(dng)
-    form = ReconstructionForm(card="mstpp-camera")
-    form.photo = weakref.ref(layer)
+def test_a_raw_photo_chooses_its_model_camera_and_light_unless_a_person_has_chosen(
+    dng: Path,
+) -> None:
+    layer, ordinary = opened(dng), Image(THUMBNAIL, rgb=True)
+    form = ReconstructionForm()
+    for photo, card in ((layer, "mstpp-camera"), (ordinary, "mstpp-srgb"), (layer, "mstpp-camera")):
+        form.photo = weakref.ref(photo)
+        assert (form.card, form.misfit) == (card, "")
+    assert form.illuminant == ESTIMATED
     assert form.camera == "Nikon_D5100"
     assert "The file says that Nikon_D5100 took it" in form.hint
+    form.card = "pixelwise-srgb"
+    for photo in (ordinary, layer):
+        form.photo = weakref.ref(photo)
+        assert form.card == "pixelwise-srgb"
+    assert "pixelwise-srgb is for sRGB photos" in form.misfit
+    form.use_fitting_card()
+    assert (form.card, form.misfit) == ("mstpp-camera", "")
 
 
 def test_thumbnail_that_napari_opened_gives_way_to_the_photo(dng: Path, qtbot: QtBot) -> None:

@@ -47,8 +47,10 @@ def test_rows_are_only_there_for_models_and_photos_that_need_them(desk: Desk) ->
     assert shown(desk) == ["camera", "illuminant", "white"]
     desk.widgets["photo"].setCurrentText("photo")
     assert "is_linear" in shown(desk)
-    desk.choose("card", "bundled")
-    assert shown(desk) == []
+    assert "This photo has 8 bits" in desk.text
+    desk.dock.fit_button.click()
+    assert (desk.form.card, shown(desk)) == ("bundled", [])
+    assert desk.dock.fit_button.isHidden()
 
 
 def test_nothing_is_chosen_and_an_unknown_camera_is_refused_with_similar_names(
@@ -75,7 +77,7 @@ def test_what_was_chosen_reaches_the_job(desk: Desk) -> None:
     desk.widgets["is_balanced"].click()
     desk.run()
     desk.widgets["photo"].setCurrentText("photo")
-    assert desk.refuses("got 8 bits, which are nearly always sRGB-encoded")
+    assert desk.refuses("This photo has 8 bits")
     desk.widgets["is_linear"].click()
     desk.run()
     assert desk.job.options[0].capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)

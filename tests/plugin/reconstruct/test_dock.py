@@ -168,7 +168,8 @@ def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
     assert desk.refuses("Choose the weights file")
     desk.widgets["weights"].value = Path("weights.pth")
     assert desk.form.model.endswith("weights.pth")
-    assert "31 bands, 400-700 nm" in desk.dock.rows.about.text()
+    assert desk.widgets["card"].currentText() == "mst-plus-plus"
+    assert "31 bands, 400-700 nm" in desk.dock.rows.about.toolTip()
 
 
 def test_what_was_off_is_shown_on_the_photo_if_wanted(desk: Desk) -> None:

@@ -179,6 +179,7 @@ class ReconstructDock(Dock):
         self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
         self.save_button = QPushButton("Save cube ...", toolTip=texts.SAVE_HINT)
         self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
+        self.fit_button = QPushButton(toolTip=texts.FIT_HINT)
         self.bar = JobBar()
         self.text = Paragraph()
         self._lay_out()
@@ -189,7 +190,7 @@ class ReconstructDock(Dock):
         layout = QVBoxLayout(self)
         layout.addWidget(self.rows)
         layout.addLayout(buttons)
-        for widget in (self.bar, self.text, self.cpu_button):
+        for widget in (self.bar, self.text, self.fit_button, self.cpu_button):
             layout.addWidget(widget)
         # The dock is as high as its rows; the room that is left goes to the dock below.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
@@ -200,6 +201,7 @@ class ReconstructDock(Dock):
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.save_button.clicked.connect(self.save_cube)
         self.cpu_button.clicked.connect(self._run_on_cpu)
+        self.fit_button.clicked.connect(self.form.use_fitting_card)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
         orders = {"light": light_order, "search": find_chart_order, "frames": frames_order}
@@ -222,7 +224,7 @@ class ReconstructDock(Dock):
         layers = self.viewer.layers.events
         chosen = self.form.events
         # The other choices change nothing of what the sentence says.
-        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices)
+        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices, chosen.is_linear)
         return [
             *self.rows.links(),
             *((changed, self._show_status) for changed in said),
@@ -327,12 +329,18 @@ class ReconstructDock(Dock):
         self.run_button.setEnabled(can_run)
         self.cancel_button.setEnabled(state.phase == "running")
         self.bar.show_state(state)
+        self._say(state)
+
+    def _say(self, state: JobState) -> None:
+        """Show the sentence under the form, and the button that does what it asks for."""
         self.text.setText(status(self.form, state))
+        self.fit_button.setVisible(bool(self.form.misfit))
+        self.fit_button.setText(f"Use {self.form.fitting_card}")
 
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""
         if not self.workspace.is_busy:
-            self.text.setText(status(self.form, JobState()))
+            self._say(JobState())
 
     def _on_options(self, options: RunOptions, before: RunOptions) -> None:
         if options.device != before.device:

@@ -15,6 +15,7 @@ from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
 from napari_mst.cube import Provenance
+from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
@@ -25,7 +26,7 @@ from napari_mst.photo.files import camera_named_in
 from napari_mst.plugin.jobs.request import PhotoCorrection, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.drawing import Part, Places, photo_part
-from napari_mst.plugin.viewer.photos import is_of_sensor
+from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Finding:
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
 NO_WEIGHTS = "Choose the weights file of this model first."
+NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
 
 
 class Device(Protocol):
@@ -157,7 +159,8 @@ class ReconstructionForm:
     photo
         The Image layer to reconstruct, which the form does not keep alive.
     card, weights
-        The chosen model, and the weights file of one that has no bundled weights.
+        The model, and the weights file of one that has no bundled weights. The model is the one for
+        photos of this kind until somebody sets another, which then stays.
     devices
         Empty until the devices of the computer are known.
     options
@@ -203,12 +206,16 @@ class ReconstructionForm:
     hint: str = ""
 
     def __post_init__(self) -> None:
+        self._is_card_chosen = bool(self.card)
         self.card = self.card or next(iter(self.cards))
         # A camera that was only suggested gives way to that of the next photo.
         self._suggested = ""
         self._suggested_light = ""
         for changed in (self.events.devices, self.events.options):
             changed.connect(self._keep_device)
+        self.events.card.connect(self._choose_card)
+        # First, so that the camera and the light are those of the right model.
+        self.events.photo.connect(self._suggest_card)
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
             changed.connect(self._suggest_light)
@@ -232,11 +239,37 @@ class ReconstructionForm:
         return self.card if self.chosen_card.file else self.weights
 
     @property
+    def _own_card(self) -> ModelCard | None:
+        """The card of the model, or in the file of its weights; None if that has none."""
+        card = self.chosen_card
+        return card if card.file else card_of_file(Path(self.weights))
+
+    @property
     def needs_camera(self) -> bool:
         """True if the model needs to know the camera and the illuminant."""
-        card = self.chosen_card
-        own = card if card.file else card_of_file(Path(self.weights))
-        return own is not None and own.needs_camera
+        card = self._own_card
+        return card is not None and card.needs_camera
+
+    @property
+    def fitting_card(self) -> str:
+        """The first model for photos of this kind: the values of a sensor, or all others."""
+        is_of_raw = self.layer is not None and is_raw(self.layer)
+        fitting = (card for card in self.cards.values() if card.needs_camera == is_of_raw)
+        return next((card.name for card in fitting if card.file), self.card)
+
+    @property
+    def misfit(self) -> str:
+        """Says why the model is not one for the photo; "" if it is, or nobody knows."""
+        card, layer = self._own_card, self.layer
+        if card is None or layer is None:
+            return ""
+        if is_raw(layer):
+            if card.rendering != SRGB_D65:
+                return ""
+            return f"This photo holds the values of a sensor. {card.name} is for sRGB photos."
+        if self.asks_if_linear and not self.is_linear:
+            return f"This photo has 8 bits, as sRGB photos have. {card.name} needs linear values."
+        return ""
 
     @property
     def asks_if_linear(self) -> bool:
@@ -290,6 +323,19 @@ class ReconstructionForm:
         if self.finding is not None:
             self.finding = replace(self.finding, corrects_white=is_wanted)
 
+    def use_fitting_card(self) -> None:
+        """Take the model for photos of this kind, here and for the photos to come."""
+        self.card = self.fitting_card
+        self._is_card_chosen = False
+
+    def _choose_card(self) -> None:
+        self._is_card_chosen = True
+
+    def _suggest_card(self) -> None:
+        """Take the model for photos of this kind, unless somebody has chosen one."""
+        if self.layer is not None and not self._is_card_chosen:
+            self.use_fitting_card()
+
     def _keep_device(self) -> None:
         """Choose the automatic device if the last session had a GPU that is gone."""
         if self.devices and self.chosen_device is None:
@@ -341,10 +387,12 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
         return NO_DEVICES if form.layer is not None else NO_PHOTO
     if not form.model:
         return NO_WEIGHTS
+    if form.misfit:
+        return form.misfit
     finding = form.finding
     try:
         layer = photo_layer(form, viewer)
-        capture = _capture(form, layer) if form.needs_camera else None
+        capture = _capture(form) if form.needs_camera else None
         photo = photo_part(viewer, layer, form.part)
     except (PhotoError, CameraError) as error:
         return str(error)
@@ -362,40 +410,23 @@ def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
     return layer
 
 
-def _capture(form: ReconstructionForm, layer: Image) -> Capture:
+def _capture(form: ReconstructionForm) -> Capture:
     """Collect how the photo came about.
 
     Raises
     ------
-    PhotoError
-        If the photo is plainly not linear: see `Photo.check_linear`.
     CameraError
         If the camera or the illuminant is missing, or unknown.
     """
-    check_linear(form, layer)
     if form.finding is not None and form.finding.capture is not None:
         return form.finding.capture
     camera = form.camera.strip()
     illuminant = form.illuminant.strip()
     if not camera:
-        raise CameraError(
-            "Expected the camera of the photo, got none. Choose it, or type a part of its name."
-        )
+        raise CameraError(NO_CAMERA)
     if not illuminant:
-        raise CameraError(
-            "Expected the illuminant of the photo, got none. Choose the light that it was taken in."
-        )
+        raise CameraError("In which light was the photo taken? Choose the illuminant.")
     return Capture(camera, illuminant, form.white, BALANCED if form.is_balanced else OF_SENSOR)
-
-
-def check_linear(form: ReconstructionForm, layer: Image) -> None:
-    """Refuse 8-bit pixels, unless the user has said that they are linear. Raises `PhotoError`."""
-    if layer.dtype == "uint8" and not form.is_linear:
-        raise PhotoError(
-            "Expected linear values of 16 bits or floats, got 8 bits, which are nearly always "
-            "sRGB-encoded. Open the raw file as a linear 16-bit TIFF, "
-            "or tick that these are linear."
-        )
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:
@@ -406,6 +437,8 @@ def status(form: ReconstructionForm, state: JobState) -> str:
         return state.text
     if form.layer is None:
         return NO_PHOTO
+    if form.misfit:
+        return form.misfit
     return f"{form.hint} {_readiness(form.chosen_device)}".lstrip()
 
 

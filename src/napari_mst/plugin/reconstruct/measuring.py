@@ -26,14 +26,13 @@ from napari_mst.plugin.reconstruct.drawing import (
     show_squares,
 )
 from napari_mst.plugin.reconstruct.form import (
+    NO_CAMERA,
     Finding,
     ReconstructionForm,
-    check_linear,
     photo_layer,
 )
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
-NO_CAMERA = "Choose the camera of the photo first."
 CLICK_PATCH = "Click a grey or white patch of the photo."
 CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it"
 NO_FRAME = "Choose a white frame first: a photo of a white surface that fills it."
@@ -118,12 +117,11 @@ def _named_light(form: ReconstructionForm) -> str:
 
 
 def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
-    """Order a *look* at the photo. Raises `PhotoError` if there is none, or it is not linear."""
+    """Order a *look* at the photo. Raises `PhotoError` if there is none, or it is another kind."""
     layer = photo_layer(form, viewer)
-    encoding: Encoding | None = None
-    if form.needs_camera:
-        check_linear(form, layer)
-        encoding = "linear"
+    if form.misfit:
+        raise PhotoError(form.misfit)
+    encoding: Encoding | None = "linear" if form.needs_camera else None
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(layer, viewer.dims.point)
     flat_field = form.finding.flat_field if form.finding is not None else None

@@ -144,8 +144,8 @@ def _draw_models(box: QComboBox, form: Form) -> None:
     if not box.count():
         for index, card in enumerate(form.cards.values()):
             # The names are those of errors, scripts and the command line.
-            box.addItem(card.name if card.file else texts.FROM_FILE, card.name)
-            box.setItemData(index, card.title, Qt.ItemDataRole.ToolTipRole)
+            box.addItem(card.name, card.name)
+            box.setItemData(index, texts.model_help(card), Qt.ItemDataRole.ToolTipRole)
     box.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(form.chosen_card)}")
 
 
@@ -368,7 +368,7 @@ class FormRows(QWidget):
             if read() != value:
                 show(value)
             layout.setRowVisible(line, row.is_shown(self.form))
-        self.about.setText(texts.model_summary(self.form.chosen_card))
+        self.about.setText(texts.model_help(self.form.chosen_card))
         self.about.setToolTip(texts.model_facts(self.form.chosen_card))
         self._top.setRowVisible(self.findings, self.form.finding is not None)
         self.findings.draw()

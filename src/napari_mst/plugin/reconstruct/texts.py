@@ -1,8 +1,11 @@
 """The words of the reconstruction dock: its tooltips, and descriptions of a model."""
 
+from textwrap import fill
+
 from napari_mst.models import ModelCard
 
-FROM_FILE = "MST++ weights from a file: published, or your own"
+WIDTH = 90
+"""Letters of a line in a tooltip, which Qt itself does not wrap."""
 PHOTO_HINT = "The Image layer to reconstruct: RGB, grey, or the current page of a stack."
 PART_HINT = (
     "How much of the photo to reconstruct. Most networks look at all of the image, or at "
@@ -17,6 +20,7 @@ SETTINGS_HINT = (
 DEVICE_HINT = "The processor or GPU that computes; automatic takes the best."
 RUN_HINT = "Reconstruct the chosen photo, or the part of it, as a new layer."
 CANCEL_HINT = "Stop the run; nothing is left of it but a preview."
+FIT_HINT = "Take the model for photos of this kind."
 CPU_HINT = "Run again on the processor: slower, but with the memory of the whole computer."
 MEMORY_HINT = (
     "The most of this computer's memory that a run may take; automatic is most of what is free. "
@@ -110,23 +114,25 @@ LINEAR_HINT = (
 )
 
 
-def model_summary(card: ModelCard) -> str:
-    """Say what a model gives and what it is for, in a line or two."""
-    nm = card.wavelengths
-    bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
-    return f"{bands}, {card.quantity}. {card.domain}"
+def model_help(card: ModelCard) -> str:
+    """Say in a line what a model is."""
+    return card.title if card.file else f"{card.title}; or weights of your own, from a file"
 
 
 def model_facts(card: ModelCard) -> str:
-    """Say where a model comes from and how accurate it is, a fact a line."""
+    """Say what a model gives, is for, comes from, and how accurate it is, a fact a line."""
+    nm = card.wavelengths
+    bands = f"{len(nm)} bands, {nm[0]:g}-{nm[-1]:g} nm" if nm else "unknown bands"
     measured = []
     for data, values in card.accuracy.items():
         metrics = ", ".join(f"{name} {value:g}" for name, value in values.items())
         measured.append(f"{data}: {metrics}")
     facts = [
+        f"{bands}, {card.quantity}.",
+        card.domain,
         f"Training data: {card.training_data}",
         *measured,
         f"Licence: {card.licence}",
         card.reference,
     ]
-    return "\n".join(facts)
+    return "\n".join(fill(fact, WIDTH) for fact in facts)

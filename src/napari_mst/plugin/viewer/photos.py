@@ -213,6 +213,11 @@ def photo_layers(viewer: ViewerModel) -> list[Image]:
     return [layer for layer in images if not _is_made(layer)]
 
 
+def is_raw(layer: Image) -> bool:
+    """True if *layer* shows a RAW photo, perhaps divided by a white frame."""
+    return _shot_of(layer) is not None
+
+
 def is_of_sensor(layer: Image) -> bool:
     """True if *layer* shows the values of a sensor as a RAW file has them, not balanced."""
     shot = _shot_of(layer)
