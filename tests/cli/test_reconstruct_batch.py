@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 from tests.cli.conftest import END, Run, assert_is_one_error, contents, counted, several
 
@@ -42,15 +43,19 @@ class TestBatch:
     ) -> None:
         """The second run keeps what the first has finished, and makes the rest."""
         photos, out = several(photo, 4), photo.with_name("out")
+        # Its values are plainly linear light, which only its pixels show.
+        photos[1] = photos[1].with_suffix(".tif")
+        light = np.geomspace(0.01, 3, 162, dtype=np.float32).reshape(6, 9, 3)
+        tifffile.imwrite(photos[1], light, photometric="rgb")
         out.mkdir()
         made = counted(monkeypatch, limit=2)
         arguments = [*photos, "-o", out, *options.split()]
         assert run("reconstruct", *arguments)[0] == 130
-        assert made == ["0.png", "1.png"]
+        assert made == ["0.png", "1.tif"]
         first = contents(out)
         counted(monkeypatch, made)
         code, printed, err = run("reconstruct", *arguments)
-        assert (code, made) == (0, ["0.png", "1.png", "2.png", "3.png"])
+        assert (code, made) == (0, ["0.png", "1.tif", "2.png", "3.png"])
         assert "2 of 4 cubes are of this run, and stay" in err
         assert printed.splitlines() == [str(out / f"{number}.hdr") for number in range(4)]
         assert first.items() <= contents(out).items()

@@ -108,6 +108,27 @@ def test_full_scale_is_guessed_by_the_documented_rule(
     assert bool(note) == bool(photo.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("image", "full_scale", "encoding"),
+    [
+        pytest.param(RGBF**4 * 3.5, 1, "linear", id="light-with-highlights"),
+        pytest.param(np.where(RGBF > 0.99, 1e5, RGBF), 1, "linear", id="light-with-the-sun"),
+        pytest.param(RGBF * 3.5, 255, "srgb", id="mostly-above-1"),
+        pytest.param(np.where(RGBF > 0.9, RGB8, 0.0), 255, "srgb", id="codes-on-black"),
+    ],
+)
+def test_floats_far_above_1_are_light_if_most_are_below_it_and_else_codes(
+    image: Array, full_scale: float, encoding: str
+) -> None:
+    photo = Photo.from_array(image)
+    assert (photo.full_scale, photo.encoding) == (full_scale, encoding)
+    note, *_, meant = photo.assumptions
+    assert f"reach {image.max():.3g}" in note
+    assert ("taken as linear light" in meant) == (encoding == "linear")
+    told = Photo.from_array(image, encoding="srgb")
+    assert (told.full_scale, told.encoding) == (full_scale, "srgb")
+
+
 def test_full_scale_that_is_given_is_taken() -> None:
     photo = Photo.from_array(RGB16 // 16, full_scale=4095)
     np.testing.assert_allclose(

@@ -84,7 +84,13 @@ class PhotoOptions:
 
     def encoding_of(self, path: Path) -> Encoding:
         """The encoding that the photo at *path* will have."""
-        return "linear" if self.encoding == "linear" or is_raw_file(path) else "srgb"
+        if self.encoding == "linear" or is_raw_file(path):
+            return "linear"
+        try:
+            # Floats, which only TIFFs have, may be plainly light.
+            return Photo.read(path).encoding if path.suffix.lower() in (".tif", ".tiff") else "srgb"
+        except PhotoError:
+            return "srgb"  # the run itself says what is wrong
 
     def read(self, path: Path) -> Photo:
         """Read a photo.

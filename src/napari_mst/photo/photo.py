@@ -7,13 +7,14 @@ Letters: H rows, W columns, C channels.
 - uint8: 255. uint16: 65535, with a note where nothing exceeds 4095 (perhaps 12 bits). bool: black
   and white.
 - wider or signed integers: as uint8 or uint16, whichever holds the largest value.
-- floats: 1 where the largest value is at most 2 (so that an overshoot changes nothing), else 255,
-  else 65535.
+- floats: 1 where the largest value is at most 2 (so that an overshoot changes nothing), or where
+  most values above 0 are below 1 (light with highlights); else 255, else 65535.
 - `full_scale=` overrides all of these for arrays.
 
 At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
-given; those of a RAW photo are linear always. Files hold 8 or 16 bits or floats (TIFF, PNG), the
-values of a sensor (RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied.
+given; those of a RAW photo are linear always, and so are floats beyond 2 of which most are below 1:
+sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG), the values of a sensor
+(RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied.
 """
 
 import functools
@@ -193,10 +194,14 @@ class Photo:
         cls, image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]
     ) -> Self:
         """The photo that *image* is; all that is assumed is added to the *notes*."""
-        pixels, scale, valid = interpret(
-            image, full_scale, notes, is_encoding_told=encoding is not None
+        meaning = interpret(image, full_scale, encoding, notes)
+        return cls(
+            pixels=meaning.pixels,
+            full_scale=meaning.full_scale,
+            encoding=encoding or ("linear" if meaning.is_light else "srgb"),
+            valid=meaning.valid,
+            assumptions=tuple(notes),
         )
-        return cls(pixels, scale, encoding or "srgb", valid=valid, assumptions=tuple(notes))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ person. Letters: H rows, W columns, C channels.
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,16 +97,34 @@ _TWELVE_BITS = 4095
 
 # The largest float at which 1 is taken for full scale: an overshoot of sharpening changes nothing.
 _OVERSHOOT = 2.0
+_SAMPLES = 1_000_000
+AS_CODES = "Float values were taken as sRGB-encoded, not as linear light."
+AS_LIGHT = "They were taken as linear light: sRGB has no such values."
+
+
+class Meaning(NamedTuple):
+    """The meaning of stored values.
+
+    Attributes
+    ----------
+    pixels, full_scale, valid
+        Those of a `Photo`.
+    is_light
+        Whether they are plainly linear light, as no code is so far above white.
+    """
+
+    pixels: Pixels
+    full_scale: float
+    valid: NDArray[np.bool_] | None
+    is_light: bool
 
 
 def interpret(
-    image: Pixels, full_scale: float | None, notes: list[str], *, is_encoding_told: bool
-) -> tuple[Pixels, float, NDArray[np.bool_] | None]:
+    image: Pixels, full_scale: float | None, encoding: str | None, notes: list[str]
+) -> Meaning:
     """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
 
-    Returns
-    -------
-    `pixels`, `full_scale` and `valid` of a `Photo`.
+    A full scale and an encoding that are None are guessed.
 
     Raises
     ------
@@ -120,15 +138,25 @@ def interpret(
     image, hidden = _unmasked(_without_alpha(image, notes))
     image, valid = _masked(_supported_dtype(image, notes), hidden, notes)
     low, high = stored_extrema(image, valid)
-    scale = _guess_full_scale(image.dtype, high, notes) if full_scale is None else float(full_scale)
+    is_float = image.dtype.kind == "f"
+    is_light = is_float and full_scale is None and high > _OVERSHOOT and _is_mostly_below_1(image)
+    if is_light:
+        scale = 1.0
+        notes.append(f"Float values reach {high:.3g}, but most are below 1: 1 was taken as white.")
+    else:
+        scale = float(full_scale or _guess_full_scale(image.dtype, high, notes))
     if low == high:
         notes.append("The photo is constant: there is nothing to see in it.")
-    if image.dtype.kind == "f":
-        notes += _float_notes(low / scale, high / scale, is_encoding_told)
+    if is_float:
+        if low < 0 or high > scale:
+            span = f"{low / scale:.3g} to {high / scale:.3g}"
+            notes.append(f"Values beyond full scale ({span}) were kept.")
+        if encoding is None:
+            notes.append(AS_LIGHT if is_light else AS_CODES)
     rows, columns, _ = image.shape
     # A view, so that a grey photo takes the memory of one channel.
     in_colour = np.broadcast_to(image, (rows, columns, 3))
-    return np.moveaxis(in_colour, -1, 0), scale, valid
+    return Meaning(np.moveaxis(in_colour, -1, 0), scale, valid, is_light)
 
 
 def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
@@ -222,10 +250,13 @@ def _guess_full_scale(dtype: np.dtype[Any], high: float, notes: list[str]) -> fl
     )
 
 
-def _float_notes(low: float, high: float, is_encoding_told: bool) -> list[str]:
-    notes = []
-    if not is_encoding_told:
-        notes.append("Float values were taken as sRGB-encoded, not as linear light.")
-    if low < 0 or high > 1:
-        notes.append(f"Values beyond full scale ({low:.3g} to {high:.3g}) were kept.")
-    return notes
+def _is_mostly_below_1(image: Pixels) -> bool:
+    """True if most of the values above 0 are below 1.
+
+    In light with highlights, or of a scene of high contrast, they are. In codes from 0 to 255 or
+    65535 hardly any is, even where much of the photo is black.
+    """
+    stride = max(1, int(math.sqrt(image.size / _SAMPLES)))
+    sample = image[::stride, ::stride]
+    fractions = np.count_nonzero((sample > 0) & (sample < 1))
+    return bool(2 * fractions > np.count_nonzero(sample > 0))
