@@ -19,8 +19,9 @@ import psutil
 
 from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
+from napari_mst.arrays import Doubles
 from napari_mst.denoising import blocks, kernel
-from napari_mst.denoising.blocks import Block, Doubles, Tile
+from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.evaluation.inputs import INPUTS

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.errors import ChoiceNeeded, NapariMstError, OutOfMemory
 
 SECONDS = 30.0
@@ -45,7 +45,7 @@ _NO_MEMORY = re.compile(b"MemoryError|Cannot allocate memory|failed to map|can't
 ROOM_BYTES = 768 * 2**20
 """Room for Python, the libraries and what they need beside the numbers."""
 
-Answer = tuple[Mapping[str, Any], Iterable[NDArray[Any]]]
+Answer = tuple[Mapping[str, Any], Iterable[Array]]
 """The result of a decoder: a description for JSON, and contiguous arrays of numbers.
 
 The description has the `shape` and the `dtype` of the numbers. Where it has their `offset` in the
@@ -58,7 +58,7 @@ Refusal = Callable[[str, str], Exception]
 
 def decoded(
     function: str, path: Path, options: Sequence[Any], refusal: Refusal
-) -> tuple[dict[str, Any], NDArray[Any]]:
+) -> tuple[dict[str, Any], Array]:
     """The result of a process that calls *function* with the file at *path* and *options*.
 
     The process is ended if it finds nothing in a time that grows with the file.
@@ -140,7 +140,7 @@ def _description(line: bytes) -> dict[str, Any]:
     return facts
 
 
-def _numbers(output: IO[bytes], facts: Mapping[str, Any]) -> NDArray[Any]:
+def _numbers(output: IO[bytes], facts: Mapping[str, Any]) -> Array:
     """The numbers that the process sends after the line. Raises `EOFError` if there are too few."""
     data = np.empty(facts["shape"], facts["dtype"])
     view = data.reshape(-1).view(np.uint8).data

@@ -29,8 +29,10 @@ def test_pixels_are_clean_and_as_the_camera_shows_them() -> None:
     simulator = SceneSimulator(0)
     pixels, spectra = simulator.draw_pixels(500)
     rendered = (spectra @ simulator.response).clamp(0, 1)
-    codes = [np.rint(linear_to_srgb(light.double().numpy()) * 255) for light in (pixels, rendered)]
-    np.testing.assert_array_equal(*codes)
+    codes, expected = (
+        np.rint(linear_to_srgb(light.double().numpy()) * 255) for light in (pixels, rendered)
+    )
+    np.testing.assert_array_equal(codes, expected)
     assert torch.equal(pixels, SceneSimulator(0).draw_pixels(500)[0])
 
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.adaptation import caution, memory
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
-from napari_mst.adaptation.kernel import KERNEL, Doubles, band_scale, features_of_spectra
+from napari_mst.adaptation.kernel import KERNEL, band_scale, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import Posterior, Spots, errors_of, most_telling, posterior
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -190,7 +190,7 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
 
 def spots_at(
     cube: SpectralCube,
-    pixels: NDArray[np.floating],
+    pixels: Floats,
     true: Doubles,
     estimate: Doubles,
     noise: Iterable[float],
@@ -228,7 +228,7 @@ def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum
 
 
 def with_history(
-    cube: SpectralCube, data: NDArray[np.float32], adaptation: Adaptation, text: str
+    cube: SpectralCube, data: Singles, adaptation: Adaptation, text: str
 ) -> SpectralCube:
     """*data* as a cube like *cube*, whose history records *adaptation* and its colours."""
     past = cube.provenance

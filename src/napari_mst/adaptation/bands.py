@@ -10,21 +10,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.adaptation import memory
-from napari_mst.adaptation.kernel import BAND_FACTOR, Doubles, features_of_spectra
+from napari_mst.adaptation.kernel import BAND_FACTOR, features_of_spectra
 from napari_mst.adaptation.parts import Part, features_of, spectra_of
 from napari_mst.adaptation.process import OFFSET, Posterior, posterior
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
 from napari_mst.reconstruction.error_bands import SIDE_NOTE, instrument_error
 from napari_mst.watch import Watch, Watched, watching
 
-Bounds = tuple[NDArray[np.float32], NDArray[np.float32]]
+Bounds = tuple[Singles, Singles]
 
-_Strip = tuple[slice, NDArray[np.floating], NDArray[np.floating]]
+_Strip = tuple[slice, Floats, Floats]
 """Some rows, and the lower and upper spectra (B, rows, W) around them."""
 
 _DIMMEST = 0.01
@@ -91,7 +91,7 @@ def error_bands(
 def band_width(
     cube: SpectralCube,
     watch: Watched = None,
-) -> NDArray[np.float32]:
+) -> Singles:
     """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
 
     It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
@@ -207,7 +207,7 @@ def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles
     return np.maximum(spectra - fall, 0), spectra + rise
 
 
-def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
+def _side(cube: SpectralCube, data: Singles, side: str) -> SpectralCube:
     """*data* as a cube like *cube* that says what it is, and has no band of its own."""
     past = cube.provenance
     note = f"{side}{SIDE_NOTE}, by what the known spectra leave open; {past.calibration}."

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.adaptation.adapting import adapt
-from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
@@ -34,8 +33,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watched
 
-Colours = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Colours = Doubles
 
 # Fitted to two photos of charts, leave-one-patch-out.
 _RIDGE = 0.3

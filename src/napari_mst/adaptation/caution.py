@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from napari_mst.adaptation.kernel import Doubles, Kernel
+from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import EXACT, Spots, leave_one_out
+from napari_mst.arrays import Doubles
 
 _STEPS = np.linspace(0, 1, 21)
 """Shares of the correction that are tried."""

@@ -11,13 +11,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst.adaptation import adapting
-from napari_mst.adaptation.kernel import Doubles
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
 from napari_mst.adaptation.parts import moved_to_photo, photo_of, row_strips, spread, view_of
 from napari_mst.adaptation.process import corrected, errors_of
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.errors import CubeError
@@ -114,7 +113,7 @@ def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Dou
     return truth, edges_of(cube.shape[1:], (height, width), shift), title
 
 
-def _agree(data: NDArray[np.float32], truth: Doubles, edges: Edges, watch: Watch) -> None:
+def _agree(data: Singles, truth: Doubles, edges: Edges, watch: Watch) -> None:
     """Move *data* (B, H, W), in place, so that its blocks come closer to *truth* (B, h, w)."""
     left = np.nan_to_num(errors_of(truth, block_means(data, edges, watch)))
     _, height, width = data.shape
@@ -239,9 +238,7 @@ def _overlaps(edges: Doubles, rows: slice) -> Doubles:
     return np.asarray((upper - np.maximum(edges[:-1, None], top)).clip(0))
 
 
-def best_shift(
-    light: NDArray[np.floating], coarse_light: NDArray[np.floating]
-) -> tuple[float, float]:
+def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
     """The shift (rows, columns) at which *light* (3, H, W) looks most like the coarse one.
 
     Both are linear; a gain of the coarse one does not matter. All whole shifts are tried, then half

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel
+from napari_mst.adaptation.kernel import KERNEL, Kernel
 from napari_mst.adaptation.process import Spots, leave_one_out
+from napari_mst.arrays import Doubles
 
 MOST = 200
 """Spots that are fitted to: their matrix is inverted about a hundred times."""

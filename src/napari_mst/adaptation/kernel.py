@@ -12,21 +12,16 @@ cube from a file still has it without the photo. Letters: B bands, m, n points.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import srgb_response
-
-Doubles = NDArray[np.float64]
-"""An array of numbers in double precision."""
 
 # linear light, about one code of 8 bits: below it the ratios of the channels are rounding
 _DARKEST = 0.003
 _TINY = 1e-12  # under the root, whose slope at 0 is infinite
 
 
-def features_of_spectra(
-    spectra: NDArray[np.floating], places: NDArray[np.floating], wavelengths: Doubles
-) -> Doubles:
+def features_of_spectra(spectra: Floats, places: Floats, wavelengths: Doubles) -> Doubles:
     """Features (n, 6) of *spectra* (n, B) at *places* (n, 2), shares of the longer side.
 
     They are the colour (logarithms of red, green and blue over their geometric mean), the

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.adaptation.kernel import Doubles
+from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.tensor import plain_array
 from napari_mst.errors import SpectrumError

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Doubles, Kernel
+from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import Spots
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
@@ -129,7 +129,7 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     return KnownSpectrum(spectrum=spectrum, **plain)
 
 
-def _rounded(values: NDArray[np.floating] | Sequence[float]) -> list[float | None]:
+def _rounded(values: Floats | Sequence[float]) -> list[float | None]:
     """*values* with `_DIGITS` digits; None for a gap, which JSON has no number for."""
     texts = (f"{value:.{_DIGITS}g}" for value in np.asarray(values, dtype=np.float64))
     return [None if text == "nan" else float(text) for text in texts]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Doubles, features_of_spectra
+from napari_mst.adaptation.kernel import features_of_spectra
 from napari_mst.adaptation.process import Posterior, corrected
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import region_bounds
@@ -50,7 +50,7 @@ class ColourView:
     """
 
     photo: Photo
-    response: NDArray[np.floating]
+    response: Floats
     least: float = 0.0
 
     def of_part(self, key: tuple[slice, slice, slice]) -> "ColourView":
@@ -60,7 +60,7 @@ class ColourView:
         part = replace(photo, pixels=photo.pixels[key], valid=valid, georeference=None)
         return replace(self, photo=part)
 
-    def comparison(self, data: NDArray[np.floating]) -> ColourCheck:
+    def comparison(self, data: Floats) -> ColourCheck:
         """The spectra *data* (B, H, W) beside the photo."""
         return ColourCheck(data, self.photo, self.response.astype(np.float32), self.least)
 
@@ -80,7 +80,7 @@ def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
     return ColourView(photo, srgb_response(cube.wavelengths))
 
 
-def moved_to_photo(data: NDArray[np.floating], view: ColourView | None, watch: Watch) -> str:
+def moved_to_photo(data: Floats, view: ColourView | None, watch: Watch) -> str:
     """Move the spectra *data* (B, H, W) to the photo's colours, in place, and say so in words."""
     if view is None:
         return ""
@@ -195,7 +195,7 @@ def row_strips(shape: tuple[int, int], points: int) -> Iterator[slice]:
 
 def spread(
     cube: SpectralCube, process: Posterior, watch: Watch = UNWATCHED, part: Part | None = None
-) -> NDArray[np.float32]:
+) -> Singles:
     """The numbers (B, h, w) of *cube*, or of a *part*, moved by what *process* says.
 
     Colours move with them.
@@ -234,7 +234,7 @@ class Parts:
         if view is not None and removed_noise(view.comparison(cube.data), UNWATCHED) is None:
             self._view = view
 
-    def adapted(self, process: Posterior, part: Part) -> NDArray[np.float32]:
+    def adapted(self, process: Posterior, part: Part) -> Singles:
         """The numbers (B, h, w) of *part*, moved by what *process* says."""
         data = spread(self._cube, process, part=part)
         if self._view is None:
@@ -249,7 +249,7 @@ class Parts:
         return data
 
 
-def _moved(cube: SpectralCube, process: Posterior, part: Part) -> NDArray[np.floating]:
+def _moved(cube: SpectralCube, process: Posterior, part: Part) -> Floats:
     spectra = spectra_of(cube, part)
     shift = process.shift(features_of(cube, part, spectra))
     return corrected(spectra, shift).T.reshape(-1, *part.shape)

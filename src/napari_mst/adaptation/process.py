@@ -15,9 +15,9 @@ any more. Letters: B bands, n spots, m inducing points, k pixels.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.adaptation.kernel import Doubles, Kernel
+from napari_mst.adaptation.kernel import Kernel
+from napari_mst.arrays import Doubles, Floats, Indices
 
 OFFSET = 0.01
 """Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
@@ -50,7 +50,7 @@ class Spots:
     def __len__(self) -> int:
         return len(self.features)
 
-    def __getitem__(self, chosen: NDArray[np.intp]) -> "Spots":
+    def __getitem__(self, chosen: Indices) -> "Spots":
         """The *chosen* ones, by their places in the list."""
         return Spots(self.features[chosen], self.errors[chosen], self.noise[chosen])
 
@@ -58,7 +58,7 @@ class Spots:
         """Covariance (n, n) of the errors as they are known, with all noise."""
         return kernel(self.features, self.features) + np.diag(kernel.noise + self.noise)
 
-    def sample(self, most: int) -> NDArray[np.intp]:
+    def sample(self, most: int) -> Indices:
         """Indices of at most *most* spots, drawn evenly from the whole list; always the same.
 
         The first ones would be the top of the image, where the spots are the blocks of a coarse
@@ -67,7 +67,7 @@ class Spots:
         return drawn(len(self), most)
 
 
-def drawn(count: int, most: int) -> NDArray[np.intp]:
+def drawn(count: int, most: int) -> Indices:
     """At most *most* of the indices below *count*, in order, drawn evenly; always the same."""
     if count <= most:
         return np.arange(count)
@@ -112,12 +112,12 @@ class Posterior:
         return np.asarray(np.maximum(left, 0) + self.kernel.noise)
 
 
-def errors_of(true: NDArray[np.floating], estimate: NDArray[np.floating]) -> Doubles:
+def errors_of(true: Floats, estimate: Floats) -> Doubles:
     """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
     return np.asarray(np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET)))
 
 
-def corrected(estimate: NDArray[np.floating], shift: Doubles) -> NDArray[np.floating]:
+def corrected(estimate: Floats, shift: Doubles) -> Floats:
     """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
     moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
     return np.asarray(np.maximum(moved, 0))
@@ -149,7 +149,7 @@ def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
     return predicted, variance
 
 
-def most_telling(kernel: Kernel, features: Doubles, count: int) -> NDArray[np.intp]:
+def most_telling(kernel: Kernel, features: Doubles, count: int) -> Indices:
     """Indices of *count* points (n, 6), each the least certain one after those before.
 
     It is the pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.

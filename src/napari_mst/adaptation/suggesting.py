@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import check_cube, spots_of
 from napari_mst.adaptation.fitting import fitted_kernel
-from napari_mst.adaptation.kernel import KERNEL, Doubles, Kernel, features_of_spectra
+from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.parts import photo_of
 from napari_mst.adaptation.process import Spots, drawn, posterior
+from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -138,7 +138,7 @@ class Design:
         return best
 
 
-def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
     """Two masks (H, W): a spot of 3 x 3 pixels can be measured, and a pixel is not dark."""
     height, width = photo.shape
     lit = np.empty((height, width), dtype=bool)
@@ -162,7 +162,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[NDArray[np.bool_], ND
     return measurable, lit
 
 
-def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
+def _spaced(mask: Mask, count: int) -> Indices:
     """At most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
     pixels = np.flatnonzero(mask)
     pixels = pixels[drawn(pixels.size, count)]
@@ -170,7 +170,7 @@ def _spaced(mask: NDArray[np.bool_], count: int) -> NDArray[np.intp]:
 
 
 def _window_features(
-    cube: SpectralCube, pixels: NDArray[np.intp], half: int = _HALF_WINDOW
+    cube: SpectralCube, pixels: Indices, half: int = _HALF_WINDOW
 ) -> tuple[Doubles, Doubles]:
     """Features (n, 6) of the spots around *pixels* (n, 2), and how much their colours vary (n,)."""
     height, width = cube.shape[1:]

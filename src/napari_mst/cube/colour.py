@@ -11,7 +11,9 @@ import functools
 from importlib import resources
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from napari_mst.arrays import Doubles, Floats, Singles
 
 XYZ_TO_SRGB = np.array(
     [[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]]
@@ -23,14 +25,14 @@ SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
 
 
 @functools.cache
-def bundled_table(file: str) -> dict[str, NDArray[np.float64]]:
+def bundled_table(file: str) -> dict[str, Doubles]:
     """The columns of a bundled table, by name; "wavelength" is in nm."""
     text = resources.files("napari_mst").joinpath("data", file).read_text(encoding="utf-8")
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def colour_matching_functions(wavelengths: ArrayLike) -> NDArray[np.float64]:
+def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
     """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3).
 
     They are zero outside 380-780 nm, and linear between steps of 5 nm.
@@ -42,13 +44,13 @@ def colour_matching_functions(wavelengths: ArrayLike) -> NDArray[np.float64]:
     return np.stack(columns, axis=-1)
 
 
-def illuminant(name: str, wavelengths: ArrayLike) -> NDArray[np.float64]:
+def illuminant(name: str, wavelengths: ArrayLike) -> Doubles:
     """Relative spectral power of "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
     table = bundled_table("cie.csv")
     return np.interp(np.asarray(wavelengths, dtype=np.float64), table["wavelength"], table[name])
 
 
-def srgb_response(wavelengths: ArrayLike) -> NDArray[np.float64]:
+def srgb_response(wavelengths: ArrayLike) -> Doubles:
     """The (B, 3) matrix that takes reflectance under D65 to linear sRGB.
 
     Reflectance 1 becomes (1, 1, 1).
@@ -61,7 +63,7 @@ def srgb_response(wavelengths: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(rgb / rgb.sum(axis=0))
 
 
-def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike) -> NDArray[np.float32]:
+def render_srgb(cube: Floats, wavelengths: ArrayLike) -> Singles:
     """Reflectance cube (B, H, W) -> linear sRGB (3, H, W).
 
     It is not clipped: colours outside the gamut stay negative.
@@ -70,7 +72,7 @@ def render_srgb(cube: NDArray[np.floating], wavelengths: ArrayLike) -> NDArray[n
     return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
 
 
-def interpolation(at: NDArray[np.float64], wavelengths: NDArray[np.float64]) -> NDArray[np.float64]:
+def interpolation(at: Doubles, wavelengths: Doubles) -> Doubles:
     """(n, m): takes numbers at the places *wavelengths* (m,) to the places *at* (n,).
 
     It is linear between the known places, and constant beyond them.
@@ -83,23 +85,21 @@ def interpolation(at: NDArray[np.float64], wavelengths: NDArray[np.float64]) -> 
     return matrix
 
 
-def srgb_to_linear(encoded: NDArray[np.floating]) -> NDArray[np.floating]:
+def srgb_to_linear(encoded: Floats) -> Floats:
     """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
     encoded = np.asarray(encoded)
     power = ((np.maximum(encoded, 0) + 0.055) / 1.055) ** 2.4
     return np.where(encoded <= 0.04045, encoded / 12.92, power)
 
 
-def linear_to_srgb(linear: NDArray[np.floating]) -> NDArray[np.floating]:
+def linear_to_srgb(linear: Floats) -> Floats:
     """Linear light (0-1) -> sRGB code values (0-1); the inverse of `srgb_to_linear`."""
     linear = np.asarray(linear)
     root = 1.055 * np.maximum(linear, 0) ** (1 / 2.4) - 0.055
     return np.where(linear <= 0.0031308, linear * 12.92, root)
 
 
-def linear_estimate(
-    spectra: NDArray[np.floating], response: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def linear_estimate(spectra: Floats, response: Floats) -> Doubles:
     """Least-squares (Wiener) matrix (B, 3) from linear RGB to spectra.
 
     It is fitted to *spectra* (n, B) seen through *response* (B, 3).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from napari_mst.arrays import Array, Singles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, parts_of
@@ -98,7 +99,7 @@ class SpectralCube(PlainCube):
     ((3, 4, 5), (2, 5))
     """
 
-    quality: NDArray[np.float32] | None = None
+    quality: Singles | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.data
@@ -132,7 +133,7 @@ class SpectralCube(PlainCube):
         """The cube as notebooks show it: its picture, its mean spectrum, and its history."""
         return cube_page(repr(self), self)
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
 
         Raises
@@ -198,7 +199,7 @@ class SpectralCube(PlainCube):
         """True if the spectral axis is in nanometres."""
         return self.unit == NANOMETRES
 
-    def spectrum(self, row: int, column: int) -> NDArray[Any]:
+    def spectrum(self, row: int, column: int) -> Array:
         """The (B,) values of one pixel.
 
         Raises
@@ -277,12 +278,12 @@ class SpectralCube(PlainCube):
         )
 
     @overload
-    def sel(self, *, wavelength: float) -> NDArray[Any]: ...
+    def sel(self, *, wavelength: float) -> Array: ...
 
     @overload
     def sel(self, *, wavelength: slice) -> "SpectralCube": ...
 
-    def sel(self, *, wavelength: float | slice) -> "NDArray[Any] | SpectralCube":
+    def sel(self, *, wavelength: float | slice) -> "Array | SpectralCube":
         """The plane at a wavelength, or the cube of a range of wavelengths.
 
         Parameters
@@ -318,7 +319,7 @@ class SpectralCube(PlainCube):
                 f"Expected a wavelength within {self._axis_text()}, got {wavelength:g}. "
                 "Choose one that the cube has."
             )
-        plane: NDArray[Any] = self[self.nearest_band(wavelength)]
+        plane: Array = self[self.nearest_band(wavelength)]
         return plane
 
     def render(

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles, Mask
 from napari_mst.errors import CurveWarning, check_regular, mismatch, shown, unreadable
 
 NANOMETRES = "nm"
@@ -30,7 +29,6 @@ BAND_INDEX = "band"
 MAX_BYTES = 64 * 2**20
 """Most bytes of a table: as lists of text it takes many times as much memory."""
 
-Values = NDArray[np.float64]
 
 Row = tuple[int, list[str]]
 """The number of a line, and its cells."""
@@ -95,10 +93,10 @@ class Curves:
     """
 
     name: str
-    wavelengths: Values
+    wavelengths: Doubles
     unit: str
-    values: Values
-    has: NDArray[np.bool_]
+    values: Doubles
+    has: Mask
     records: Sequence[dict[str, str]]
     heading: str = ""
     is_own: bool = False
@@ -235,7 +233,7 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
 
 def axis(
     texts: Sequence[str], word: str, name: str, *, is_own: bool = False
-) -> tuple[Values, str, list[str]]:
+) -> tuple[Doubles, str, list[str]]:
     """The wavelengths that *texts* say in the unit *word*; their unit, and notes.
 
     Lengths and wavenumbers become nm. Where the unit is not given the range decides, except in a
@@ -286,7 +284,7 @@ def scaled(text: str, power: int) -> float:
     return float(Decimal(text.strip()).scaleb(power))
 
 
-def may_be_nanometres(values: NDArray[Any]) -> bool:
+def may_be_nanometres(values: Array) -> bool:
     """True if *values* without a unit are taken as nm: all are 100 to 100,000.
 
     Wavelengths in um and band numbers lie outside that range.
@@ -294,7 +292,7 @@ def may_be_nanometres(values: NDArray[Any]) -> bool:
     return bool(((values >= 100) & (values <= 100_000)).all())
 
 
-def _power_by_range(values: Values) -> int | None:
+def _power_by_range(values: Doubles) -> int | None:
     """The power of ten that takes wavelengths without a unit to nm; None if it cannot be known."""
     if may_be_nanometres(values):
         return 0

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     bundled_table,
@@ -39,12 +40,12 @@ class Curve(Protocol):
     """Anything with values over wavelengths in nm, such as a `Spectrum`."""
 
     @property
-    def wavelengths(self) -> NDArray[np.float64]:
+    def wavelengths(self) -> Doubles:
         """(n,), in nm."""
         ...
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Doubles:
         """(n,), relative."""
         ...
 
@@ -64,8 +65,8 @@ BRADFORD = np.array(
 class LightTable(NamedTuple):
     """Spectral power (n,) at wavelengths (n,), rising."""
 
-    wavelengths: NDArray[np.float64]
-    power: NDArray[np.float64]
+    wavelengths: Doubles
+    power: Doubles
 
 
 def illuminant_names() -> list[str]:
@@ -74,7 +75,7 @@ def illuminant_names() -> list[str]:
     return [*first, *sorted(set(_tables()) - set(first), key=str.lower)]
 
 
-def illuminant_power(light: Light, wavelengths: ArrayLike) -> NDArray[np.float64]:
+def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
     """Relative spectral power of *light* at *wavelengths* (nm), (B,).
 
     It is linear between the steps of its table, and constant beyond its ends. Names may be spelled
@@ -99,7 +100,7 @@ def illuminant_title(light: Light) -> str:
 
 def colour_weights(
     wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_adapted: bool = True
-) -> NDArray[np.float64]:
+) -> Doubles:
     """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
 
     Adapted, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
@@ -123,9 +124,7 @@ def colour_weights(
     return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
 
 
-def render_lab(
-    cube: NDArray[np.floating], wavelengths: ArrayLike, light: Light = DAYLIGHT
-) -> NDArray[np.float64]:
+def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) -> Doubles:
     """Reflectance (B, ...) -> CIELAB under *light* (3, ...), ISO/CIE 11664-4:2019.
 
     Reflectance 1 is the white. CIE 1931 2 degree observer.
@@ -137,14 +136,14 @@ def render_lab(
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def _is_fine(wavelengths: NDArray[np.float64]) -> bool:
+def _is_fine(wavelengths: Doubles) -> bool:
     """True if the bands rise evenly, by 10 nm at most."""
     steps = np.diff(wavelengths)
     mean = float(steps.mean())
     return 0 < mean <= _FINE and bool(np.abs(steps - mean).max() <= _EVEN * mean)
 
 
-def _xyz_weights(wavelengths: NDArray[np.float64], light: Light) -> NDArray[np.float64]:
+def _xyz_weights(wavelengths: Doubles, light: Light) -> Doubles:
     """(B, 3): takes reflectance under *light* to X, Y, Z, on a scale of its own."""
     if _is_fine(wavelengths):
         power = illuminant_power(light, wavelengths)
@@ -158,7 +157,7 @@ def _xyz_weights(wavelengths: NDArray[np.float64], light: Light) -> NDArray[np.f
     return weights
 
 
-def _adaptation(white: NDArray[np.float64]) -> NDArray[np.float64]:
+def _adaptation(white: Doubles) -> Doubles:
     """(3, 3): turns X, Y, Z seen in a light of this *white* into those seen in D65."""
     daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
     gains = (BRADFORD @ daylight) / (BRADFORD @ white)
@@ -171,7 +170,7 @@ def names_a_file(name: str | PathLike[str]) -> bool:
     return os.path.isfile(name)  # noqa: PTH113
 
 
-def measured(path: Path, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def measured(path: Path, columns: int) -> tuple[Doubles, Doubles]:
     """The *columns* curves of a light or a camera in a text file, with a `CurveWarning` for doubts.
 
     Returns
@@ -231,7 +230,7 @@ def table_of(light: Light) -> LightTable:
     return table
 
 
-def _is_covered(wavelengths: NDArray[np.float64]) -> bool:
+def _is_covered(wavelengths: Doubles) -> bool:
     """True if rising *wavelengths* reach over all that the eye sees."""
     low, high = _COVERED
     return bool(wavelengths.size and wavelengths[0] <= low and wavelengths[-1] >= high)

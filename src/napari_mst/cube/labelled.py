@@ -13,8 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.parts import PlainCube, metadata_of_cut
@@ -226,7 +226,7 @@ def _has_cf_name(coordinate: "DataArray") -> bool:
     return coordinate.attrs.get("standard_name") in _CF_NAMES
 
 
-def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], str]:
+def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
     """The wavelengths and their unit: band numbers where the array has none.
 
     rioxarray and others number the bands along the axis, and keep their wavelengths beside it.
@@ -246,9 +246,7 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[NDArray[np.float64], st
     )
 
 
-def in_nanometres(
-    values: NDArray[Any], unit: str, expected: str
-) -> tuple[NDArray[np.float64], str]:
+def in_nanometres(values: Array, unit: str, expected: str) -> tuple[Doubles, str]:
     """Wavelengths of any *unit* of length in nm, others as they are, and their unit.
 
     Raises `CubeError`, which says what was *expected*, without a unit.

@@ -7,8 +7,8 @@ rows, W columns.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import NANOMETRES
 
 METADATA_KEY = "napari_mst"
@@ -39,9 +39,7 @@ class SpectralAxis(NamedTuple):
         return self.label, "y", "x"
 
 
-def spectral_axis(
-    wavelengths: NDArray[np.float64], unit: str, *, is_calibrated: bool = False
-) -> SpectralAxis:
+def spectral_axis(wavelengths: Doubles, unit: str, *, is_calibrated: bool = False) -> SpectralAxis:
     """The first axis of the layer of a cube: wavelengths, or band numbers.
 
     *is_calibrated* says that the image axes have a length unit.
@@ -59,7 +57,7 @@ def spectral_axis(
     return SpectralAxis(start, step, "wavelength", "nm")
 
 
-def layer_arguments(data: NDArray[Any], axis: SpectralAxis, name: str) -> dict[str, Any]:
+def layer_arguments(data: Array, axis: SpectralAxis, name: str) -> dict[str, Any]:
     """The arguments of the layer called *name* of *data* (B, H, W), from pixel (0, 0)."""
     return {
         "name": name,
@@ -74,7 +72,7 @@ def layer_arguments(data: NDArray[Any], axis: SpectralAxis, name: str) -> dict[s
     }
 
 
-def contrast_limits(data: NDArray[Any]) -> tuple[float, float]:
+def contrast_limits(data: Array) -> tuple[float, float]:
     """One range for all bands of *data* (B, H, W), from a sample of its pixels.
 
     It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
@@ -89,12 +87,12 @@ def contrast_limits(data: NDArray[Any]) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def _is_evenly_rising(wavelengths: NDArray[np.float64]) -> bool:
+def _is_evenly_rising(wavelengths: Doubles) -> bool:
     step = _mean_step(wavelengths)
     line = wavelengths[0] + step * np.arange(len(wavelengths))
     return step > 0 and bool(np.abs(wavelengths - line).max() <= UNEVEN * step)
 
 
-def _mean_step(wavelengths: NDArray[np.float64]) -> float:
+def _mean_step(wavelengths: Doubles) -> float:
     """Mean distance between neighbouring bands; 1 for a single band."""
     return float(np.diff(wavelengths).mean()) if len(wavelengths) > 1 else 1.0

@@ -4,11 +4,12 @@ Dark pixels make relative measures meaningless, so each function says which pixe
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.illuminants import DAYLIGHT, Light, render_lab
 
-Cube = NDArray[np.floating]
+Cube = Floats
 """(B, H, W) numbers."""
 
 DARK = 0.02
@@ -32,7 +33,7 @@ def mrae(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
     return _relative(estimate, reference, np.all(reference > dark, axis=0))
 
 
-def core_pixels(reference: Cube, dark: float = DARK) -> NDArray[np.bool_]:
+def core_pixels(reference: Cube, dark: float = DARK) -> Mask:
     """The mask (H, W) of pixels that count for `core_mrae`.
 
     The mean of their *reference* is at least `CORE_MEAN`, and all its bands exceed *dark*.
@@ -41,7 +42,7 @@ def core_pixels(reference: Cube, dark: float = DARK) -> NDArray[np.bool_]:
     return np.asarray(is_bright & (reference > dark).all(axis=0))
 
 
-def core_bands(wavelengths: ArrayLike) -> NDArray[np.bool_]:
+def core_bands(wavelengths: ArrayLike) -> Mask:
     """The mask (B,) of *wavelengths* (nm) that lie within `CORE`."""
     at = np.asarray(wavelengths, dtype=np.float64)
     return (at >= CORE[0]) & (at <= CORE[1])
@@ -53,7 +54,7 @@ def core_mrae(estimate: Cube, reference: Cube, wavelengths: ArrayLike) -> float:
     return _relative(estimate[bands], reference[bands], core_pixels(reference))
 
 
-def _relative(estimate: Cube, reference: Cube, lit: NDArray[np.bool_]) -> float:
+def _relative(estimate: Cube, reference: Cube, lit: Mask) -> float:
     expected = reference[:, lit].astype(np.float64)
     return _mean(np.abs(estimate[:, lit] - expected) / expected)
 
@@ -69,7 +70,7 @@ def psnr(estimate: Cube, reference: Cube, peak: float = 1.0) -> float:
     return float(20 * np.log10(peak / error)) if error else float("inf")
 
 
-def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> NDArray[np.float64]:
+def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> Doubles:
     """Angle between the two spectra of each pixel in degrees, (H, W).
 
     It is NaN where the reference's mean is not above *dark*, or a spectrum is zero.
@@ -101,7 +102,7 @@ def colour_difference(
     return _mean(delta_e(first, second))
 
 
-def delta_e(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArray[np.float64]:
+def delta_e(first: Floats, second: Floats) -> Doubles:
     """CIEDE2000 between two arrays of CIELAB colours, (3, ...) each; the result has no first axis.
 
     ISO/CIE 11664-6:2022; Sharma, Wu, Dalal, Color Res. Appl. 30 (2005) 21, doi:10.1002/col.20070.
@@ -112,5 +113,5 @@ def delta_e(first: NDArray[np.floating], second: NDArray[np.floating]) -> NDArra
     return np.asarray(color.deltaE_ciede2000(first, second, channel_axis=0))
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def _mean(values: Doubles) -> float:
     return float(values.mean()) if values.size else float("nan")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.provenance import Provenance
@@ -42,8 +42,8 @@ ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
 class PlainCube:
     """The fields of a `SpectralCube`, which describes them, without its methods."""
 
-    data: NDArray[Any]
-    wavelengths: NDArray[np.float64]
+    data: Array
+    wavelengths: Doubles
     unit: str = NANOMETRES
     quantity: str = "reflectance"
     provenance: Provenance = field(default_factory=Provenance)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
@@ -57,8 +58,8 @@ class Tone(NamedTuple):
         Exponent of the encoded value (0-1); below 1 it makes the middle brighter.
     """
 
-    black: NDArray[np.float32]
-    white: NDArray[np.float32]
+    black: Singles
+    white: Singles
     power: float = 1.0
 
 
@@ -82,7 +83,7 @@ class Recipe:
 
     title: str
     bands: NDArray[np.int_]
-    weights: NDArray[np.float32]
+    weights: Singles
     tone: Tone = AS_IT_IS
 
 
@@ -237,7 +238,7 @@ def _stretched(cube: PlainCube, recipe: Recipe, *, is_reflectance: bool = False)
     return replace(recipe, tone=_with_middle(tone, _median(colours, tone)))
 
 
-def _with_range(tone: Tone, middle: NDArray[np.float32]) -> Tone:
+def _with_range(tone: Tone, middle: Singles) -> Tone:
     """*tone* with the *middle* of each channel between black and white, also of a flat channel."""
     black, white, power = tone
     width = np.maximum(white - black, np.abs(middle) * np.float32(1e-6))
@@ -259,12 +260,12 @@ def _with_middle(tone: Tone, median: float) -> Tone:
     return tone._replace(power=float(np.log(middle) / np.log(median)))
 
 
-def _median(colours: NDArray[np.float32], tone: Tone) -> float:
+def _median(colours: Singles, tone: Tone) -> float:
     """Median brightness (0-1) of linear *colours* (3, n) with *tone*: the mean of the channels."""
     return float(np.median(_encoded(colours.T, tone).mean(axis=1)))
 
 
-def _sample(cube: PlainCube, recipe: Recipe) -> NDArray[np.float32]:
+def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
     """Linear colours of valid pixels all over the image, (3, n).
 
     Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
@@ -303,7 +304,7 @@ def paint(
     return picture
 
 
-def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
+def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> Singles:
     """Linear red, green and blue of *part*, (3, k, W); NaN where a number is missing."""
     first, last = recipe.bands[[0, -1]].tolist()
     # Neighbouring bands lie beside each other in many files: one read is faster than many.
@@ -324,7 +325,7 @@ def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> NDArray[np.float32]:
     return mixed.reshape(3, rows, columns)
 
 
-def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
+def _encoded(linear: Singles, tone: Tone) -> Singles:
     """sRGB values (0-1) of *linear* colours (..., 3) with *tone*; NaN stays NaN."""
     scaled = linear - tone.black
     scaled /= tone.white - tone.black
@@ -337,13 +338,13 @@ def _encoded(linear: NDArray[np.float32], tone: Tone) -> NDArray[np.float32]:
 # ------------------------------------------------------------------------------- small pictures
 
 
-def strided(data: NDArray[np.generic], side: int) -> NDArray[np.float32]:
+def strided(data: NDArray[np.generic], side: int) -> Singles:
     """Every n-th pixel of (B, H, W) *data*, so that the longer side has at most *side* pixels."""
     step = -(-max(data.shape[1:]) // side)
     return np.asarray(data[:, ::step, ::step], dtype=np.float32)
 
 
-def thumbnail(sample: NDArray[np.float32], cube: PlainCube) -> NDArray[np.uint8]:
+def thumbnail(sample: Singles, cube: PlainCube) -> NDArray[np.uint8]:
     """The picture of the pixels *sample* (B, h, w) of *cube*, (h, w, 3), as `composite` has it."""
     small = PlainCube(sample, cube.wavelengths, cube.unit, cube.quantity, metadata=cube.metadata)
     return paint(small, composite_of(small))

@@ -9,11 +9,12 @@ import json
 import warnings
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.parts import PlainCube
 from napari_mst.cube.pictures import strided, thumbnail
@@ -78,7 +79,7 @@ def picture_tag(picture: NDArray[np.uint8]) -> str:
     return f"<img alt='picture of the cube' src='data:image/png;base64,{content}'>"
 
 
-def curve_tag(wavelengths: NDArray[np.float64], values: NDArray[np.float64], unit: str) -> str:
+def curve_tag(wavelengths: Doubles, values: Doubles, unit: str) -> str:
     """The drawing of one spectrum over its wavelengths; empty for a single band."""
     is_number = np.isfinite(values)
     if is_number.sum() < 2:
@@ -102,15 +103,13 @@ def curve_tag(wavelengths: NDArray[np.float64], values: NDArray[np.float64], uni
     )
 
 
-def _scaled(
-    values: NDArray[np.float64], low: float, high: float, length: int
-) -> NDArray[np.float64]:
+def _scaled(values: Doubles, low: float, high: float, length: int) -> Doubles:
     """*values* from *low* to *high* as places on an axis of *length* with margins."""
     span = (high - low) or 1.0
     return np.asarray(_MARGIN + (values - low) / span * (length - 2 * _MARGIN))
 
 
-def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], NDArray[Any]]) -> "Figure":
+def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "Figure":
     """A figure of *cube*, and of *spectra* (B,) by the row and column of their pixels.
 
     Raises `CubeError` if matplotlib is missing.

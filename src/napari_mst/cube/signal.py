@@ -6,8 +6,8 @@ HyperSpy 2, https://hyperspy.org/hyperspy-doc/current. Letters: B bands, H rows,
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.labelled import in_nanometres, own_texts, with_texts
 from napari_mst.cube.parts import PlainCube
@@ -102,7 +102,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
     return with_texts(cube, texts, lambda _: _corner(rows, columns))
 
 
-def _wavelengths(axis: Any) -> tuple[NDArray[np.float64], str]:
+def _wavelengths(axis: Any) -> tuple[Doubles, str]:
     """The wavelengths of the signal *axis*, and their unit."""
     # HyperSpy marks what is not set by an object that is no text.
     unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Array
 from napari_mst.errors import CubeError, shown
 
 
-def array_of_tensor(tensor: Any) -> NDArray[Any]:
+def array_of_tensor(tensor: Any) -> Array:
     """The numbers of *tensor* as an array that shares its memory.
 
     Raises
@@ -26,7 +27,7 @@ def array_of_tensor(tensor: Any) -> NDArray[Any]:
         ) from error
 
 
-def plain_array(source: ArrayLike) -> NDArray[Any]:
+def plain_array(source: ArrayLike) -> Array:
     """*source* as an array without a mask: what it hides is NaN, so integers become floats."""
     if not np.ma.is_masked(source):
         return np.asarray(source)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from napari_mst.arrays import Doubles
 
 LEAST = -700.0
 """The least argument. Below it results would be denormal, which is slow, and weigh nothing."""
@@ -52,9 +53,6 @@ def exponential(x: Any) -> Any:
     p = p * r + 1
     bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << _EXPONENT_BIT)
     return np.int64(bits).view(np.float64)
-
-
-Doubles = NDArray[np.float64]
 
 
 class Block(NamedTuple):

@@ -22,8 +22,8 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.photo import Photo
 from napari_mst.watch import UNWATCHED, Watch
@@ -66,7 +66,7 @@ class SensorNoise:
         slope = float(ends[1] - ends[0]) / (2 * _STEP)
         return self.sigma() * slope * _CODES
 
-    def stabilised(self, linear: NDArray[np.floating]) -> NDArray[np.float64]:
+    def stabilised(self, linear: Floats) -> Doubles:
         """*linear* light on the scale on which noise has a standard deviation of 1 everywhere.
 
         It is the generalised Anscombe transform 2 / gain sqrt(gain y + 3/8 gain^2 + floor), less
@@ -75,13 +75,9 @@ class SensorNoise:
         """
         signal = np.maximum(linear.astype(np.float64), 0)
         dark = self.floor + 0.375 * self.gain**2 + _LEAST_VARIANCE
-        scaled: NDArray[np.float64] = (
-            2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
-        )
+        scaled: Doubles = 2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
         return scaled
 
-
-Doubles = NDArray[np.float64]
 
 SIDE = 8
 """Pixels along each side of a block."""
@@ -126,7 +122,7 @@ class _Blocks(NamedTuple):
         (C, n): the share of pixels that are clipped or unknown.
     """
 
-    places: NDArray[np.intp]
+    places: Indices
     means: Doubles
     roughness: Doubles
     clipped: Doubles
@@ -187,7 +183,7 @@ def _blocks(photo: Photo, watch: Watch) -> _Blocks:
     return _Blocks(places.T, *rest)
 
 
-def _detail(photo: Photo, places: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
+def _detail(photo: Photo, places: Indices) -> tuple[Doubles, Doubles]:
     """Coefficients (C, n, m) of the coarse and of the fine detail of the blocks at *places*."""
     pixels = [
         photo.cropped((top, top + SIDE, left, left + SIDE)).rows(0, SIDE, linear=True)
@@ -197,12 +193,12 @@ def _detail(photo: Photo, places: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
     return coefficients[..., _IS_COARSE], coefficients[..., _IS_FINE]
 
 
-def _coefficients(blocks: NDArray[np.float32]) -> Doubles:
+def _coefficients(blocks: Singles) -> Doubles:
     """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
     return np.asarray(_COSINES @ blocks.astype(np.float64) @ _COSINES.T)
 
 
-def _windows(rows: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+def _windows(rows: Singles, step: int) -> Singles:
     """Blocks (C, n, SIDE, SIDE) of *rows* (C, SIDE, W), one every *step* columns."""
     views = np.lib.stride_tricks.sliding_window_view(rows, SIDE, axis=2)[:, :, ::step]
     return views.transpose(0, 2, 1, 3)
@@ -227,7 +223,7 @@ def _flat_bins(blocks: _Blocks, photo: Photo) -> Doubles | None:
     return np.array(bins).T if bins else None
 
 
-def _bin(blocks: _Blocks, channel: int, alike: NDArray[np.intp], photo: Photo) -> Doubles:
+def _bin(blocks: _Blocks, channel: int, alike: Indices, photo: Photo) -> Doubles:
     """The column (4,) of `_flat_bins` of one *channel*, in the flattest of *alike* blocks."""
     roughness = blocks.roughness[channel, alike]
     count = max(int(len(alike) * _FLATTEST), _FEWEST_FLAT)

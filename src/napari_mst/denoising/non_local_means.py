@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube.tensor import plain_array
 from napari_mst.denoising.attention import attention, tokens
-from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.streaming import (
     Filter,
     averaged,
@@ -242,7 +242,7 @@ def _check_free(needed: int, what: str) -> None:
 
 
 def _pixel_weights(
-    pixels: Doubles, is_known: NDArray[np.bool_], place: tuple[int, int], using: Filter
+    pixels: Doubles, is_known: Mask, place: tuple[int, int], using: Filter
 ) -> WindowWeights:
     """The weights of the pixel at *place*: one row of the attention, over its window only."""
     row, column = place

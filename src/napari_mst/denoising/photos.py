@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.non_local_means import (
     WindowWeights,
@@ -131,9 +130,7 @@ def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> Window
     return WindowWeights(weights.weights, weights.top + top, weights.left + left)
 
 
-def in_codes(
-    photo: Photo, near: WindowWeights, row: int, column: int
-) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[Floats, Floats]:
     """Red, green and blue of a pixel before and after, (3,) each, as 8-bit sRGB codes.
 
     *near* are its weights. The codes are not rounded.
@@ -152,14 +149,14 @@ def denoising_bytes(photo: Photo, how: Denoising) -> int:
     return 3 * height * width * photo.pixels.itemsize + working_bytes(width, 3, 4, how.filter)
 
 
-def _stored(photo: Photo, means: Doubles, rows: slice) -> NDArray[np.floating]:
+def _stored(photo: Photo, means: Doubles, rows: slice) -> Floats:
     """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
     linear = means[:3]
     if photo.valid is not None:
         is_valid = photo.valid[rows]
         linear = np.where(is_valid, linear / np.where(is_valid, means[3], 1.0), 0.0)
     encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
-    in_units: NDArray[np.floating] = encoded * photo.full_scale
+    in_units: Floats = encoded * photo.full_scale
     if photo.pixels.dtype.kind == "u":
         in_units = np.rint(in_units.clip(0, np.iinfo(photo.pixels.dtype).max))
     return in_units

@@ -10,17 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles, Mask
 from napari_mst.denoising import blocks
-from napari_mst.denoising.blocks import Block, Doubles, Tile
+from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.errors import DenoisingError
 from napari_mst.watch import Watch
 
-ReadRows = Callable[[int, int], NDArray[Any]]
+ReadRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""
 
 Attend = Callable[[Block, Tile, Doubles], None]
@@ -129,11 +128,11 @@ def non_local_rows(
 
 def averaged(
     image: ReadRows,
-    values: NDArray[Any],
-    is_known: NDArray[np.bool_],
+    values: Array,
+    is_known: Mask,
     using: Filter,
     watch: Watch,
-) -> NDArray[Any]:
+) -> Array:
     """The means (K, H, W) of *values* by the patches of *image*, of the type of the values.
 
     They are NaN where *is_known* is False.

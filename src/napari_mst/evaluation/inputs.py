@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     illuminant,
@@ -87,26 +88,22 @@ class PhotoKind(ABC):
     noise: float = 0.0
 
     @abstractmethod
-    def photograph(
-        self, cube: NDArray[np.floating], scene: str = ""
-    ) -> NDArray[np.unsignedinteger]:
+    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.unsignedinteger]:
         """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
 
         *scene* seeds its noise.
         """
 
-    def photo(self, cube: NDArray[np.floating], scene: str = "") -> Photo:
+    def photo(self, cube: Floats, scene: str = "") -> Photo:
         """The same, as it is given to a reconstruction."""
         return Photo.from_array(self.photograph(cube, scene), encoding=self.encoding)
 
-    def counted(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+    def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
         """The pixels (H, W) that count: those that another exposure has not clipped."""
         full = np.iinfo(codes.dtype).max
         return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
 
-    def _noisy(
-        self, linear: NDArray[np.floating], scene: str, gains: NDArray[np.floating] | float = 1.0
-    ) -> NDArray[np.floating]:
+    def _noisy(self, linear: Floats, scene: str, gains: Floats | float = 1.0) -> Floats:
         """*linear* (3, H, W) with noise, whose variance grows with the *gains* of the channels."""
         # The same scene has the same noise in every run, and another one in every kind of photo.
         random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
@@ -137,7 +134,7 @@ class Input(PhotoKind):
     quality: int | None = None
     contrast: float = 1.0
 
-    def photograph(self, cube: NDArray[np.floating], scene: str = "") -> NDArray[np.uint8]:
+    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.uint8]:
         """The photo in 8 bits: see `PhotoKind`."""
         gains = (self.exposure * self._gains())[:, None, None]
         linear = self._noisy(self._rendered(cube) * gains, scene)
@@ -145,13 +142,13 @@ class Input(PhotoKind):
         codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else jpeg(codes, quality=self.quality)
 
-    def _rendered(self, cube: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _rendered(self, cube: Floats) -> Floats:
         """Linear sRGB (3, H, W) of the cube under D65."""
         if not self.camera:
             return render_srgb(cube, GRID)
         return np.einsum("bhw,bc->chw", cube, response_in_srgb(self.camera), optimize=True)
 
-    def _gains(self) -> NDArray[np.float64]:
+    def _gains(self) -> Doubles:
         """The gains (3,) of the white balance; green keeps its own."""
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
         return np.asarray(gains / gains[1])
@@ -168,7 +165,7 @@ class CameraInput(PhotoKind):
 
     capture: Capture
 
-    def photograph(self, cube: NDArray[np.floating], scene: str = "") -> NDArray[np.uint16]:
+    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.uint16]:
         """The photo in 16 bits: see `PhotoKind`."""
         linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
         gains = (1 / self.capture.white_of_sensor)[:, None, None]
@@ -208,7 +205,7 @@ def training_cameras() -> list[str]:
 
 
 @functools.cache
-def response_in_srgb(camera: str) -> NDArray[np.float64]:
+def response_in_srgb(camera: str) -> Doubles:
     """The response (31, 3) that takes reflectance under D65 to linear sRGB as *camera* gives it.
 
     It is white-balanced, and has the best 3 x 3 matrix: that is fitted to the measured reflectances
@@ -221,7 +218,7 @@ def response_in_srgb(camera: str) -> NDArray[np.float64]:
     return np.asarray(raw @ (matrix / matrix.sum(axis=0)))
 
 
-def daylight_white(kelvin: float) -> NDArray[np.float64]:
+def daylight_white(kelvin: float) -> Doubles:
     """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
     x, y = daylight_chromaticity(kelvin)
     return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])

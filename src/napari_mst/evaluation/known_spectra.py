@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import adapt
@@ -18,6 +17,7 @@ from napari_mst.adaptation.bands import error_bands, has_band
 from napari_mst.adaptation.caution import ContradictingSpectra
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
+from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
@@ -43,7 +43,7 @@ WIDTH = "width"
 
 LABELS = ("MRAE", "core MRAE", WORST, COVERAGE, LEAST, WIDTH)
 
-Spots = NDArray[np.intp]
+Spots = Indices
 """Rows and columns (n, 2)."""
 
 _DIMMEST = 0.01
@@ -105,22 +105,22 @@ class Taken:
 
     scene: Scene
     exposure: float
-    counted: NDArray[np.bool_]
+    counted: Mask
     photo: Photo
     cube: SpectralCube
 
     @property
-    def truth(self) -> NDArray[np.float32]:
+    def truth(self) -> Singles:
         """The reflectance (31, H, W) that the photo shows."""
         return self.scene.cube * np.float32(self.exposure)
 
-    def errors(self, data: NDArray[np.floating]) -> tuple[float, float]:
+    def errors(self, data: Floats) -> tuple[float, float]:
         """MRAE and core MRAE of *data* (31, H, W) over the pixels that count; NaN if none."""
         estimate = self._in_a_row(data / self.exposure)
         reference = self._in_a_row(self.scene.cube)
         return mrae(estimate, reference), core_mrae(estimate, reference, GRID)
 
-    def band(self, cube: SpectralCube) -> tuple[NDArray[np.floating], float] | None:
+    def band(self, cube: SpectralCube) -> tuple[Floats, float] | None:
         """The share of true core values in the error band of *cube* (31,), and its mean width.
 
         The width is a share of the estimate. None if there is no band, or no core pixel counts.
@@ -167,12 +167,12 @@ class Taken:
             return adapt(self.cube, self.photo, self.known(spots))
 
     @property
-    def _measurable(self) -> NDArray[np.bool_]:
+    def _measurable(self) -> Mask:
         """The mask (H, W) of spots whose 3 x 3 pixels, cut at the border, all count."""
         usable = self.counted & (self.truth <= BRIGHTEST).all(axis=0)
         return binary_erosion(usable, np.ones((3, 3)), border_value=1)
 
-    def _in_a_row(self, data: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _in_a_row(self, data: Floats) -> Floats:
         """*data* (31, H, W), or (31, n, 1) if only n pixels count."""
         return data if self.counted.all() else data[:, self.counted][..., None]
 
@@ -184,7 +184,7 @@ def taken_of(scene: Scene, kind: PhotoKind, model: Reconstructor) -> Taken:
     return Taken(scene, kind.exposure, counted, photo, model.reconstruct(photo))
 
 
-def window_means(data: NDArray[np.floating], spots: Spots) -> NDArray[np.float64]:
+def window_means(data: Floats, spots: Spots) -> Doubles:
     """Means (n, B) of *data* (B, H, W) over the 3 x 3 pixels around *spots*, cut at the border."""
     around = [
         data[:, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] for row, column in spots
@@ -237,7 +237,7 @@ def _spots(taken: Taken, plan: SpotPlan, count: int) -> Spots:
 
 def _judged(
     taken: Taken, cube: SpectralCube, before: float
-) -> tuple[dict[str, float], NDArray[np.floating] | None]:
+) -> tuple[dict[str, float], Floats | None]:
     """The values of `LABELS`, and the coverage (31,) band by band."""
     values = dict.fromkeys(LABELS, np.nan)
     values["MRAE"], values["core MRAE"] = taken.errors(_at_grid(cube))
@@ -252,5 +252,5 @@ def _judged(
     return values, covered
 
 
-def _at_grid(cube: SpectralCube) -> NDArray[np.floating]:
+def _at_grid(cube: SpectralCube) -> Floats:
     return resampled(np.asarray(cube.data), cube.wavelengths)

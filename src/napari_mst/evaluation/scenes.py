@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Indices, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.errors import CubeFileError, shown
@@ -30,8 +31,8 @@ class Scene:
     """
 
     name: str
-    cube: NDArray[np.float32]
-    valid: NDArray[np.bool_]
+    cube: Singles
+    valid: Mask
     notes: tuple[str, ...] = ()
 
 
@@ -96,7 +97,7 @@ def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> 
     return Scene(name, resampled(data, cube.wavelengths[bands]), valid, notes)
 
 
-def resampled(data: NDArray[np.float32], wavelengths: ArrayLike) -> NDArray[np.float32]:
+def resampled(data: Singles, wavelengths: ArrayLike) -> Singles:
     """*data* (B, H, W) at `GRID`; on the grid itself nothing changes.
 
     Where the bands are coarse it is interpolated between them. Where they are fine a band of the
@@ -113,7 +114,7 @@ def resampled(data: NDArray[np.float32], wavelengths: ArrayLike) -> NDArray[np.f
     return np.einsum("gb,bhw->ghw", weights.astype(np.float32), data, optimize=True)
 
 
-def _bands_between(cube: SpectralCube, name: str) -> NDArray[np.intp]:
+def _bands_between(cube: SpectralCube, name: str) -> Indices:
     """Indices, by wavelength, of the bands that the grid needs."""
     low, high = GRID[0], GRID[-1]
     order = np.argsort(cube.wavelengths, kind="stable")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Floats, Mask
 from napari_mst.cube.colour import (
     linear_estimate,
     linear_to_srgb,
@@ -43,7 +44,7 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation import measured_reflectances
 
-Method = Callable[[NDArray[Any]], NDArray[np.floating]]
+Method = Callable[[Array], Floats]
 """Stored values (3, H, W) of a photo -> reflectance (31, H, W) at `GRID`."""
 
 RENDERED = "rendering it from the scene"
@@ -66,16 +67,14 @@ class ModelMethod:
         self._reconstructor = Reconstructor(load_model(name), **vars(options))
         self._band: Mapping[str, Any] = {}
 
-    def __call__(self, codes: NDArray[np.unsignedinteger]) -> NDArray[np.floating]:
+    def __call__(self, codes: NDArray[np.unsignedinteger]) -> Floats:
         """Stored values (3, H, W) -> reflectance (31, H, W)."""
         encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
         cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
 
-    def is_within(
-        self, estimate: NDArray[np.floating], reference: NDArray[np.floating]
-    ) -> NDArray[np.bool_] | None:
+    def is_within(self, estimate: Floats, reference: Floats) -> Mask | None:
         """True (31, H, W) where the reference lies in the error band of *estimate*.
 
         The band is that of the photo that was taken last: it depends on whether that was a JPEG.
@@ -87,10 +86,10 @@ class ModelMethod:
         return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
 
 
-def matrix_method(matrix: NDArray[np.floating]) -> Method:
+def matrix_method(matrix: Floats) -> Method:
     """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: NDArray[np.uint8]) -> Floats:
         linear = srgb_to_linear(codes / 255)
         return np.einsum("bc,chw->bhw", matrix, linear, optimize=True)
 
@@ -112,7 +111,7 @@ BASELINES: dict[str, Callable[[], Method]] = {"least squares 3 to 31": least_squ
 """Estimates that models for sRGB are compared with: functions that make a method."""
 
 
-METRICS: Mapping[str, Callable[[NDArray[np.floating], NDArray[np.floating]], float]] = {
+METRICS: Mapping[str, Callable[[Floats, Floats], float]] = {
     "MRAE": mrae,
     "core MRAE": partial(core_mrae, wavelengths=GRID),
     "RMSE": rmse,
@@ -144,7 +143,7 @@ class Score:
     input: str
     scene: str
     values: Mapping[str, float]
-    covered: NDArray[np.floating] | None = None
+    covered: Floats | None = None
 
 
 def score(
@@ -171,9 +170,7 @@ def score(
                 yield Score(name, kind.name, scene.name, values, covered)
 
 
-def compared(
-    estimate: NDArray[np.floating], reference: NDArray[np.floating], counted: NDArray[np.bool_]
-) -> dict[str, float]:
+def compared(estimate: Floats, reference: Floats, counted: Mask) -> dict[str, float]:
     """All metrics of *estimate* over the pixels that count (H, W); NaN without any."""
     if not counted.any():
         return dict.fromkeys(METRICS, np.nan)
@@ -246,9 +243,7 @@ def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABEL
             writer.writerow([*names, *(each.values[label] for label in labels), *covered])
 
 
-def _shown(
-    estimate: NDArray[np.floating], codes: NDArray[np.unsignedinteger], counted: NDArray[np.bool_]
-) -> float:
+def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) -> float:
     """The share that `SHOWN` labels; NaN for photos that are not 8-bit sRGB."""
     pixels = counted & ((codes > 0) & (codes < 255)).all(axis=0)
     if codes.dtype != np.uint8 or not pixels.any():
@@ -260,10 +255,10 @@ def _shown(
 
 def _covered(
     method: Method,
-    estimate: NDArray[np.floating],
-    reference: NDArray[np.floating],
-    counted: NDArray[np.bool_],
-) -> NDArray[np.floating] | None:
+    estimate: Floats,
+    reference: Floats,
+    counted: Mask,
+) -> Floats | None:
     """The share that `COVERED` labels, band by band (31,); None for a method without a band."""
     if not isinstance(method, ModelMethod):
         return None

@@ -4,11 +4,10 @@ Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube.curves import may_be_nanometres
 from napari_mst.errors import ChoiceNeeded, mismatch, shown
 
@@ -50,7 +49,7 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], chosen: str | No
 
 
 def wavelengths_of(
-    shapes: Mapping[str, tuple[int, ...]], name: str, read: Callable[[str], NDArray[Any]]
+    shapes: Mapping[str, tuple[int, ...]], name: str, read: Callable[[str], Array]
 ) -> tuple[list[str], str, list[str]]:
     """The wavelengths of the cube *name* that another array holds.
 

@@ -10,11 +10,10 @@ import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, PhotoError, mismatch, shown
 from napari_mst.formats.numbers import check_room, in_native_order
@@ -119,7 +118,7 @@ def _ordered(files: list[Path]) -> list[_Band]:
     return sorted(bands, key=lambda band: float(band.number))
 
 
-def _decoded(band: _Band) -> NDArray[Any]:
+def _decoded(band: _Band) -> Array:
     from napari_mst.photo.files import decode_file
 
     name = band.file.name

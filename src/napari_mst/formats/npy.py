@@ -8,12 +8,11 @@ Letters: B bands, H rows, W columns.
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, mismatch, shown
 from napari_mst.formats.arrays import axis_doubts, band_axis_of
@@ -63,7 +62,7 @@ def read_npy(
     return described_cube(cube, Description(texts, "nm" if texts else ""), doubts)
 
 
-def mapped_array(path: Path) -> NDArray[Any]:
+def mapped_array(path: Path) -> Array:
     """The array at *path* as it is stored: three axes, mapped into memory but not read.
 
     Raises
@@ -72,7 +71,7 @@ def mapped_array(path: Path) -> NDArray[Any]:
         If the file is damaged, or no array of numbers with three axes.
     """
     try:
-        data: NDArray[Any] = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
+        data: Array = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
     except (NapariMstError, MemoryError, OSError):
         raise
     # numpy and the parser of the header raise five unrelated types about damaged files.

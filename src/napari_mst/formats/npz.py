@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, check_regular, mismatch, shown
 from napari_mst.formats import seal
@@ -161,7 +161,7 @@ def read_npz(
             seal.check(path.name, data, description, verify)
             return described_cube(in_native_order(data), description)
 
-        def read(key: str) -> NDArray[Any]:
+        def read(key: str) -> Array:
             return _numbers(archive, members[key])
 
         texts, unit, warnings = wavelengths_of(shapes, name, read)
@@ -174,7 +174,7 @@ def read_npz(
         return described_cube(cube, Description(texts, unit), warnings)
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, Array]:
     """All arrays of numbers or text in the archive at *path*, by name.
 
     Raises
@@ -192,7 +192,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         return {name: _numbers(archive, member) for name, member in archive.members.items()}
 
 
-def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
+def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
         npy.write_array(file, values, allow_pickle=False)
 
@@ -227,14 +227,14 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
         return _Member(info, *read_header(file), file.tell())
 
 
-def _numbers(archive: _Archive, member: _Member) -> NDArray[Any]:
+def _numbers(archive: _Archive, member: _Member) -> Array:
     """The array of *member*: in memory, or mapped if it is large and not compressed."""
     _check_size(archive.path, member)
     if member.is_stored and is_large(member.nbytes):
         return _mapped(archive.path, member)
     check_room(archive.path.name, member.nbytes)
     with archive.zip.open(member.info) as file:
-        values: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        values: Array = npy.read_array(file, allow_pickle=False)
         # Only a read past the end makes zipfile compare the checksum of the member.
         file.read(1)
     return values
@@ -257,7 +257,7 @@ def _check_size(path: Path, member: _Member) -> None:
         raise mismatch(path.name, expected, str(left), "Get the file again.")
 
 
-def _mapped(path: Path, member: _Member) -> NDArray[Any]:
+def _mapped(path: Path, member: _Member) -> Array:
     """A view of the numbers in the file, which follow the local header of the member.
 
     The lengths in the local header count, not those of the directory: the two may differ

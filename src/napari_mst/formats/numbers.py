@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.errors import OutOfMemory, SaveError, shown
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import UNWATCHED, Watch
@@ -38,7 +38,7 @@ def check_room(what: str, needed: int) -> None:
         )
 
 
-def stored_type(data: NDArray[Any], allowed: Sequence[str], kind: str) -> np.dtype[Any]:
+def stored_type(data: Array, allowed: Sequence[str], kind: str) -> np.dtype[Any]:
     """The little-endian type among *allowed* (smallest first) that holds *data* without loss.
 
     Integers stay integers. Where no allowed type holds all values of their type, the range of the
@@ -81,9 +81,7 @@ def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dty
     return fitting
 
 
-def blocks(
-    data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED
-) -> Iterator[NDArray[Any]]:
+def blocks(data: Array, dtype: np.dtype[Any], watch: Watch = UNWATCHED) -> Iterator[Array]:
     """The (B, H, W) cube band by band, as C-contiguous blocks (rows, W) of *dtype*.
 
     The *watch* is told after each band.
@@ -97,7 +95,7 @@ def blocks(
         watch.reach((band + 1) / bands)
 
 
-def in_native_order(data: NDArray[Any]) -> NDArray[Any]:
+def in_native_order(data: Array) -> Array:
     """*data* contiguous and in native byte order; a memory map stays as it is.
 
     Converting a memory map would read the whole file.
@@ -107,7 +105,7 @@ def in_native_order(data: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(data, data.dtype.newbyteorder("="))
 
 
-def crc32(block: NDArray[Any], crc: int = 0) -> int:
+def crc32(block: Array, crc: int = 0) -> int:
     """CRC-32 (ISO 3309) of the bytes of a contiguous *block*, continued from *crc*."""
     # libdeflate, through imagecodecs, is five times as fast as zlib.
     import imagecodecs
@@ -116,13 +114,13 @@ def crc32(block: NDArray[Any], crc: int = 0) -> int:
     return int(imagecodecs.deflate_crc32(stored, crc))
 
 
-def checksum(data: NDArray[Any], dtype: np.dtype[Any]) -> str:
+def checksum(data: Array, dtype: np.dtype[Any]) -> str:
     """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
     return write_numbers(None, data, dtype)
 
 
 def write_numbers(
-    file: IO[bytes] | None, data: NDArray[Any], dtype: np.dtype[Any], watch: Watch = UNWATCHED
+    file: IO[bytes] | None, data: Array, dtype: np.dtype[Any], watch: Watch = UNWATCHED
 ) -> str:
     """Write the numbers as *dtype* in (B, H, W) order to the *file*, if any; return the CRC-32."""
     crc = 0
@@ -133,7 +131,7 @@ def write_numbers(
     return f"{crc:08x}"
 
 
-def magnitude(data: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
+def magnitude(data: Array) -> tuple[Array, list[str]]:
     """Real *data* as they are; the magnitude of complex ones, and a warning that says so.
 
     Raises `OutOfMemory` if the magnitude does not fit into memory.

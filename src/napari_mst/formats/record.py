@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.formats.numbers import magnitude
@@ -90,7 +90,7 @@ def description_of(stored: Mapping[str, Any]) -> Description:
 
 
 def described_cube(
-    data: NDArray[Any], description: Description, warnings: Sequence[str] = ()
+    data: Array, description: Description, warnings: Sequence[str] = ()
 ) -> SpectralCube:
     """The cube of the (B, H, W) numbers of a file and of what the file says about them.
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import (
     BAND_INDEX,
@@ -25,7 +25,7 @@ _IN_NAME = re.compile(
 
 def spectral_axis(
     texts: Sequence[str], unit: str, names: Sequence[str], bands: int
-) -> tuple[NDArray[np.float64], str, list[str]]:
+) -> tuple[Doubles, str, list[str]]:
     """The wavelengths of *bands* bands, their unit, and warnings.
 
     Parameters
@@ -64,7 +64,7 @@ def spectral_axis(
     return values, unit.strip() or "Unknown", warnings
 
 
-def typed_wavelengths(texts: Sequence[str], unit: str, bands: int) -> NDArray[np.float64]:
+def typed_wavelengths(texts: Sequence[str], unit: str, bands: int) -> Doubles:
     """The wavelengths in nm that a person typed for *bands* bands: *texts* are numbers in *unit*.
 
     Raises `CubeError`, with a sentence for that person.
@@ -102,7 +102,7 @@ def band_names(cube: SpectralCube) -> list[str]:
     return [f"{wavelength:g} {unit}".strip() for wavelength in cube.wavelengths]
 
 
-def _from_names(names: Sequence[str], bands: int) -> tuple[NDArray[np.float64], str, list[str]]:
+def _from_names(names: Sequence[str], bands: int) -> tuple[Doubles, str, list[str]]:
     found = [_IN_NAME.search(name.strip()) for name in names]
     matches = [match for match in found if match]
     if len(names) != bands or len(matches) != bands:
@@ -115,5 +115,5 @@ def _from_names(names: Sequence[str], bands: int) -> tuple[NDArray[np.float64], 
     return np.array(values), NANOMETRES, [warning]
 
 
-def _indices(bands: int, warning: str) -> tuple[NDArray[np.float64], str, list[str]]:
+def _indices(bands: int, warning: str) -> tuple[Doubles, str, list[str]]:
     return np.arange(bands, dtype=np.float64), BAND_INDEX, [warning]

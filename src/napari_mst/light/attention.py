@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from napari_mst.arrays import Doubles
 from napari_mst.errors import AttentionError
-from napari_mst.light.lights import Doubles
 from napari_mst.networks.attention.class_token import rollout
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
+from napari_mst.arrays import Doubles
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.attention import LightAttention
 from napari_mst.light.lights import (
-    Doubles,
     KnownLights,
     LightPosterior,
     common_response,

@@ -17,11 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Doubles
 from napari_mst.photo.cameras import SRGB, camera_response, load_illuminants
 from napari_mst.photo.lights import FAMILIES, Family, daylight, planckian
-
-Doubles = NDArray[np.float64]
-"""An array of numbers in double precision."""
 
 _PLANCK_MIREDS = np.linspace(100, 480, 39)  # 10,000 K to 2,083 K
 _DAYLIGHT_MIREDS = np.linspace(60, 250, 39)  # 16,667 K to 4,000 K

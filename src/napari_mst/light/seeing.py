@@ -11,15 +11,15 @@ References: Finlayson & Trezzi, "Shades of Gray and Colour Constancy", CIC 2004,
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Array, Doubles, Indices, Mask
 from napari_mst.errors import PhotoError
-from napari_mst.light.lights import Doubles, common_response, known_lights, log_ratios
+from napari_mst.light.lights import common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.simulation import measured_reflectances
@@ -162,7 +162,7 @@ class Sample(NamedTuple):
 
     means: Doubles
     brightest: Doubles
-    is_known: NDArray[np.bool_]
+    is_known: Mask
     bright: Doubles
 
 
@@ -189,7 +189,7 @@ def sampled(photo: Photo, side: int) -> Sample:
     return Sample(means, _brightest(cells, counts), counts > 0, bright)
 
 
-def _samples(photo: Photo, side: int) -> tuple[Doubles, NDArray[np.bool_]]:
+def _samples(photo: Photo, side: int) -> tuple[Doubles, Mask]:
     """Linear values (3, *side*, *side*), 0 where not known, and which are."""
     rows, columns = (_spaced(length, side) for length in photo.shape)
     sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
@@ -200,14 +200,14 @@ def _samples(photo: Photo, side: int) -> tuple[Doubles, NDArray[np.bool_]]:
     return values.clip(0) * is_known, np.asarray(is_known, dtype=np.bool_)
 
 
-def _in_cells(samples: NDArray[Any]) -> NDArray[Any]:
+def _in_cells(samples: Array) -> Array:
     """(..., 8 S, 8 S) -> (..., S, S, 64)."""
     side = samples.shape[-1] // _SAMPLES
     cells = samples.reshape(*samples.shape[:-2], side, _SAMPLES, side, _SAMPLES)
     return cells.swapaxes(-3, -2).reshape(*samples.shape[:-2], side, side, _SAMPLES**2)
 
 
-def _brightest(cells: Doubles, counts: NDArray[np.intp]) -> Doubles:
+def _brightest(cells: Doubles, counts: Indices) -> Doubles:
     """The mean colour (3, S, S) of the brightest of the samples (3, S, S, 64) of each cell."""
     # Stable, so that equally bright samples are picked alike on every machine.
     order = (-cells.sum(axis=0)).argsort(axis=-1, kind="stable")[..., :_FEW]
@@ -215,6 +215,6 @@ def _brightest(cells: Doubles, counts: NDArray[np.intp]) -> Doubles:
     return np.asarray(picked.sum(axis=-1) / counts.clip(1, _FEW))
 
 
-def _spaced(length: int, number: int) -> NDArray[np.intp]:
+def _spaced(length: int, number: int) -> Indices:
     """*number* indices at equal distances all over an axis of this *length*."""
     return np.asarray((np.arange(number) + 0.5) * length / number, dtype=np.intp)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import XYZ_TO_SRGB
 from napari_mst.cube.illuminants import BRADFORD
 from napari_mst.errors import PhotoError
 from napari_mst.light.estimate import LightEstimate, estimate_light
-from napari_mst.light.lights import Doubles
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.cube.illuminants import measured, names_a_file, numbers_of, table_of
 from napari_mst.cube.provenance import BY_CHART
@@ -67,8 +67,6 @@ BALANCED = "as stored"
 OF_SENSOR = "by the sensitivities"
 """The white balance of a photo that has none: the camera's is computed."""
 
-Floats = NDArray[np.float64]
-"""Sensitivities (31, 3), powers (31,), or values of the three channels (3,)."""
 
 GRID = np.arange(400.0, 701, 10)
 """Wavelengths (nm) of all sensitivities and lights."""
@@ -146,12 +144,12 @@ class Capture:
         return self.illuminant == ESTIMATED
 
     @property
-    def response(self) -> Floats:
+    def response(self) -> Doubles:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         return camera_response(self.camera, self.illuminant)
 
     @property
-    def gains(self) -> Floats:
+    def gains(self) -> Doubles:
         """(3,): factors of the channels of the photo that balance it."""
         if self.balance == BALANCED:
             return np.ones(3)
@@ -160,7 +158,7 @@ class Capture:
         return 1 / _measured_white(self.balance)
 
     @property
-    def white_of_sensor(self) -> Floats:
+    def white_of_sensor(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
         return np.asarray(unbalanced_response(self.camera, self.illuminant).sum(axis=0))
 
@@ -181,26 +179,26 @@ class RecordedCapture(Capture):
         """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
 
     @property
-    def response(self) -> Floats:
+    def response(self) -> Doubles:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         sensor = np.asarray(self.sensor)
         return np.asarray(sensor / sensor.sum(axis=0))
 
     @property
-    def white_of_sensor(self) -> Floats:
+    def white_of_sensor(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
         return np.asarray(np.sum(self.sensor, axis=0))
 
 
 @functools.cache
-def load_cameras() -> Mapping[str, Floats]:
+def load_cameras() -> Mapping[str, Doubles]:
     """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in the order of the alphabet."""
     cameras = stored("cameras31.npz")
     return MappingProxyType({name: cameras[name] for name in sorted(cameras, key=str.lower)})
 
 
 @functools.cache
-def load_illuminants() -> Mapping[str, Floats]:
+def load_illuminants() -> Mapping[str, Doubles]:
     """Relative spectral power (31,) at `GRID` of illuminants, by name: D65, D50 and A first."""
     lights = {name: illuminant(name, GRID) for name in _TABULATED}
     lights[EQUAL] = np.ones(len(GRID))
@@ -210,7 +208,7 @@ def load_illuminants() -> Mapping[str, Floats]:
     return MappingProxyType({name: lights[name] for name in (*_FIRST, *others)})
 
 
-def camera_response(camera: str, light: str) -> Floats:
+def camera_response(camera: str, light: str) -> Doubles:
     """(31, 3) of a *camera* under a *light*, white-balanced: reflectance 1 becomes (1, 1, 1).
 
     A camera is a name of `load_cameras`, "sRGB" (the CIE observer and the sRGB matrix), or a CSV
@@ -227,12 +225,12 @@ def camera_response(camera: str, light: str) -> Floats:
     return np.asarray(weighted / weighted.sum(axis=0))
 
 
-def light_power(light: str) -> Floats:
+def light_power(light: str) -> Doubles:
     """Relative spectral power (31,) at `GRID` of a *light*, as `camera_response` takes it."""
     return _light(spelled(light))
 
 
-def unbalanced_response(camera: str, light: str) -> Floats:
+def unbalanced_response(camera: str, light: str) -> Doubles:
     """`camera_response` as the sensor gives it: only the green of a white surface is 1."""
     camera = spelled(camera)
     power = _light(spelled(light))[:, None]
@@ -244,12 +242,12 @@ def unbalanced_response(camera: str, light: str) -> Floats:
     return np.asarray(weighted / weighted[:, 1].sum())
 
 
-def white_text(values: Floats) -> str:
+def white_text(values: Doubles) -> str:
     """The balance of a `Capture` whose photo has *values* (3,) for a white surface."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
 
 
-def _measured_white(text: str) -> Floats:
+def _measured_white(text: str) -> Doubles:
     """The values (3,) of a white surface, from the text of a balance."""
     values = np.array(numbers_of(text.replace(",", " ").split()))
     if values.shape != (3,) or not (np.isfinite(values).all() and (values > 0).all()):
@@ -304,7 +302,7 @@ def is_file(name: str) -> bool:
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
-def _light(name: str) -> Floats:
+def _light(name: str) -> Doubles:
     lights = load_illuminants()
     if name == BY_CHART:
         # The response that the chart told holds the light already.
@@ -317,7 +315,7 @@ def _light(name: str) -> Floats:
     return made
 
 
-def _sensitivities(name: str) -> Floats:
+def _sensitivities(name: str) -> Doubles:
     cameras = load_cameras()
     if name in cameras:
         return cameras[name]
@@ -345,11 +343,11 @@ class ChartResponses(NamedTuple):
     700 nm, and *spread* (12,) the standard deviations of the shares.
     """
 
-    mean: Floats
-    components: Floats
-    spread: Floats
+    mean: Doubles
+    components: Doubles
+    spread: Doubles
 
-    def response(self, shares: Floats) -> Floats:
+    def response(self, shares: Doubles) -> Doubles:
         """(3, 31): the response with these *shares* (12,) of the components."""
         return np.asarray(self.mean + np.tensordot(shares, self.components, axes=1))
 
@@ -360,7 +358,7 @@ def chart_responses() -> ChartResponses:
     return ChartResponses(**stored("chart31.npz", *ChartResponses._fields))
 
 
-def _by_chart(name: str) -> Floats:
+def _by_chart(name: str) -> Doubles:
     shares = np.array(numbers_of(name.split()[1:]))
     responses = chart_responses()
     if shares.shape != responses.spread.shape or not np.isfinite(shares).all():

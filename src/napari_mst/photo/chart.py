@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Indices
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.lights import stored
 from napari_mst.photo.photo import Photo
 
-Points = NDArray[np.float64]
+Points = Doubles
 """Rows and columns (k, 2), or other numbers of several patches."""
 
 PATCHES = (
@@ -228,7 +228,7 @@ class Chart:
         steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
         return 2 * int(_HALF * min(steps)) + 1
 
-    def _mapped(self, down: NDArray[np.intp], across: NDArray[np.intp]) -> Points:
+    def _mapped(self, down: Indices, across: Indices) -> Points:
         """Row and column in the photo (k, 2) of these rows and columns (k,) of the grid."""
         corners = np.array(self.corners, dtype=np.float64)
         matrix = projective(self._form.corner_places(), corners)

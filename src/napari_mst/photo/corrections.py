@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.cameras import BALANCED, Capture
@@ -120,7 +120,7 @@ class FlatField:
         _check_linear(photo)
         _check_shape(photo, self.white.shape)
 
-    def _check_light(self, white: NDArray[np.float32]) -> None:
+    def _check_light(self, white: Singles) -> None:
         """Refuse a white frame of these mean values (3,) if a channel has no light."""
         if self.dark is not None:
             white = white - self.dark.rows(0, self.white.shape[0], linear=True).mean(axis=(1, 2))
@@ -131,13 +131,13 @@ class FlatField:
                 "Swap the frames, or take them again."
             )
 
-    def _less_dark(self, photo: Photo, channel: int) -> NDArray[np.float32]:
+    def _less_dark(self, photo: Photo, channel: int) -> Singles:
         values = photo.pixels[channel] / np.float32(photo.full_scale)
         if self.dark is None:
             return np.asarray(values)
         return np.asarray(values - self.dark.pixels[channel] / np.float32(self.dark.full_scale))
 
-    def _note(self, valid: NDArray[np.bool_]) -> str:
+    def _note(self, valid: Mask) -> str:
         names = " less ".join(shown(frame.name, 40) or "an array" for frame in self.frames)
         missing = int(valid.size - np.count_nonzero(valid))
         left_out = f"; {missing} pixels, where that is dark, are left out" if missing else ""
@@ -161,7 +161,7 @@ def _check_shape(photo: Photo, shape: tuple[int, int]) -> None:
         )
 
 
-Recolour = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Recolour = Callable[[Doubles], Doubles]
 """Takes linear colours (n, 3) to others."""
 
 _ROWS = 64
@@ -192,7 +192,7 @@ def sha256_after(photo_sha256: str, what: str) -> str:
     return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()
 
 
-def balancing_gains(photo: Photo, capture: Capture) -> NDArray[np.float64]:
+def balancing_gains(photo: Photo, capture: Capture) -> Doubles:
     """(3,): factors of the channels of *photo* that balance it as *capture* says.
 
     "As stored" are the values of a RAW photo balanced by the white that its file stores, and those

@@ -14,21 +14,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
 import tifffile
-from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
+from napari_mst.arrays import Array
 from napari_mst.cube.georeference import TAGS, Georeference
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw import Shot, check_size, develop_raw, too_large
 from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
-Pixels = NDArray[Any]
+Pixels = Array
 """Pixels of any depth and layout, as stored."""
 
 _STRIP = 64

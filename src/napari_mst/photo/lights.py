@@ -12,15 +12,15 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.errors import CameraError
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
 """A kind of light: glowing bodies, the sky, LEDs, and all gas discharges, also sodium lamps."""
 
-Power = NDArray[np.float64]
+Power = Doubles
 """Values at the wavelengths of a light, or of a sensor."""
 
 FAMILIES: tuple[Family, ...] = ("Planck", "daylight", "fluorescent", "LED")

@@ -23,11 +23,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
@@ -112,7 +113,7 @@ class Photo:
     encoding: Encoding
     name: str = ""
     sha256: str = ""
-    valid: NDArray[np.bool_] | None = None
+    valid: Mask | None = None
     assumptions: tuple[str, ...] = ()
     georeference: Georeference | None = None
     is_jpeg: bool = False
@@ -209,7 +210,7 @@ class Photo:
         _, rows, columns = self.pixels.shape
         return rows, columns
 
-    def rows(self, start: int, stop: int, *, linear: bool) -> NDArray[np.float32]:
+    def rows(self, start: int, stop: int, *, linear: bool) -> Singles:
         """Rows *start* to *stop*: (3, rows, W) float32, C-contiguous, 0-1.
 
         Floats may overshoot, and masked pixels are 0. *linear* decodes sRGB to linear light;
@@ -316,9 +317,7 @@ class Photo:
                 mosaic = mosaic.take((first[:, None] + np.arange(side)).ravel(), axis)
         return replace(self, pixels=mosaic, valid=None, georeference=None)
 
-    def _weighted_sums(
-        self, top: float, bottom: float, edges: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _weighted_sums(self, top: float, bottom: float, edges: Doubles) -> Doubles:
         """Sums of the channels, and of the valid area, over rows *top* to *bottom*.
 
         They are taken between the column *edges* (n + 1,): (C + 1, n).
@@ -336,7 +335,7 @@ class Photo:
         columns = np.arange(totals.shape[1])
         return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
 
-    def _block(self, top: int, bottom: int, is_encoded: bool) -> NDArray[np.floating[Any]]:
+    def _block(self, top: int, bottom: int, is_encoded: bool) -> Floats:
         block = self.pixels[:, top:bottom]
         if block.dtype.kind == "u":
             return _lookup_table(block.dtype.itemsize * 8, self.full_scale, is_encoded)[block]
@@ -375,14 +374,14 @@ def _encoding_of_raw(given: Encoding | None) -> Encoding:
     return "linear"
 
 
-def _edges(length: int, factor: float) -> NDArray[np.float64]:
+def _edges(length: int, factor: float) -> Doubles:
     """The edges of pixels that cover *length* old ones, about *factor* each."""
     count = max(round(length / factor), 1)
     return np.linspace(0, length, count + 1)
 
 
 @functools.lru_cache(maxsize=8)
-def _lookup_table(bits: int, full_scale: float, is_encoded: bool) -> NDArray[np.float32]:
+def _lookup_table(bits: int, full_scale: float, is_encoded: bool) -> Singles:
     """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
     values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
     return np.asarray(srgb_to_linear(values) if is_encoded else values, dtype=np.float32)

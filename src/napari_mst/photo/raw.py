@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import isolation
+from napari_mst.arrays import Doubles
 from napari_mst.errors import PhotoError, shown
 from napari_mst.isolation import Answer
 from napari_mst.photo.cameras import matching_camera
@@ -67,7 +68,7 @@ class Shot:
     is_flat: bool = False
 
     @property
-    def gains(self) -> NDArray[np.float64] | None:
+    def gains(self) -> Doubles | None:
         """(3,): factors of the channels that balance the photo as shot; None if unknown."""
         return None if self.neutral is None else 1 / np.array(self.neutral)
 
@@ -275,7 +276,7 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
     )
 
 
-def _scales(raw: "RawPy") -> NDArray[np.float64]:
+def _scales(raw: "RawPy") -> Doubles:
     """(3,): factors by which LibRaw leaves the channels short of their saturation.
 
     It scales all channels by the smallest black level, also that of a fourth channel which is not
@@ -291,7 +292,7 @@ def _scales(raw: "RawPy") -> NDArray[np.float64]:
     return np.asarray((white - black.min()) / (white - black[:3]))
 
 
-def _scaled(pixels: NDArray[np.uint16], scales: NDArray[np.float64]) -> NDArray[np.uint16]:
+def _scaled(pixels: NDArray[np.uint16], scales: Doubles) -> NDArray[np.uint16]:
     if (scales == 1).all():
         return pixels
     factors = scales[: pixels.shape[-1]].astype(np.float32)

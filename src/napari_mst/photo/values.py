@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Mask
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
 
@@ -67,7 +68,7 @@ def digest(array: Pixels) -> str:
     return checksum.hexdigest()
 
 
-def stored_extrema(image: Pixels, valid: NDArray[np.bool_] | None) -> tuple[float, float]:
+def stored_extrema(image: Pixels, valid: Mask | None) -> tuple[float, float]:
     """Least and largest stored value of the *valid* pixels of (H, W, C); None means all of them."""
     lows, highs = [], []
     for top in range(0, len(image), BLOCK_ROWS):
@@ -115,7 +116,7 @@ class Meaning(NamedTuple):
 
     pixels: Pixels
     full_scale: float
-    valid: NDArray[np.bool_] | None
+    valid: Mask | None
     is_light: bool
 
 
@@ -198,7 +199,7 @@ def _supported_dtype(image: Pixels, notes: list[str]) -> Pixels:
     return image.astype(target)
 
 
-def _unmasked(image: Pixels) -> tuple[Pixels, NDArray[np.bool_] | None]:
+def _unmasked(image: Pixels) -> tuple[Pixels, Mask | None]:
     """The plain image with 0 in pixels that its mask hides in any channel, and which they are."""
     if not np.ma.is_masked(image):
         return image, None
@@ -206,9 +207,7 @@ def _unmasked(image: Pixels) -> tuple[Pixels, NDArray[np.bool_] | None]:
     return np.where(hidden[..., None], image.dtype.type(0), np.ma.getdata(image)), hidden
 
 
-def _masked(
-    image: Pixels, hidden: NDArray[np.bool_] | None, notes: list[str]
-) -> tuple[Pixels, NDArray[np.bool_] | None]:
+def _masked(image: Pixels, hidden: Mask | None, notes: list[str]) -> tuple[Pixels, Mask | None]:
     """The image with 0 in pixels that are *hidden* or not finite in all channels.
 
     With it comes the mask of the others; None where there are no such pixels.

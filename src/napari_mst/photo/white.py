@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from napari_mst.arrays import Doubles
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,
     Capture,
-    Floats,
     load_illuminants,
     unbalanced_response,
     white_text,
@@ -173,7 +173,7 @@ def capture_from_frame(
     return Capture(seen.camera, seen.illuminant, 1 / reflectance)
 
 
-def patch_values(photo: Photo, place: Place) -> Floats:
+def patch_values(photo: Photo, place: Place) -> Doubles:
     """(3,): the median of a patch, in linear shares of full scale.
 
     Raises
@@ -206,10 +206,10 @@ def _rectangle(photo: Photo, place: Place) -> Rectangle:
     return top, bottom, left, right
 
 
-def _check_values(values: Floats, *, is_counted: bool) -> None:
+def _check_values(values: Doubles, *, is_counted: bool) -> None:
     """Refuse a patch (3, n) that shows no colour.
 
-    Floats, whose values are not *is_counted*, may exceed full scale without being clipped.
+    Doubles, whose values are not *is_counted*, may exceed full scale without being clipped.
     """
     clipped = float((values >= _CLIPPED).any(axis=0).mean()) if values.size else 0.0
     if is_counted and clipped > _MOST_CLIPPED:
@@ -233,7 +233,7 @@ def _check_values(values: Floats, *, is_counted: bool) -> None:
         )
 
 
-def _nearest_light(values: Floats, camera: str) -> str:
+def _nearest_light(values: Doubles, camera: str) -> str:
     """The usual light whose white gives about *values* with this camera.
 
     Of lights that are nearly as near, the one that is listed first, being the more usual.
@@ -256,7 +256,7 @@ def _check_grey(off: float, most: float, what: str) -> None:
         )
 
 
-def _angle(colour: Floats, others: Floats) -> Floats:
+def _angle(colour: Doubles, others: Doubles) -> Doubles:
     """(L,) degrees between *colour* (3,) and *others* (L, 3)."""
     lengths = np.linalg.norm(colour) * np.linalg.norm(others, axis=1)
     return np.asarray(np.degrees(np.arccos(np.clip(others @ colour / lengths, -1, 1))))

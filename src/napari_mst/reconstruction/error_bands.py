@@ -24,8 +24,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.errors import CubeError
@@ -58,8 +59,8 @@ _PIXELS = 1 << 16  # that are computed at a time
 class Sides(NamedTuple):
     """Numbers for the lower and for the upper side of a band."""
 
-    lower: NDArray[np.float32]
-    upper: NDArray[np.float32]
+    lower: Singles
+    upper: Singles
 
 
 def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
@@ -116,7 +117,7 @@ def band_side(cube: SpectralCube) -> str:
     return ""
 
 
-def margins(spectra: NDArray[np.floating]) -> Sides:
+def margins(spectra: Floats) -> Sides:
     """Distances (B, H, W) of the network's lower and upper spectra from its own estimate.
 
     They are those for the colours that *spectra* (B, H, W) show.
@@ -151,9 +152,7 @@ def photo_band(card: ModelCard, doubt: str) -> dict[str, Any]:
     }
 
 
-def half_widths(
-    spectra: NDArray[np.floating], band: Mapping[str, Any], wavelengths: NDArray[np.float64]
-) -> Sides:
+def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) -> Sides:
     """Distances (B, H, W) of lower and upper spectra from *spectra*, for a *band* of a history.
 
     Raises
@@ -171,7 +170,7 @@ def half_widths(
     return Sides(lower, upper)
 
 
-def instrument_error(wavelengths: ArrayLike) -> NDArray[np.float64]:
+def instrument_error(wavelengths: ArrayLike) -> Doubles:
     """Absolute error (B,) of a measured reflectance, by the light that the instrument has.
 
     It is `STRAY` of the strongest signal, as a share of the signal of white at each wavelength
@@ -184,7 +183,7 @@ def instrument_error(wavelengths: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(STRAY * strongest / signal)
 
 
-def _by_band(numbers: object, count: int) -> NDArray[np.float32]:
+def _by_band(numbers: object, count: int) -> Singles:
     """*numbers* of a history, one for each of *count* bands or one for all: (count or 1, 1, 1)."""
     try:
         found = np.array(numbers, dtype=np.float32)
@@ -198,13 +197,13 @@ def _by_band(numbers: object, count: int) -> NDArray[np.float32]:
     return found[:, None, None]
 
 
-def _around(spectra: NDArray[np.floating], cube: SpectralCube) -> Sides:
+def _around(spectra: Floats, cube: SpectralCube) -> Sides:
     """The band around *spectra* (B, H, W), as the history of *cube* says."""
     below, above = half_widths(spectra, cube.provenance.error_band, cube.wavelengths)
     return Sides(np.maximum(spectra - below, 0), spectra + above)
 
 
-def _side(cube: SpectralCube, data: NDArray[np.float32], side: str) -> SpectralCube:
+def _side(cube: SpectralCube, data: Singles, side: str) -> SpectralCube:
     """*data* as a cube like *cube* that says what it is, and has no band of its own."""
     past = cube.provenance
     holds = past.error_band.get("holds", "")
@@ -224,7 +223,7 @@ def _check(cube: SpectralCube) -> None:
 
 
 @functools.cache
-def _network() -> tuple[PixelwiseNetwork, NDArray[np.float64]]:
+def _network() -> tuple[PixelwiseNetwork, Doubles]:
     """The network that knows the distances, and its wavelengths."""
     model = load_model(PIXELWISE)
     network = cast("PixelwiseNetwork", model.network)

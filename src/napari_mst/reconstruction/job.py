@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats
 from napari_mst.denoising.photos import Denoising
 from napari_mst.engine.features import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
@@ -22,7 +22,7 @@ from napari_mst.watch import UNWATCHED, Watch
 class Compute(Protocol):
     """Makes planes of numbers from a photo on the device of a setup: a cube, or attention maps."""
 
-    def __call__(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def __call__(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """(C, H, W) numbers of the photo of *source*, computed as *plan* says."""
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError
 from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
@@ -77,7 +77,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     linear = scale * values.rows(0, values.shape[0], linear=True).reshape(3, -1, 1)
     gains = _known_gains(photo, lit.options.capture)
 
-    def spectra(power: NDArray[np.float64]) -> NDArray[np.float32]:
+    def spectra(power: Doubles) -> Singles:
         response = unbalanced_response(estimate.camera, "E") * power[:, None]
         return _spectra(network, linear, response, gains)
 
@@ -91,7 +91,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
 
 
-def _known_gains(photo: Photo, capture: Capture | None) -> NDArray[np.float64] | None:
+def _known_gains(photo: Photo, capture: Capture | None) -> Doubles | None:
     if capture is None or capture.balance == OF_SENSOR:
         return None
     return balancing_gains(photo, capture)
@@ -99,10 +99,10 @@ def _known_gains(photo: Photo, capture: Capture | None) -> NDArray[np.float64] |
 
 def _spectra(
     network: CameraNetwork,
-    linear: NDArray[np.float32],
-    response: NDArray[np.float64],
-    gains: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
+    linear: Singles,
+    response: Doubles,
+    gains: Doubles | None,
+) -> Singles:
     """Spectra (B, P, 1) of sensor values (3, P, 1) seen with a *response*, pixel by pixel.
 
     *gains* (3,) balance them, where they do not follow from the light.
@@ -117,7 +117,7 @@ def _spectra(
         return np.asarray(seeing(balanced[None])[0].numpy())
 
 
-def _quantile(values: NDArray[np.floating], weights: NDArray[np.floating]) -> float:
+def _quantile(values: Floats, weights: Floats) -> float:
     """The value below which `_COVERED` of the weight lies; 0 without any."""
     if not weights.sum() > 0:
         return 0.0

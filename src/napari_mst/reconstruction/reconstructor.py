@@ -9,9 +9,7 @@ from functools import partial
 from inspect import Signature, signature
 from typing import Any, Concatenate, ParamSpec
 
-import numpy as np
-from numpy.typing import NDArray
-
+from napari_mst.arrays import Floats
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.features import PhotoRows
@@ -309,7 +307,7 @@ class Reconstructor:
         """
         return self.see(photo, region).preview(watch)
 
-    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""
         return self.setup.cube_of(source, plan, watch)
 

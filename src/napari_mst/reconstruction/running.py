@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats
 from napari_mst.cube.colour import srgb_response
 from napari_mst.engine import plan as planning
 from napari_mst.engine.pages import KEPT
@@ -38,7 +38,7 @@ PLAIN_CORRECTION_COST = 0.45
 DENOISING_COST = 3.5
 """The time that denoising takes, in the same unit, as lab/benchmarks/denoising.py measured it."""
 
-Planes = NDArray[np.floating]
+Planes = Floats
 """(C, H, W) numbers that a run makes: a cube, or attention maps."""
 
 
@@ -205,7 +205,7 @@ def correct(job: Job, data: Planes) -> Correction | None:
     return correct_colours(data, job.part, _response(job), job.watch, least=least)
 
 
-def _response(job: Job) -> NDArray[np.floating]:
+def _response(job: Job) -> Floats:
     """(B, 3): how the photo itself shows the spectra, in shares of its full scale."""
     capture = job.options.capture
     if capture is None:

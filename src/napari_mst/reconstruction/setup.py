@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from napari_mst.arrays import Array, Floats
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.engine.features import PhotoRows
@@ -64,7 +63,7 @@ UNTURNED = ORIENTATIONS[-1]
 """The photo as it is."""
 
 
-def turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+def turned(planes: Array, orientation: Orientation) -> Array:
     """*planes* (C, H, W) as *orientation* says: a view."""
     row_step = -1 if orientation.flips_rows else 1
     column_step = -1 if orientation.flips_columns else 1
@@ -72,7 +71,7 @@ def turned(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
     return flipped.swapaxes(1, 2) if orientation.is_transposed else flipped
 
 
-def turned_back(planes: NDArray[Any], orientation: Orientation) -> NDArray[Any]:
+def turned_back(planes: Array, orientation: Orientation) -> Array:
     """*planes* with `turned` undone: a view."""
     upright = planes.swapaxes(1, 2) if orientation.is_transposed else planes
     return turned(upright, orientation._replace(is_transposed=False))
@@ -131,7 +130,7 @@ class Setup:
         dtype: torch.dtype = getattr(torch, self.options.precision)
         return dtype
 
-    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""
         return execute(self.program, source, self.device.device, plan, watch).numbers
 

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-Spectra = dict[str, NDArray[np.float32]]
+from napari_mst.arrays import Doubles, Singles
+
+Spectra = dict[str, Singles]
 
 
-def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
+def load_reflectances() -> tuple[Doubles, Spectra]:
     """Wavelengths (nm) and measured reflectances (n, 31) by source."""
     path = resources.files("napari_mst").joinpath("data/reflectance31.npz")
     with path.open("rb") as stream, np.load(stream) as archive:
@@ -24,7 +26,7 @@ def load_reflectances() -> tuple[NDArray[np.float64], Spectra]:
         return archive["wavelength"], spectra
 
 
-def measured_reflectances() -> NDArray[np.float64]:
+def measured_reflectances() -> Doubles:
     """All of these reflectances together, (n, 31)."""
     _, sources = load_reflectances()
     return np.concatenate(list(sources.values())).astype(np.float64)

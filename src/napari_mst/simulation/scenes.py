@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from napari_mst.arrays import Mask
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.simulation import jpeg, load_reflectances
 
@@ -321,5 +322,5 @@ def _on_leaf(place: Tensor, leaf: Tensor) -> Tensor:
     return torch.where(leaf > 0, seen, 0)[:, None]
 
 
-def _is_held_out(count: int) -> NDArray[np.bool_]:
+def _is_held_out(count: int) -> Mask:
     return np.arange(count) % HELD_OUT == HELD_OUT - 1

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
-from napari_mst.denoising.blocks import Doubles
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError

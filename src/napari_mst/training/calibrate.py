@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 
+from napari_mst.arrays import Floats
 from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CheckpointError
 from napari_mst.evaluation.inputs import (
@@ -71,9 +71,9 @@ class Judged(NamedTuple):
         The estimate itself.
     """
 
-    error: NDArray[np.floating]
-    margin: NDArray[np.floating]
-    estimate: NDArray[np.floating]
+    error: Floats
+    margin: Floats
+    estimate: Floats
 
 
 def calibrate(path: Path) -> ModelCard:
@@ -106,20 +106,20 @@ def measured_band(model: Model) -> dict[str, tuple[float, ...]]:
     return band
 
 
-def factors(judged: Judged) -> NDArray[np.floating]:
+def factors(judged: Judged) -> Floats:
     """The factor (B,) by which margins have to grow to hold `COVERED` of the values."""
     margin = judged.margin.clip(np.finfo(np.float32).tiny)
     return np.asarray(np.quantile(judged.error / margin, COVERED, axis=1))
 
 
-def doubts(judged: Judged, factor: NDArray[np.floating]) -> NDArray[np.floating]:
+def doubts(judged: Judged, factor: Floats) -> Floats:
     """The share (B,) of the estimate that has to join margins times *factor* to hold as many."""
     is_open = np.square(judged.error) - np.square(factor[:, None] * judged.margin)
     estimate = judged.estimate.clip(np.finfo(np.float32).tiny)
     return np.asarray(np.quantile(np.sqrt(is_open.clip(0)) / estimate, COVERED, axis=1))
 
 
-def compared(estimate: NDArray[np.floating], reference: NDArray[np.floating]) -> Judged:
+def compared(estimate: Floats, reference: Floats) -> Judged:
     """The core values of *reference* (B, H, W) beside *estimate*."""
     core = core_pixels(reference)
     below, above = margins(estimate)
@@ -195,5 +195,5 @@ def _between(random: np.random.Generator, ends: tuple[float, float]) -> float:
     return float(low * (high / low) ** random.random())
 
 
-def _rounded(numbers: NDArray[np.floating]) -> tuple[float, ...]:
+def _rounded(numbers: Floats) -> tuple[float, ...]:
     return tuple(round(float(number), _DIGITS) for number in numbers)

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number, title_of
 from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats.envi.files import data_of, first_named, header_bytes
@@ -103,7 +103,7 @@ def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Pa
     return data_path
 
 
-def _stored(values: NDArray[np.floating]) -> NDArray[np.floating]:
+def _stored(values: Floats) -> Floats:
     # A number beyond float32 becomes infinity, which is then seen to be another one.
     with np.errstate(over="ignore"):
         single = values.astype("<f4")
@@ -111,7 +111,7 @@ def _stored(values: NDArray[np.floating]) -> NDArray[np.floating]:
     return single if is_exact else values.astype("<f8")
 
 
-def _header_text(library: Curves, values: NDArray[np.floating]) -> str:
+def _header_text(library: Curves, values: Floats) -> str:
     rows, columns = values.shape
     layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
     names = (percent_encode(title_of(record), ",") for record in library.records)

@@ -9,12 +9,11 @@ import gzip
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.envi.files import data_of, header_bytes, header_of, targets
@@ -106,7 +105,7 @@ def _header_now(path: Path) -> tuple[Path, bytes] | None:
 
 def load(
     header: Header, path: Path, layout: DataLayout, verify: bool | None
-) -> tuple[NDArray[Any], list[str]]:
+) -> tuple[Array, list[str]]:
     """The (B, H, W) numbers of the data file at *path* as stored, and warnings.
 
     The numbers are in memory, contiguous and in native byte order; or a view of a memory map.
@@ -125,7 +124,7 @@ def load(
     excess = 0
     if layout.is_compressed:
         # Compressed data cannot be mapped, however large they are.
-        flat: NDArray[Any] = np.frombuffer(_inflated(path, layout), layout.dtype)
+        flat: Array = np.frombuffer(_inflated(path, layout), layout.dtype)
     else:
         needed = layout.offset + layout.data_bytes
         size = path.stat().st_size
@@ -156,7 +155,7 @@ def load(
     return in_native_order(cube), warnings
 
 
-def _numbers(path: Path, layout: DataLayout) -> NDArray[Any]:
+def _numbers(path: Path, layout: DataLayout) -> Array:
     if is_large(layout.data_bytes):
         return np.memmap(path, layout.dtype, "r", layout.offset, (layout.count,))
     flat = np.fromfile(path, layout.dtype, layout.count, offset=layout.offset)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import number, power_of, scaled
 from napari_mst.errors import shown
 from napari_mst.formats.envi.header import Header
@@ -25,12 +25,12 @@ _SCALING = (_GAINS, _OFFSETS, "reflectance scale factor")
 
 
 def described(
-    stored: NDArray[Any],
+    stored: Array,
     header: Header,
     others: Mapping[str, Any] | None = None,
     *,
     scale: bool = True,
-) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
+) -> tuple[Array, dict[str, Any], list[str]]:
     """The numbers and the descriptive fields that *header* means by the *stored* (B, H, W) numbers.
 
     `fwhm` is in the unit that the wavelengths get. `default bands` count from 1, as in the file.
@@ -57,8 +57,8 @@ def described(
 
 
 def physical(
-    stored: NDArray[Any], header: Header, fields: dict[str, Any]
-) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
+    stored: Array, header: Header, fields: dict[str, Any]
+) -> tuple[Array, dict[str, Any], list[str]]:
     """The numbers that *header* means by the *stored* (B, H, W) ones: see `described`."""
     stored, warnings = magnitude(stored)
     gains = _vector(header, _GAINS, np.ones(len(stored)), warnings)
@@ -141,9 +141,7 @@ def _factor(header: Header, warnings: list[str]) -> float:
     return 1.0
 
 
-def _vector(
-    header: Header, key: str, default: NDArray[np.float64], warnings: list[str]
-) -> NDArray[np.float64]:
+def _vector(header: Header, key: str, default: Doubles, warnings: list[str]) -> Doubles:
     """One number for each band; the *default*, and a warning, if the field has others."""
     if key not in header.fields:
         return default

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.formats.envi.files import targets
@@ -105,7 +105,7 @@ def layout_fields(layout: DataLayout, kind: str) -> dict[str, object]:
     }
 
 
-def axis_fields(wavelengths: NDArray[np.float64], unit: str) -> dict[str, object]:
+def axis_fields(wavelengths: Doubles, unit: str) -> dict[str, object]:
     """The fields of the spectral axis; none where the bands are only numbered."""
     if unit == BAND_INDEX:
         return {}

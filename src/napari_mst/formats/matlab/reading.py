@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import isolation
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers, seal
@@ -160,7 +160,7 @@ def _description(
         return {**texts, "bands": values}, []
     warnings: list[str] = []
 
-    def read(key: str) -> NDArray[Any]:
+    def read(key: str) -> Array:
         warnings.extend(arrays[key].check())
         return arrays[key].read()
 
@@ -186,7 +186,7 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
     return too_large(path, limit, "more")
 
 
-def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> NDArray[Any]:
+def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> Array:
     """The numbers of an *array*, never more than its file can hold; *warnings* are added to."""
     most = max(_SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
     if array.nbytes > most:

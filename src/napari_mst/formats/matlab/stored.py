@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import isolation
+from napari_mst.arrays import Array
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.record import OWN
 
@@ -111,7 +112,7 @@ def version_5_arrays(path: Path) -> dict[str, StoredArray]:
     return arrays
 
 
-def _read(path: Path, name: str) -> NDArray[Any]:
+def _read(path: Path, name: str) -> Array:
     from scipy.io import loadmat
 
     _check(path)
@@ -197,8 +198,8 @@ def _offset(path: Path, item: Any) -> int | None:
     return offset if offset + item.nbytes <= path.stat().st_size else None
 
 
-def _reader(item: Any, is_matlab: bool) -> Callable[[], NDArray[Any]]:
-    def read() -> NDArray[Any]:
+def _reader(item: Any, is_matlab: bool) -> Callable[[], Array]:
+    def read() -> Array:
         if item.chunks:
             # The library decompresses a whole chunk at a time, however large it says that it is.
             chunk = math.prod(item.chunks) * item.dtype.itemsize

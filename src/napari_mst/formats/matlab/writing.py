@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
 from napari_mst.formats.matlab.stored import CLASSES, SEAL, USERBLOCK
@@ -104,7 +104,7 @@ def _describe(file: Any, stored: Any, cube: SpectralCube, crc: str) -> None:
     record.attrs["MATLAB_int_decode"] = np.int32(2)
 
 
-def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], watch: Watch) -> str:
+def _write_planes(raw: IO[bytes], data: Array, dtype: np.dtype[Any], watch: Watch) -> str:
     """Write (B, W, H) numbers, a band at a time, and return their checksum in (B, H, W) order."""
     bands, height, width = data.shape
     turned = np.empty((width, height), dtype)
@@ -119,7 +119,7 @@ def _write_planes(raw: IO[bytes], data: NDArray[Any], dtype: np.dtype[Any], watc
     return f"{crc:08x}"
 
 
-def _add(file: Any, name: str, values: NDArray[Any], matlab_class: bytes) -> Any:
+def _add(file: Any, name: str, values: Array, matlab_class: bytes) -> Any:
     stored = file.create_dataset(name, data=values)
     stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
     return stored

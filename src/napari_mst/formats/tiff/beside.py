@@ -6,11 +6,11 @@ raster. Letters: B bands, H rows, W columns.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube.georeference import FIELD
 from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats.envi import values
@@ -69,8 +69,8 @@ def described(header: Header, own: Description) -> tuple[Description, list[str]]
 
 
 def applied(
-    header: Header, data: NDArray[Any], description: Description, *, scale: bool
-) -> tuple[NDArray[Any], Description, list[str]]:
+    header: Header, data: Array, description: Description, *, scale: bool
+) -> tuple[Array, Description, list[str]]:
     """The (B, H, W) numbers that *header* means by the stored *data*.
 
     Returns

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import ColourPhoto, NapariMstError, mismatch, shown
 from napari_mst.formats import seal
@@ -104,7 +104,7 @@ def _described(path: Path, tif: "TiffFile") -> tuple[Description, Header | None,
     return description, header, warnings
 
 
-def _numbers(path: Path, tif: "TiffFile") -> NDArray[Any]:
+def _numbers(path: Path, tif: "TiffFile") -> Array:
     """The numbers of the first image: in memory, or mapped if they are many and in one piece."""
     series: TiffPageSeries = tif.series[0]
     # Without a range of planes, tifffile takes those of all files for being in this one where the
@@ -143,12 +143,12 @@ def _check_colours(tif: "TiffFile", description: Description) -> None:
 
 
 def _bands_first(
-    stored: NDArray[Any],
+    stored: Array,
     axes: str,
     description: Description,
     band_axis: int | None,
     name: str,
-) -> NDArray[Any]:
+) -> Array:
     """*stored* as (B, H, W), from the *axes* that tifffile names, one letter for each."""
     if description.shape:
         return stored.reshape(description.shape)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import (
     CubeFileError,
@@ -337,20 +337,20 @@ def _kept_axes(array: Any, types: list[str]) -> list[int]:
     return kept
 
 
-def _loaded(path: Path, array: Any) -> NDArray[Any]:
+def _loaded(path: Path, array: Any) -> Array:
     """The numbers of a Zarr array: in memory, or, where they are large, as a dask array.
 
     The dask array reads what is asked for.
     """
     if not is_large(array.nbytes):
         check_room(path.name, array.nbytes)
-        numbers: NDArray[Any] = array[...]
+        numbers: Array = array[...]
         return numbers
     import dask.array
 
     steadfast = Steadfast(path, array, is_sealed=SEAL in array.attrs)
     chunks = array.shards or array.chunks
-    lazy: NDArray[Any] = dask.array.from_array(steadfast, chunks=chunks, name=False)
+    lazy: Array = dask.array.from_array(steadfast, chunks=chunks, name=False)
     return lazy
 
 

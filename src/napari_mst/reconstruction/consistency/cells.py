@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats, Mask, Singles
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
@@ -17,8 +18,6 @@ from napari_mst.watch import Watch
 
 T = TypeVar("T")
 
-Floats = NDArray[np.floating]
-"""Numbers of any precision: spectra, colours or codes."""
 
 HALF_CODE = 0.49
 """Half the width of a cell, in codes of the photo.
@@ -50,10 +49,10 @@ class Difference(NamedTuple):
     """
 
     codes: Floats
-    is_known: NDArray[np.bool_]
+    is_known: Mask
 
     @property
-    def distance(self) -> NDArray[np.float32]:
+    def distance(self) -> Singles:
         """The distance of each pixel (rows, W), in the channel that is furthest."""
         return np.asarray(np.abs(self.codes).max(axis=0), dtype=np.float32)
 
@@ -91,7 +90,7 @@ class Cells:
         high = np.stack([each.high for each in channels])
         return Bounds(low, high)
 
-    def codes(self, rows: slice) -> NDArray[np.float32]:
+    def codes(self, rows: slice) -> Singles:
         """The photo in 8-bit sRGB codes, not rounded, (C, rows, W)."""
         stored = self._photo.pixels[:, rows]
         if self._is_integer:
@@ -161,7 +160,7 @@ class ColourCheck:
         self,
         data: Floats,
         photo: Photo,
-        response: NDArray[np.float32],
+        response: Singles,
         least: float,
     ) -> None:
         self.data = data

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats, Singles
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.engine.kernels import fault_of
 
 logger = logging.getLogger("napari_mst")
 
-Floats = NDArray[np.floating]
-Floats32 = NDArray[np.float32]
 
 UPPER = np.triu_indices(3)
 """Rows and columns of the entries of a symmetric system of three equations."""
@@ -50,22 +48,22 @@ class CompiledColours:
         self._kernels = colours
         self._powers = powers
 
-    def codes(self, linear: Floats32) -> Floats32:
+    def codes(self, linear: Singles) -> Singles:
         """*linear* light as 8-bit sRGB codes, clipped and not rounded."""
         return self._each_number(self._powers.encode_light, linear)
 
-    def light(self, encoded: Floats32) -> Floats32:
+    def light(self, encoded: Singles) -> Singles:
         """The linear light of *encoded* sRGB values, 0 to 1."""
         return self._each_number(self._powers.decode_light, encoded)
 
-    def _each_number(self, kernel: Callable[[int, int, int], None], values: Floats32) -> Floats32:
+    def _each_number(self, kernel: Callable[[int, int, int], None], values: Singles) -> Singles:
         values = np.ascontiguousarray(values)
         results = np.empty_like(values)
         kernel(values.ctypes.data, results.ctypes.data, values.size)
         return results
 
     def move(
-        self, spectra: Floats32, shown: Floats, cells: tuple[Floats, Floats], response: Floats
+        self, spectra: Singles, shown: Floats, cells: tuple[Floats, Floats], response: Floats
     ) -> int:
         """Move *spectra* (B, h, w), in place, that show a colour outside their *cells*.
 
@@ -125,7 +123,7 @@ def largest_error(compiled: CompiledColours) -> float:
     return float(max(code_error, light_error, colour_error))
 
 
-def _coefficients(response: Floats) -> Floats32:
+def _coefficients(response: Floats) -> Singles:
     """(B, 9) of each band: its response, and its products in the order of a system's entries."""
     rows, columns = UPPER
     products = response[:, rows] * response[:, columns]

@@ -6,12 +6,11 @@ Letters: B bands, H rows, W columns.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats, Singles
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import (
     ColourCheck,
-    Floats,
     each_block,
     row_blocks,
     srgb_codes,
@@ -31,7 +30,7 @@ class Correction:
     photo has the blocks of a JPEG.
     """
 
-    quality: NDArray[np.float32]
+    quality: Singles
     text: str
     is_jpeg: bool = False
 
@@ -83,7 +82,7 @@ def correct_colours(
     return Correction(quality, text, noise is not None and noise.is_jpeg)
 
 
-def _move_pixels(comparison: ColourCheck, quality: NDArray[np.float32], watch: Watch) -> int:
+def _move_pixels(comparison: ColourCheck, quality: Singles, watch: Watch) -> int:
     """Move every spectrum of a clean photo to its cell, and fill *quality*; counts those moved."""
 
     def moved(rows: slice) -> int:
@@ -94,7 +93,7 @@ def _move_pixels(comparison: ColourCheck, quality: NDArray[np.float32], watch: W
     return sum(each_block(moved, row_blocks(comparison.shape), watch))
 
 
-def _measure_only(comparison: ColourCheck, quality: NDArray[np.float32], watch: Watch) -> None:
+def _measure_only(comparison: ColourCheck, quality: Singles, watch: Watch) -> None:
     """Fill *quality* and move nothing."""
 
     def measured(rows: slice) -> None:

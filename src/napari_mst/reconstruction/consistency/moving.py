@@ -10,9 +10,9 @@ Letters: B bands, C colours, W columns, n spectra.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.cells import Bounds, ColourCheck, Floats
+from napari_mst.arrays import Floats, Mask
+from napari_mst.reconstruction.consistency.cells import Bounds, ColourCheck
 from napari_mst.reconstruction.consistency.compiled import (
     CLOSE,
     DARKEST,
@@ -62,7 +62,7 @@ def moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
     return moved
 
 
-def _at(mask: NDArray[np.bool_], planes: Floats) -> Floats:
+def _at(mask: Mask, planes: Floats) -> Floats:
     """The values of *planes* (n, rows, W) at the pixels of *mask*, plane by plane."""
     return np.stack([plane[mask] for plane in planes])
 
@@ -98,7 +98,7 @@ def _moved_into(spectra: Floats, bounds: Bounds, response: Floats) -> Floats:
 def _stepped(
     spectra: Floats,
     missing: Floats,
-    is_free: NDArray[np.bool_],
+    is_free: Mask,
     response: Floats,
 ) -> Floats:
     """*spectra* (B, n), changed least so that their colours change by *missing* (C, n).

@@ -13,9 +13,9 @@ Letters: C colours, n differences.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.reconstruction.consistency.cells import Cells, ColourCheck, Floats
+from napari_mst.arrays import Floats, Singles
+from napari_mst.reconstruction.consistency.cells import Cells, ColourCheck
 from napari_mst.watch import Watch
 
 BLOCK = 8
@@ -177,7 +177,7 @@ def has_jpeg_grid(cells: Cells) -> bool:
     return bool(next_fewest >= _FEWEST_COEFFICIENTS and fewest < _ON_GRID * next_fewest)
 
 
-def _luma_tiles(cells: Cells) -> NDArray[np.float32]:
+def _luma_tiles(cells: Cells) -> Singles:
     """Brightness of tiles from all over the photo, (n, _TILE, _TILE), in 8-bit codes."""
     height, width = cells.shape
     lefts = _tile_starts(width)
@@ -196,7 +196,7 @@ def _tile_starts(size: int) -> list[int]:
     return sorted({int(place) * BLOCK for place in places})
 
 
-def _cosines() -> NDArray[np.float32]:
+def _cosines() -> Singles:
     """The orthonormal cosines of a block, at each place that it can have in a tile.
 
     Returns (BLOCK x BLOCK, _TILE): for each place all cosines, each with zeros around it.

@@ -4,13 +4,12 @@ Letters: C colours, H rows, W columns; h, w rows and columns of regions.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.reconstruction.consistency.cells import (
     Bounds,
     Cells,
     ColourCheck,
-    Floats,
     each_block,
     linear_light,
     srgb_codes,
@@ -23,9 +22,7 @@ _REGION = 16  # pixels along each side: a block of JPEG whose colours have half 
 _KNOWN = 0.25  # share of its pixels without clipping from which on a region tells its colour
 
 
-def move_regions(
-    comparison: ColourCheck, noise: Noise, quality: NDArray[np.float32], watch: Watch
-) -> int:
+def move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch: Watch) -> int:
     """Move what is off by more than the *noise*, and fill *quality*.
 
     Returns about how many pixels were moved.
@@ -34,7 +31,7 @@ def move_regions(
     strips = [slice(top, min(top + _REGION, height)) for top in range(0, height, _REGION)]
     pixel_cells = Cells(comparison.photo, noise.half)
 
-    def compared(rows: slice) -> NDArray[np.float64]:
+    def compared(rows: slice) -> Doubles:
         rendered = comparison.rendered(rows)
         codes = srgb_codes(rendered)
         difference = comparison.cells.difference(codes, rows)
@@ -55,7 +52,7 @@ def move_regions(
     return sum(each_block(moved, strips, watch.part(0.5, 1)))
 
 
-def _move_by(comparison: ColourCheck, rows: slice, gain: NDArray[np.float64]) -> int:
+def _move_by(comparison: ColourCheck, rows: slice, gain: Doubles) -> int:
     """Change the colours of *rows* by *gain* (C, rows, W) times themselves; counts those moved."""
     if not gain.any():
         return 0
@@ -66,7 +63,7 @@ def _move_by(comparison: ColourCheck, rows: slice, gain: NDArray[np.float64]) ->
     return move(comparison, rows, rendered, Bounds(target, target))
 
 
-def _region_sums(missing: Floats, codes: Floats) -> NDArray[np.float64]:
+def _region_sums(missing: Floats, codes: Floats) -> Doubles:
     """Sums over each region of a strip, (1 + 3 C, w).
 
     They are the number of known pixels, and the sums of *missing* x *codes*, *codes*^2 and
@@ -82,7 +79,7 @@ def _region_sums(missing: Floats, codes: Floats) -> NDArray[np.float64]:
     return np.asarray(np.add.reduceat(columns, starts, axis=1))
 
 
-def _gains(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gains(sums: Doubles) -> Doubles:
     """By which share of itself to change the estimate (C, h, w), from all `_region_sums`.
 
     It is the share that explains most of what is missing, in the sense of least squares, times the
@@ -99,7 +96,7 @@ def _gains(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.where(is_known, factor * gain, 0))
 
 
-def _between(regions: NDArray[np.float64], rows: slice, width: int) -> NDArray[np.float64]:
+def _between(regions: Doubles, rows: slice, width: int) -> Doubles:
     """The values of *regions* (C, h, w) at every pixel of *rows*, linear between their centres.
 
     Returns (C, rows, *width*).
@@ -109,9 +106,7 @@ def _between(regions: NDArray[np.float64], rows: slice, width: int) -> NDArray[n
     return _stretched(_stretched(regions, down, axis=1), across, axis=2)
 
 
-def _stretched(
-    regions: NDArray[np.float64], pixels: NDArray[np.intp], axis: int
-) -> NDArray[np.float64]:
+def _stretched(regions: Doubles, pixels: Indices, axis: int) -> Doubles:
     """*regions* along *axis* at *pixels* (n,), linear between the centres."""
     last = regions.shape[axis] - 1
     places = ((pixels + 0.5) / _REGION - 0.5).clip(0, last)
