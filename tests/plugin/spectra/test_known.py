@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from tests.plugin.spectra.later import Later
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import band_width
-from napari_mst.adaptation.parts import Part
 from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
@@ -65,7 +63,6 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(adapter, "PIXELS", 200)
-    monkeypatch.setattr(adapter, "EXACT", 10)
     jobs = Later()
     viewer, bench = pinned(*SPOTS, start=jobs)
     bench.known.mark_from(bench.entries[:2], viewer.layers["truth"])
@@ -76,11 +73,12 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
     bench.finish()
     exact = adapt(estimate, photo, known_in(bench, viewer)).data
-    # A pick is exact at once; the picture takes the nearest of the pixels that were computed.
-    np.testing.assert_allclose(layer.data[:, 4, 5], exact[:, 4, 5], atol=1e-5)
-    coarse = np.asarray(layer.data)
-    assert coarse.shape == exact.shape
-    assert 0 < np.abs(coarse - exact).mean() < 0.05
+    # Each coarse pixel has the number in its middle, and they cover the image.
+    assert layer.data.shape == (31, 8, 11)
+    np.testing.assert_allclose(layer.data, exact[:, 1::3, 1::3], atol=1e-5)
+    assert [entry.spectra[0] is not None for entry in bench.entries] == [True] * 3
+    corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
+    np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
     # Another pick becomes known while the whole cube is on its way: that is dropped.
     bench.known.mark_from(bench.entries[2:], viewer.layers["truth"])
     bench.finish()
@@ -94,38 +92,8 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     assert not bench.finish().known.is_busy
     exact = adapt(estimate, photo, known_in(bench, viewer)).data
     np.testing.assert_array_equal(layer.data, exact)
+    np.testing.assert_array_equal(layer.scale, viewer.layers["estimate"].scale)
     assert not cube_in(layer).provenance.is_preview
-
-
-def test_preview_reads_like_an_array() -> None:
-    jobs = Later()
-    viewer, bench = pinned(SPOTS[0], start=jobs)
-    bench.known.mark(bench.entries, grey(50, WAVELENGTHS))
-    bench.finish()
-    jobs.do()
-    data = viewer.layers["estimate adapted"].data
-    whole = np.asarray(data)
-    keys = (
-        3,
-        (3, 4),
-        (3, slice(2, 9), 5),
-        (slice(None), -1, -2),
-        (slice(1, 5), slice(None, None, 3)),
-    )
-    for key in (*keys, (slice(None), np.array([1, 2]), np.array([3, 4]))):
-        np.testing.assert_allclose(data[key], whole[key], atol=1e-5, err_msg=str(key))
-    for outside in ((0, 24, 0), (0, 0, -33)):
-        with pytest.raises(IndexError):
-            data[outside]
-
-
-def test_the_part_on_the_screen_is_what_the_canvas_shows_of_the_image() -> None:
-    def part(corners: list[list[int]]) -> Part:
-        return adapter.on_screen(Mock(corner_pixels=np.array(corners)), (90, 80))
-
-    assert part([[0, 0, 4], [0, 29, 33]]) == Part(range(30), range(4, 34))
-    assert part([[0, 40, -9], [0, 99, 19]]) == Part(range(40, 90), range(20))
-    assert part([[0, 0, 0], [0, 89, 79]]) == part([[0, 0, 0], [0, 0, 0]]) == Part.whole((90, 80))
 
 
 def test_width_of_the_band_is_a_layer_that_follows() -> None:

@@ -3,25 +3,23 @@
 marks on picks -> `follow` -> `look` -> a coarse cube in its layer -> `applied` -> the exact cube in
 the same layer. A newer run takes the place of an older one, of which nothing is heard any more.
 
-Until the whole cube is there, a coarse one stands in the layer: exact where little is read.
-Letters: B bands, H rows, W columns; h, w rows and columns of a part.
+Until the whole cube is there, a coarse one lies on its place. Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from psygnal import Signal
 
 from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.parts import Part, Parts, photo_of
-from napari_mst.adaptation.process import Posterior
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
@@ -37,17 +35,8 @@ from napari_mst.watch import Watch
 
 NOTHING_KNOWN = "Nothing is known any more: the cube is as it was."
 
-_MOST_SEEN = 0.5
-"""Share of the image on the screen from which on all of it is drawn at once."""
-
 PIXELS = 1 << 16
-"""Pixels of a coarse picture for few known spectra; each costs as much as a pixel of the cube."""
-EXACT = 1 << 10
-"""Pixels up to which a part is computed exactly when it is read: milliseconds."""
-
-Pixels = tuple[range, range]
-"""Rows and columns."""
-
+"""Pixels of a coarse cube for few known spectra; each costs as much as one of the whole cube."""
 _BANDS = 32  # known spectra whose kernel takes about as long as all else that is done for a pixel
 
 
@@ -72,123 +61,21 @@ class Ground:
         return Parts(self.cube, self.photo)
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """The numbers (B, h, w) of a part of the image, of which other pixels take the nearest."""
-
-    part: Part
-    numbers: NDArray[np.float32]
-
-    def covers(self, pixels: Pixels) -> bool:
-        """True if all of *pixels* lie within it."""
-        return all(
-            not at or (span.start <= min(at) and max(at) < span.stop)
-            for span, at in zip(self.part, pixels, strict=True)
-        )
-
-    def at(self, bands: int | slice, pixels: Pixels) -> NDArray[np.float32]:
-        """Its numbers in some *bands* at *pixels*, which it covers."""
-        first = (self.part.rows.start, self.part.columns.start)
-        last = np.array(self.numbers.shape[1:]) - 1
-        rows, columns = (
-            np.minimum((np.array(at, dtype=int) - start) // self.part.rows.step, end)
-            for start, end, at in zip(first, last, pixels, strict=True)
-        )
-        return np.asarray(self.numbers[bands][..., rows[:, None], columns])
-
-
-def drawn(parts: Parts, process: Posterior, part: Part) -> Picture:
-    """The picture of *part*, with as many pixels as can be had at once."""
-    pixels = PIXELS * _BANDS / (_BANDS + len(process.points))
-    height, width = part.shape
-    step = max(1, int(np.ceil(np.sqrt(height * width / pixels))))
-    # The middle of what each pixel of the picture covers: else the picture would be moved.
-    down, across = (
-        range(min(span.start + step // 2, span.stop - 1), span.stop, step) for span in part
-    )
-    numbers = parts.adapted(process, Part(down, across))
-    return Picture(Part(part.rows[::step], part.columns[::step]), numbers)
-
-
-class PreviewData:
-    """The numbers of an adapted cube, as an array (B, H, W) that is read like one of NumPy.
-
-    A few pixels are computed when they are read, and are exact. Others come from the first of
-    *pictures* that covers them; the last covers the image.
-    """
-
-    ndim = 3
-    dtype = np.dtype(np.float32)
-
-    def __init__(
-        self,
-        shape: tuple[int, int, int],
-        parts: Parts,
-        process: Posterior,
-        pictures: Sequence[Picture],
-    ) -> None:
-        self.shape = shape
-        self._parts = parts
-        self._process = process
-        self._pictures = tuple(pictures)
-
-    @property
-    def size(self) -> int:
-        """Number of values."""
-        bands, height, width = self.shape
-        return bands * height * width
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """All numbers, as NumPy asks for them."""
-        whole = self[:]
-        return whole if dtype is None else whole.astype(dtype)
-
-    def __getitem__(self, key: Any) -> NDArray[np.float32]:
-        """As of an array, for numbers and slices; other keys read all of it."""
-        keys = key if isinstance(key, tuple) else (key,)
-        if not all(isinstance(one, int | np.integer | slice) for one in keys):
-            return np.asarray(np.asarray(self)[key])
-        bands, rows, columns = (keys + (slice(None),) * 2)[:3]
-        pixels = (_at(rows, self.shape[1]), _at(columns, self.shape[2]))
-        found = self._numbers(bands, pixels)
-        # An axis that is read at one place is no axis of the result.
-        down = slice(None) if isinstance(rows, slice) else 0
-        across = slice(None) if isinstance(columns, slice) else 0
-        return found[..., down, across]
-
-    def _numbers(self, bands: int | slice, pixels: Pixels) -> NDArray[np.float32]:
-        rows, columns = pixels
-        is_rising = rows.step > 0 and columns.step > 0
-        if is_rising and 0 < len(rows) * len(columns) <= EXACT:
-            return np.asarray(self._parts.adapted(self._process, Part(rows, columns))[bands])
-        covering = next(one for one in self._pictures if one.covers(pixels))
-        return covering.at(bands, pixels)
-
-
-def _at(key: int | slice, length: int) -> range:
-    """The places along an axis of *length* that *key* names."""
-    places = range(length)
-    if isinstance(key, slice):
-        return places[key]
-    at = places[key]
-    return range(at, at + 1)
-
-
 def look(
-    ground: Ground, known: tuple[KnownSpectrum, ...], part: Part, watch: Watch
+    ground: Ground, known: tuple[KnownSpectrum, ...], watch: Watch
 ) -> tuple[Learnt, SpectralCube]:
-    """What was learnt, and the adapted cube at once, as far as a screen that shows *part* does."""
+    """Learn from *known* spectra, and adapt as many pixels of the cube as can be had at once.
+
+    They lie in the middle of the pixels of an image (h, w) that covers the cube.
+    """
     cube, parts = ground.cube, ground.parts
     watch.check()
     learnt = learn(cube, known)
-    whole = Part.whole(cube.shape[1:])
-    shown = [whole] if part == whole else [part, whole]
-    pictures = [drawn(parts, learnt.process, each) for each in shown]
-    data: Any = PreviewData(cube.shape, parts, learnt.process, pictures)
-    preview = with_history(cube, data, learnt.adaptation, "")
+    pixels = PIXELS * _BANDS / (_BANDS + len(learnt.process.points))
+    step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
+    rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
+    numbers = parts.adapted(learnt.process, Part(rows, columns))
+    preview = with_history(cube, numbers, learnt.adaptation, "")
     past = replace(preview.provenance, is_preview=True)
     return learnt, replace(preview, provenance=past, quality=None)
 
@@ -199,20 +86,6 @@ def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
     from napari_mst.adaptation.bands import band_width
 
     return band_width(cube, watch=watch)
-
-
-def on_screen(layer: Image | None, shape: tuple[int, int]) -> Part:
-    """The part of an image of *shape* (H, W) that *layer* shows on the screen."""
-    whole = Part.whole(shape)
-    if layer is None:
-        return whole
-    (top, left), (bottom, right) = layer.corner_pixels[:, -2:].tolist()
-    rows = range(max(0, top), min(shape[0], bottom + 1))
-    columns = range(max(0, left), min(shape[1], right + 1))
-    seen = len(rows) * len(columns)
-    # Without a window nothing was drawn yet, and all corners are 0.
-    is_small = 1 < seen < _MOST_SEEN * shape[0] * shape[1]
-    return Part(rows, columns) if is_small else whole
 
 
 class Adapter:
@@ -283,9 +156,8 @@ class Adapter:
         if not known:
             self._end_adapting()
             return
-        part = on_screen(adapted or self._layers.base, cube.shape[1:])
-        run = partial(look, self.ground_of(cube, photos), tuple(known.values()), part)
-        self.run("Adapting what is on the screen", run, self._on_look)
+        run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
+        self.run("Adapting the picture", run, self._on_look)
 
     def again(self) -> None:
         """Adapt again at the next `follow`, though nothing else is known."""

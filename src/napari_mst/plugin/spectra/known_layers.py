@@ -69,21 +69,24 @@ class KnownLayers(ViewerHelper):
             self._adapted = self._width = None
 
     def show_cube(self, cube: SpectralCube) -> None:
-        """Show the adapted *cube*, in the layer of the one before."""
-        layer = self.adapted
+        """Show the adapted *cube*, of any size, where the one before lies."""
+        base, layer = self.base, self.adapted
+        if base is None:
+            return
+        step = np.array(base.data.shape[1:]) / cube.shape[1:]
+        # The first pixel of a coarse cube is centred between the pixels that it covers.
+        place = Placement.of(base).of_part((step - 1) / 2, step)
+        _, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)
         if layer is None:
-            self._add_cube(cube)
+            self._add_cube(base, cube, arguments)
             return
         # The metadata come first: who hears of new data looks there for the cube.
         layer.metadata = {**layer.metadata, METADATA_KEY: cube}
         layer.data = cube.data
+        layer.scale, layer.translate = arguments["scale"], arguments["translate"]
 
-    def _add_cube(self, cube: SpectralCube) -> None:
+    def _add_cube(self, base: Image, cube: SpectralCube, arguments: dict[str, Any]) -> None:
         viewer = self.viewer
-        base = self.base
-        if base is None:
-            return
-        _, arguments, _ = cube_layer(cube, base.name + ADAPTED, Placement.of(base))
         active = viewer.layers.selection.active
         was_active = _shown_by(active) is base
         self._note_look(base)
