@@ -1,8 +1,8 @@
 """Memory in large pages for the maps of a run, kept for a moment for the next run.
 
-A virtual machine gets memory that is used for the first time from its host, which takes about a
-tenth of a run. So what a run leaves waits for the next one, within a budget, and goes back to the
-system as soon as none has come for a while.
+A virtual machine gets memory that is used for the first time from its host, which takes up to a
+quarter of a run. So what a run leaves waits for the next one, as long as no less memory is free for
+others, and goes back to the system as soon as none has come for a while.
 """
 
 import mmap
@@ -14,13 +14,9 @@ from torch import Tensor
 
 from napari_mst.memory import free_host_memory
 
-BUDGET = 2 << 30
-"""Bytes that are kept at most: the maps of 6 megapixels of the default model."""
-
 IDLE = 20.0
 """Seconds after which unused memory is released."""
 
-_SHARE = 0.25  # of the free memory, which others may want meanwhile
 _LARGEST_WASTE = 1.25  # times what is wanted: larger blocks wait for a larger run
 
 
@@ -40,14 +36,11 @@ class Kept:
 
     Parameters
     ----------
-    budget
-        Bytes that are kept at most.
     idle
         Seconds after the last use when all of them are given back.
     """
 
-    def __init__(self, budget: int = BUDGET, idle: float = IDLE) -> None:
-        self._budget = budget
+    def __init__(self, idle: float = IDLE) -> None:
         self._idle = idle
         self._blocks: list[Tensor] = []
         self._lock = threading.Lock()
@@ -77,13 +70,13 @@ class Kept:
         return huge_pages(size)
 
     def give(self, blocks: list[Tensor]) -> None:
-        """Keep *blocks*, which are free again, as far as the budget and memory allow."""
-        limit = min(self._budget, int(_SHARE * free_host_memory()))
+        """Keep *blocks*, which nobody uses any more: no more than stays free for others."""
+        free = free_host_memory()
         with self._lock:
             self._blocks += blocks
             # The oldest are of another run, whose sizes may never come again.
-            while sum(block.nbytes for block in self._blocks) > limit:
-                self._blocks.pop(0)
+            while sum(block.nbytes for block in self._blocks) > free:
+                free += self._blocks.pop(0).nbytes
             self._restart()
 
     def clear(self) -> None:
