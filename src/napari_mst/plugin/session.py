@@ -11,6 +11,7 @@ from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
+from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import start
@@ -37,7 +38,7 @@ class Session(ViewerHelper):
         self.workspace.preview_ready.connect(self.add)
         self.workspace.cube_ready.connect(self.add)
         self.workspace.made.connect(self.show_made)
-        self.workspace.failed.connect(report)
+        self.workspace.failed.connect(self.report)
 
     def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Show *cube* where its *photo* was when the job began.
@@ -53,6 +54,12 @@ class Session(ViewerHelper):
             layer = _add(self.viewer, cube, photo)
         if cube.provenance.is_preview:
             self._previews[photo] = weakref.ref(layer)
+
+    def report(self, error: NapariMstError, request: Request) -> None:
+        """Show *error* as a message of napari, unless the page of the photo is there to show it."""
+        is_shown = request.is_of_photo and len(self.workspace.failed) > 1
+        if not is_shown:
+            report(error)
 
     def show_made(self, made: object, request: Request) -> None:
         """Let the job of *request* show what it has *made*."""

@@ -313,7 +313,7 @@ class AttentionDock(Dock):
         """Choose what the dock says: the job's own sentence, or what to do first."""
         # How a job ended is old news once its photo has left the viewer.
         is_news = self.box.photos.count() > 0 or not state.is_idle
-        if state.text and not state.is_of_cube and is_news:
+        if state.text and not state.is_of_photo and is_news:
             return state.text
         return "" if self.exploration.head is not None else NO_RUN
 

@@ -27,7 +27,7 @@ class Reports(Watch):
     Attributes
     ----------
     say
-        Shows the user one sentence.
+        Shows the user one sentence; what follows on lines of its own is shown on request.
     preview
         Shows what the cube will look like.
     record

@@ -48,10 +48,13 @@ class SideJob:
     show
         Called on the main thread with the viewer, the result and the `Request`, whether or not a
         dock is open; None for a result that only a dock draws.
+    is_of_photo
+        True if its sentences belong to the page of the photo, as those of a reconstruction do.
     """
 
     make: Callable[["Request", Reports], Any]
     show: Callable[[Any, Any, "Request"], None] | None = None
+    is_of_photo: bool = False
 
 
 class PhotoCorrection(Protocol):
@@ -94,6 +97,11 @@ class Request:
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
     corrections: tuple[PhotoCorrection, ...] = ()
+
+    @property
+    def is_of_photo(self) -> bool:
+        """True if the page of the photo shows how the job goes."""
+        return self.job is None or self.job.is_of_photo
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known, and correct it."""
@@ -163,8 +171,8 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     reconstructor.prepare(reports.say, reports)
     seen = reconstructor.see(photo)
     device = reconstructor.device
-    running = f"Running on {device.name} ({device.reason}): {seen.plan(reports)}."
-    reports.say(" ".join([running, *photo.assumptions]))
+    running = f"Running on {device.name}: {seen.plan(reports)}."
+    reports.say("\n".join([running, f"{device.name}: {device.reason}.", *photo.assumptions]))
     rows, columns = seen.shape
     if rows * columns >= PREVIEW_FROM:
         reports.preview(seen.preview(reports))

@@ -36,16 +36,16 @@ class JobState:
     seconds_left
         None while it is not known yet.
     text
-        One sentence for the user.
-    is_of_cube
-        Whether the sentence is that of a reconstruction, or of another job.
+        One sentence for the user, and perhaps more lines for those who want to know.
+    is_of_photo
+        Whether the sentence belongs to the page of the photo.
     """
 
     phase: Literal["idle", "running", "cancelling"] = "idle"
     fraction: float = 0.0
     seconds_left: float | None = None
     text: str = ""
-    is_of_cube: bool = True
+    is_of_photo: bool = True
 
     @property
     def is_idle(self) -> bool:
@@ -149,10 +149,10 @@ class Workspace:
     def _deliver(self, request: Request, result: Any) -> None:
         """The job has finished its cube, or another result; `_end` follows."""
         seconds = self._clock() - self._began
-        where = result.provenance.device or "this computer"
-        done = f"Done in {seconds:.1f} s on {where}."
+        history = result.provenance
+        where = [f"Computed on {history.device}."] if history.device else []
         # Idle before anybody hears of the result, so that a listener can start the next job.
-        self._close(" ".join([done, *result.provenance.assumptions]))
+        self._close("\n".join([f"Done in {seconds:.1f} s.", *where, *history.assumptions]))
         if request.job is None:
             self.cube_ready.emit(result, request.source)
         else:
@@ -189,8 +189,8 @@ class Workspace:
 
     def _show(self, state: JobState) -> None:
         # Told before the request is forgotten: the last sentence is still that of its job.
-        is_of_cube = self._request is None or self._request.job is None
+        is_of_photo = self._request is None or self._request.is_of_photo
         if state.is_idle:
             self._request = None
-        self.state = replace(state, is_of_cube=is_of_cube)
+        self.state = replace(state, is_of_photo=is_of_photo)
         self.state_changed.emit(self.state)

@@ -42,6 +42,7 @@ from napari_mst.plugin.reconstruct.measuring import (
     patch_order,
 )
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
+from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import quality_layer, selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
@@ -181,7 +182,8 @@ class ReconstructDock(Dock):
         self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
         self.fit_button = QPushButton(toolTip=texts.FIT_HINT)
         self.bar = JobBar()
-        self.text = Paragraph()
+        self.text, self.details = Paragraph(), Paragraph()
+        self.more = Fold("Details", self.details, texts.DETAILS_HINT)
         self._lay_out()
         self._wire()
 
@@ -190,7 +192,7 @@ class ReconstructDock(Dock):
         layout = QVBoxLayout(self)
         layout.addWidget(self.rows)
         layout.addLayout(buttons)
-        for widget in (self.bar, self.text, self.fit_button, self.cpu_button):
+        for widget in (self.bar, self.text, self.fit_button, self.cpu_button, self.more):
             layout.addWidget(widget)
         # The dock is as high as its rows; the room that is left goes to the dock below.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
@@ -263,7 +265,7 @@ class ReconstructDock(Dock):
         """Start the reconstruction of the chosen photo; False if nothing started."""
         order = resolve(self.form, self.viewer)
         if isinstance(order, str):
-            self.text.setText(order)
+            self._write(order)
             return False
         self.cpu_button.hide()
         return self.workspace.run(order)
@@ -285,17 +287,17 @@ class ReconstructDock(Dock):
         layer = self.form.layer
         if layer is not None:
             ask_for_places(self.viewer, layer, name, count, partial(self._look, order))
-            self.text.setText(text)
+            self._write(text)
 
     def _look(self, order: Order, *places: Places) -> None:
         """Start the job of *order*, or say why there is none."""
         try:
             is_run = self.workspace.run(order(self.form, self.viewer, *places))
         except NapariMstError as error:
-            self.text.setText(str(error))
+            self._write(str(error))
             return
         if not is_run:
-            self.text.setText(BUSY)
+            self._write(BUSY)
 
     def save_cube(self) -> None:
         """Ask for a file, and save the cube that is shown."""
@@ -310,7 +312,7 @@ class ReconstructDock(Dock):
         layer = self.form.layer
         if self.form.part == "drawn" and layer is not None:
             draw(self.viewer, layer)
-            self.text.setText(DRAW)
+            self._write(DRAW)
 
     # ------------------------------------------------------------------------ what is drawn
 
@@ -333,9 +335,16 @@ class ReconstructDock(Dock):
 
     def _say(self, state: JobState) -> None:
         """Show the sentence under the form, and the button that does what it asks for."""
-        self.text.setText(status(self.form, state))
+        self._write(status(self.form, state))
         self.fit_button.setVisible(bool(self.form.misfit))
         self.fit_button.setText(f"Use {self.form.fitting_card}")
+
+    def _write(self, text: str) -> None:
+        """Show the first line of *text*, and fold the others away."""
+        sentence, _, details = text.partition("\n")
+        self.text.setText(sentence)
+        self.details.setText(details)
+        self.more.setVisible(bool(details))
 
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""

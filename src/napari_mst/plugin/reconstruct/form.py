@@ -73,8 +73,8 @@ class Finding:
 
     @property
     def provenance(self) -> Provenance:
-        """The words that the workspace says at the end of the job."""
-        return Provenance(assumptions=(self.text,))
+        """The history of the job that found it, of which the workspace has nothing to say."""
+        return Provenance()
 
     @property
     def corrections(self) -> tuple[PhotoCorrection, ...]:
@@ -430,10 +430,13 @@ def _capture(form: ReconstructionForm) -> Capture:
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:
-    """Choose the sentence under the form: that of the job, or what can be done next."""
+    """Choose the sentence under the form, that of the job or what can be done next.
+
+    What it says in lines of its own is for those who want to know.
+    """
     # How a job ended is old news once its photo has left the viewer.
     is_news = form.layer is not None or not state.is_idle
-    if state.text and state.is_of_cube and is_news:
+    if state.text and state.is_of_photo and is_news:
         return state.text
     if form.layer is None:
         return NO_PHOTO

@@ -126,7 +126,7 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
     source = LayerPhoto.of(layer, viewer.dims.point)
     flat_field = form.finding.flat_field if form.finding is not None else None
     make = partial(_found, source, look, encoding, flat_field)
-    return Request(source, form.model, job=SideJob(make, partial(_keep, form)))
+    return Request(source, form.model, job=SideJob(make, partial(_keep, form), is_of_photo=True))
 
 
 def _found(

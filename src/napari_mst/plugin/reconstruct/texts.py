@@ -20,6 +20,7 @@ SETTINGS_HINT = (
 DEVICE_HINT = "The processor or GPU that computes; automatic takes the best."
 RUN_HINT = "Reconstruct the chosen photo, or the part of it, as a new layer."
 CANCEL_HINT = "Stop the run; nothing is left of it but a preview."
+DETAILS_HINT = "What the run has assumed, and what else there is to know about it."
 FIT_HINT = "Take the model for photos of this kind."
 CPU_HINT = "Run again on the processor: slower, but with the memory of the whole computer."
 MEMORY_HINT = (
