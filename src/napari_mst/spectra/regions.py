@@ -172,8 +172,11 @@ def point_spectrum(
     array([ 9.4, 21.4])
     """
     region = Region.of_window(row, column, cube.shape[1:], window)
-    spread = STD if window > 1 else ""
-    return region_spectrum(cube, region, spread, **changes)
+    if window > 1:
+        return region_spectrum(cube, region, STD, **changes)
+    values = np.asarray(cube.data[:, row, column], dtype=np.float64)
+    # The mean and the deviation of a single pixel need no sums over its region.
+    return region_spectrum(cube, region, "", known=(values, np.zeros_like(values)), **changes)
 
 
 def region_spectrum(  # noqa: PLR0913 (public, its options by name)

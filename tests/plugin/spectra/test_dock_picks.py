@@ -68,7 +68,7 @@ def test_a_colour_that_is_chosen_is_that_of_the_pick(desk: Desk, qtbot: QtBot) -
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
 
 
-def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete(
+def test_points_follow_their_curves_through_rename_recolour_hide_and_delete(
     desk: Desk,
 ) -> None:
     for column in (1, 2, 3):
@@ -82,10 +82,7 @@ def test_points_follow_their_curves_through_rename_recolour_hide_solo_and_delete
     assert picks.names(points) == ["pick 1", "leaf", "pick 3"]
     assert picks.colours(points)[2] == "#102030"
     assert points.shown.tolist() == [False, True, True]
-    desk.bench.solo([desk.bench.entries[1]])
-    assert [line.spectrum.name for line in desk.lines()] == ["leaf"]
-    desk.bench.solo([desk.bench.entries[1]])
-    assert len(desk.lines()) == 3
+    desk.bench.show(desk.bench.entries, True)
     desk.dock.table.selectRow(1)
     assert points.selected_data == {1}
     assert [line.is_faded for line in desk.lines()] == [True, False, True]

@@ -116,7 +116,7 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden
     desk.dock.table.selectAll()
     assert len(desk.lines()) == 1 + MOST_CURVES
     assert "Of the selected curves, 99 are not drawn." in desk.dock.notes.text()
-    desk.bench.solo(desk.bench.entries[:2])
+    desk.bench.show(desk.bench.entries[2:], False)
     desk.dock.table.clearSelection()
     (line,) = desk.lines()
     np.testing.assert_allclose(

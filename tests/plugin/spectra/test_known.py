@@ -28,7 +28,7 @@ from napari_mst.plugin.jobs.job import Start, run_now
 from napari_mst.plugin.spectra import adapter, resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
-from napari_mst.plugin.spectra.pick_rows import keys_of
+from napari_mst.plugin.spectra.rows import keys_of
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Origin, Spectrum
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,16 @@ from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.rows import Entry, Use, by_rows, used, written
+from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
 from napari_mst.plugin.spectra.scene import SpectraScene, restore
 from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.watch import Watch
 
 MATCHES = 5
 """Spectra of a library that are listed."""
@@ -302,15 +303,6 @@ class Bench:
             rows.show(indices, is_shown)
         self._end_action()
 
-    def solo(self, entries: Sequence[Entry]) -> None:
-        """Draw only the curves of *entries*; if no others are drawn already, draw all again."""
-        keys = {(entry.rows, entry.index) for entry in entries}
-        others = [entry for entry in self.entries if (entry.rows, entry.index) not in keys]
-        is_solo = not any(entry.is_shown for entry in others)
-        for rows, indices in by_rows(others):
-            rows.show(indices, is_solo)
-        self.show(entries, True)
-
     def delete(self, entries: Sequence[Entry]) -> None:
         """Take *entries* away; labels stay, as they are pixels of an image."""
         # Rows move up: what is selected by its number would be others.
@@ -428,13 +420,23 @@ class Bench:
 
     def save_spectra(self, path: str | PathLike[str]) -> None:
         """Write the spectra whose curves are shown to `.csv` or `.sli`, as they were measured."""
-        name = Path(path).name
-        write = partial(written, path)
-        self.use_spectra(write, lambda count: f"{count:,} spectra saved as {name}.")
 
-    def use_spectra(self, use: Use, said: Callable[[Any], str]) -> None:
-        """Have *use* called with the spectra that are shown; *said* words its result."""
+        def write(spectra: list[Spectrum]) -> str:
+            name = write_spectra(path, spectra, overwrite=True).name
+            return f"{len(spectra):,} spectra saved as {name}."
+
+        self.use_spectra(write, str)
+
+    def use_spectra(self, use: Callable[[list[Spectrum]], Any], said: Callable[[Any], str]) -> None:
+        """Have *use* called with the spectra that are shown; *said* words its result.
+
+        Thousands of spectra take seconds: in a window, *use* is called on another thread.
+        """
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.
-        run = partial(used, use, self.shown)
+        run = partial(_used, use, self.shown)
         say = self._scene.said.emit
-        self._start(Job(run, lambda one: say(said(one)), self.failed.emit))
+        self._start(Job(run, lambda result: say(said(result)), self.failed.emit))
+
+
+def _used(use: Callable[[list[Spectrum]], Any], entries: Sequence[Entry], _: Watch) -> Any:
+    return use(spectra_of(entries))

@@ -198,7 +198,6 @@ class SpectraDock(BenchDock):
         if not entries:
             return
         menu = QMenu(self.table)
-        menu.addAction("Solo / show all", lambda: self.bench.solo(entries))
         recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
         recolour.setEnabled(entries[0].rows.can_recolour)
         delete = menu.addAction("Delete", self._delete)

@@ -22,7 +22,7 @@ from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra import pick_rows
+from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.adapter import (
     Adapter,
     Ground,
@@ -127,7 +127,7 @@ class KnownSpectra:
         """Forget what is known of the picks of *entries*."""
         points = self._points()
         picked = self._picked(entries)
-        pick_rows.put_marks(points, dict.fromkeys(picked))
+        rows.put_marks(points, dict.fromkeys(picked))
         self._scene.acted.emit()
         layer = self._layers.base
         if layer is not None:
@@ -144,7 +144,7 @@ class KnownSpectra:
             known_values(cube, [mark.at(*pixel)])
         self._layers.set_base(layer)
         picked = {self._pick_at(layer, *pixel): mark for pixel, mark in marks.items()}
-        pick_rows.put_marks(self._points(), picked)
+        rows.put_marks(self._points(), picked)
         self._scene.acted.emit()
 
     # ------------------------------------------------------------ where to measure
@@ -170,13 +170,13 @@ class KnownSpectra:
             return
         layer = self._base()
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
-        pairs = enumerate(zip(picks.names(points), pick_rows.keys_of(points), strict=True))
-        old = [index for index, (name, key) in pairs if pick_rows.is_spot(name) and not key]
+        pairs = enumerate(zip(picks.names(points), rows.keys_of(points), strict=True))
+        old = [index for index, (name, key) in pairs if rows.is_spot(name) and not key]
         picks.remove(points, old)
         added = [self._pick_at(layer, *place) for place in places]
         names = picks.names(points)
         for number, pick in enumerate(added, 1):
-            names[pick] = f"{pick_rows.SPOT}{number}"
+            names[pick] = f"{rows.SPOT}{number}"
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
@@ -216,7 +216,7 @@ class KnownSpectra:
         self._layers.notice_deletion()
         self._restore()
         if self._scene.points is not None:
-            pick_rows.tidy_marks(self._scene.points)
+            rows.tidy_marks(self._scene.points)
         layer = self._layers.base
         if layer is None:
             return
@@ -242,7 +242,7 @@ class KnownSpectra:
 
     def _put_back(self, layer: Image, known: Sequence[KnownSpectrum]) -> None:
         points = self._scene.points
-        if points is not None and any(pick_rows.keys_of(points)):
+        if points is not None and any(rows.keys_of(points)):
             self._scene.said.emit(
                 f"The known spectra of {layer.name} were left out: there are some."
             )
@@ -299,7 +299,7 @@ class KnownSpectra:
         if points is None:
             return {}
         pixels, inside = picks.pixels_of(points, layer)
-        marks = zip(pick_rows.keys_of(points), pick_rows.marks_of(points), strict=True)
+        marks = zip(rows.keys_of(points), rows.marks_of(points), strict=True)
         return {
             key: mark.at(*pixel)
             for (key, mark), pixel, is_inside in zip(marks, pixels.tolist(), inside, strict=True)

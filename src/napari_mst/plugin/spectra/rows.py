@@ -1,28 +1,42 @@
-"""A row of the table of spectra, the kinds of rows there are, and what is known of a pick."""
+"""The rows of the table of spectra: their kinds, and what is known of a pick.
+
+The feature "known" of a pick names its mark, or is "". So a mark moves with its pick, and an undo
+of the picks brings it back. The marks themselves lie in the metadata of the layer.
+"""
 
 import weakref
-from collections.abc import Callable, ItemsView, Iterable, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
-from napari.layers import Image
+import numpy as np
+from napari.layers import Image, Points
 
 from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.reader import Found, Identity, Task, error_band_of
+from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
-from napari_mst.spectra.compare import Comparison
-from napari_mst.spectra.library import write_spectra
-from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import Watch
+from napari_mst.plugin.viewer.picks import KNOWN
+from napari_mst.spectra.compare import Comparison, compare_spectra
+from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 LEAST_WINDOW = 3
 """Side in pixels of the spot that is known under a pick of a single pixel."""
+SPOT = "spot "
+"""Begins the names of the picks where a measurement would help."""
+_STORE = "napari_mst_known"
+"""The key of the marks in the metadata of the layer of picks."""
+_SYMBOLS = {True: "diamond", False: "disc"}
+"""The symbols of picks that are known, and of others."""
 
-Use = Callable[[list[Spectrum]], Any]
-"""Does something with spectra; thousands take seconds: a dock has it called on a thread."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
+Key = tuple[Any, ...]
+"""Row, column, window, and look: all that a spectrum depends on, beside the cube."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +68,78 @@ class Mark:
     def at(self, row: int, column: int) -> KnownSpectrum:
         """The mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
         return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
+
+
+def keys_of(points: Points) -> list[str]:
+    """The name of the mark of each pick; "" for one that is not known."""
+    return picks.texts(points, KNOWN)
+
+
+def marks_of(points: Points) -> list[Mark | None]:
+    """The mark of each pick; None for one that is not known."""
+    store = _store_of(points)
+    return [store.get(key) for key in keys_of(points)]
+
+
+def put_marks(points: Points, marks: Mapping[int, Mark | None]) -> None:
+    """Mark the picks at these indices; None takes a mark away."""
+    keys = keys_of(points)
+    store = _store_of(points)
+    for index, mark in marks.items():
+        keys[index] = "" if mark is None else _free_key(mark.title, store)
+        if mark is not None:
+            store[keys[index]] = mark
+    picks.set_feature(points, KNOWN, keys)
+
+
+def tidy_marks(points: Points) -> None:
+    """Take the marks off picks that were copied, and show by the symbols what is known.
+
+    The copy of a pick lies elsewhere, where the spectrum may be another one.
+    """
+    keys = keys_of(points)
+    own = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
+    if own != keys:
+        picks.set_feature(points, KNOWN, own)
+    symbols = [_SYMBOLS[bool(key)] for key in own]
+    if symbols and symbols != [str(symbol) for symbol in points.symbol]:
+        points.symbol = symbols
+    _number_spots(points, own)
+
+
+def _number_spots(points: Points, keys: list[str]) -> None:
+    """Write the numbers of spots that are to be measured yet beside their picks."""
+    names = picks.names(points)
+    pairs = zip(names, keys, strict=True)
+    numbers = [name.removeprefix(SPOT) if is_spot(name) and not key else "" for name, key in pairs]
+    shown = np.asarray(points.text.values).ravel().tolist()
+    if numbers != shown and any([*numbers, *shown]):
+        points.text = {
+            "string": {"array": numbers, "default": ""},
+            "color": "white",
+            "size": 14,
+            "translation": [-float(points.size.max()), 0.0],  # above the pick, not on it
+        }
+
+
+def is_spot(name: str) -> bool:
+    """True for the name of a pick where a measurement would help, such as "spot 3"."""
+    return name.startswith(SPOT) and name.removeprefix(SPOT).isdecimal()
+
+
+def _store_of(points: Points) -> dict[str, Mark]:
+    store: dict[str, Mark] = points.metadata.setdefault(_STORE, {})
+    return store
+
+
+def _free_key(title: str, store: Mapping[str, Mark]) -> str:
+    """*title*, or *title* and a number: marks are kept for an undo, so that keys are not reused."""
+    number = 1
+    key = title
+    while key in store:
+        number += 1
+        key = f"{title} ({number})"
+    return key
 
 
 class Rows:
@@ -180,17 +266,6 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
     return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
 
 
-def used(use: Use, entries: Sequence[Entry], _: Watch) -> Any:
-    """The job: *use* the spectra of *entries*."""
-    return use(spectra_of(entries))
-
-
-def written(path: str | PathLike[str], spectra: list[Spectrum]) -> int:
-    """Write *spectra* to the file *path*; returns their number."""
-    write_spectra(path, spectra, overwrite=True)
-    return len(spectra)
-
-
 class FileRows(Rows):
     """The spectra that were opened from files and belong to no place on the image."""
 
@@ -220,3 +295,128 @@ class FileRows(Rows):
             for index, spectrum in enumerate(self.spectra)
             if unit is None or spectrum.unit == unit
         ]
+
+
+class PickRows(Rows):
+    """The picks; after one of a thousand has moved, the others are not read again."""
+
+    def __init__(self, layer: Points) -> None:
+        super().__init__(layer)
+        self._read = dict[Identity, dict[Key, Spectrum]]()
+        self._tasks: list[Task] = []
+        self._found: Found | None = None
+
+    def forget(self) -> None:
+        """See `Rows`."""
+        self._read = {}
+
+    def show(self, indices: set[int], is_shown: bool) -> None:
+        """See `Rows`."""
+        # A copy: napari draws the points again only when `shown` is assigned.
+        mask = np.array(self.layer.shown)
+        mask[list(indices)] = is_shown
+        self.layer.shown = mask
+
+    def delete(self, indices: set[int]) -> None:
+        """See `Rows`."""
+        picks.remove(self.layer, indices)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        picks.recolour(self.layer, index, colour)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        names = picks.names(self.layer)
+        names[index] = name
+        picks.set_feature(self.layer, "name", names)
+
+    def gather(
+        self, layers: Sequence[Image], truth: Image | None, found: Found | None
+    ) -> tuple[list[Entry], list[Task]]:
+        """The entries of picks on the cube *layers*, compared with *truth*, one of these layers.
+
+        *found* has the error bands that were read, by the keys of the tasks, which come second;
+        None for no bands.
+        """
+        self._tasks = []
+        self._found = found
+        points: Points = self.layer
+        # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
+        cubes = [cube_at(layer) for layer in layers]
+        keys = [Identity(cube.data) for cube in cubes]
+        self._read = {key: self._read.get(key, {}) for key in keys}
+        if not points.visible:
+            return [], []
+        columns = [self._column(*on) for on in zip(layers, cubes, strict=True)]
+        rows: list[Spectra] = list(zip(*columns, strict=True))
+        reference = layers.index(truth) if truth in layers else None
+
+        def comparison_of(index: int) -> Comparison | None:
+            return None if reference is None else _compared(rows[index], reference)
+
+        shown = points.shown.tolist()
+        marks = marks_of(points)
+        # Off all images there is nothing to list; the point stays on its layer.
+        entries = [
+            Entry(self, index, rows.__getitem__, comparison_of, shown[index], mark=marks[index])
+            for index, row in enumerate(rows)
+            if any(spectrum is not None for spectrum in row)
+        ]
+        return entries, self._tasks
+
+    def _column(self, layer: Image, cube: SpectralCube) -> list[Spectrum | None]:
+        """The spectra of all points on one cube layer; None for those off the image."""
+        points: Points = self.layer
+        before = self._read[Identity(cube.data)]
+        now = dict[Key, Spectrum]()
+        spectra = list[Spectrum | None]()
+        pixels, inside = picks.pixels_of(points, layer)
+        looks = (picks.windows(points).tolist(), picks.names(points), picks.colours(points))
+        for (row, column), is_inside, *look in zip(pixels.tolist(), inside, *looks, strict=True):
+            if not is_inside:
+                spectra.append(None)
+                continue
+            key = (row, column, *look, layer.name)
+            spectrum = before.get(key) or _read(cube, *key)
+            # A band that was missing so far may have been read meanwhile.
+            now[key] = self._with_band(spectrum, cube)
+            spectra.append(now[key])
+        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
+        self._read[Identity(cube.data)] = now
+        return spectra
+
+    def _with_band(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
+        """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
+        row, column = spectrum.origin.row, spectrum.origin.column
+        past = cube.provenance
+        may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
+        found = self._found
+        if found is None or not may_have_band or spectrum.spread or row is None or column is None:
+            return spectrum
+        task = error_band_of(cube, row, column)
+        self._tasks.append(task)
+        band = found.get(task.key)
+        if band is None:
+            return spectrum
+        spread = f"{MODEL_ERROR}, {past.calibration}"
+        return replace(spectrum, lower=band[0], upper=band[1], spread=spread)
+
+
+def _read(  # noqa: PLR0913 (all that a pick depends on)
+    cube: SpectralCube, row: int, column: int, window: int, name: str, colour: str, of: str
+) -> Spectrum:
+    """The spectrum of a pick on the cube of the layer *of*."""
+    return point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
+
+
+def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
+    """The first of *spectra* against the one with number *truth*."""
+    estimate = spectra[0]
+    reference = spectra[truth]
+    if estimate is None or reference is None:
+        return None
+    try:
+        return compare_spectra(estimate, reference)
+    except SpectrumError:
+        return None

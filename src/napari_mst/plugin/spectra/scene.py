@@ -17,7 +17,6 @@ from psygnal import Signal
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.pick_rows import PickRows
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, spectra_of
 from napari_mst.plugin.spectra.regions import (
     Group,
@@ -27,7 +26,7 @@ from napari_mst.plugin.spectra.regions import (
     add_regions,
     region_layers,
 )
-from napari_mst.plugin.spectra.rows import Entry, FileRows, Rows
+from napari_mst.plugin.spectra.rows import Entry, FileRows, PickRows, Rows
 from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
