@@ -335,7 +335,7 @@ def test_a_module_that_says_no_passes_is_refused_in_one_sentence() -> None:
     card = ModelCard("plain", "Plain", (), True, "none", "reflectance")
     with pytest.raises(
         ModelError,
-        match=r"Expected a network that says its passes .*, got Conv2d\. Add `program`\.",
+        match=r"Expected a network that says its passes .*, got Conv2d\. Make .*Model\.of",
     ):
         Model(card, cast("Network", nn.Conv2d(3, 31, 3)), "0" * 64)
 

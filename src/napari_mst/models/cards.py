@@ -178,7 +178,7 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         raise CheckpointError(
             f"Expected a model card as JSON, got one that is damaged ({error!r:.80})."
         ) from error
-    if faults := _faults(stored):
+    if faults := faults_of(stored):
         raise CheckpointError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
     return card
 
@@ -213,7 +213,7 @@ def card_of_file(path: Path) -> ModelCard | None:
         return None
 
 
-def _faults(stored: Mapping[str, Any]) -> list[str]:
+def faults_of(stored: Mapping[str, Any]) -> list[str]:
     """Names of the fields that would break a reconstruction or its provenance."""
     plain = [field for field in fields(ModelCard) if field.type in (str, str | None, bool)]
     faults = [

@@ -5,20 +5,22 @@ it, and torch reads it with ``weights_only=True``; a safetensors file cannot hol
 CVE-2025-32434, CVE-2026-24747.
 """
 
+import copy
 import hashlib
 import io
 import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, shown
 from napari_mst.memory import free_host_memory, is_out_of_memory
@@ -29,10 +31,12 @@ from napari_mst.models.cards import (
     WEIGHTS,
     ModelCard,
     card_from_metadata,
+    faults_of,
     read_metadata,
 )
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks.measured import Reach, measured
 
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
@@ -82,6 +86,12 @@ _DEPTH = 5
 _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
 """Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
 
+_USUAL = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
+
+_ASSUMED_LINEAR = (
+    "Nobody said if the network takes linear light or stored values: linear light is taken."
+)
+
 _OTHER_NETWORKS = {
     "embedding_1.weight": "MST",
     "body.0.body.0.blocks.": "MIRNet",
@@ -119,6 +129,11 @@ class Model:
     >>> model = nm.load_model("pixelwise-srgb")
     >>> model.card.name, model.network.out_bands
     ('pixelwise-srgb', 31)
+    >>> import torch
+    >>> mine = torch.nn.Conv2d(3, 5, kernel_size=3, padding=1)  # any module of your own
+    >>> model = nm.Model.of(mine, wavelengths=range(400, 801, 100), is_linear=False)
+    >>> nm.Reconstructor(model).reconstruct(np.zeros((45, 67, 3))).shape
+    (5, 45, 67)
     """
 
     card: ModelCard
@@ -131,14 +146,77 @@ class Model:
             kind = type(self.network).__name__
             raise ModelError(
                 f"Expected a network that says its passes (`napari_mst.networks.Network`), "
-                f"got {kind}. Add `program`."
+                f"got {kind}. Make the model with `Model.of({kind}, wavelengths)`."
             )
+
+    @classmethod
+    def of(
+        cls,
+        module: nn.Module,
+        wavelengths: Iterable[float],
+        *,
+        in_bands: int = 3,
+        reach: Reach = "measured",
+        **card: Any,
+    ) -> "Model":
+        """The model of any torch module (N, 3, H, W) -> (N, B, H, W), whose geometry is measured.
+
+        The module may want sides that are multiples of a number up to 32. It is run tile by tile if
+        an output pixel looks less than 256 pixels far, else on the whole photo at once; either way
+        the cube is that of one forward, to the rounding of torch. The model has a copy of the
+        module as it is now, in evaluation mode and float32. A module that says its passes (a
+        `napari_mst.networks.Network`) runs by them, and its attention can be recorded.
+
+        Parameters
+        ----------
+        wavelengths
+            Band centres in nm, one for each of the B bands.
+        in_bands
+            Channels of the photo.
+        reach
+            Pixels on each side on which an output pixel depends, if known; None for all.
+        card
+            Fields of the `ModelCard`, as ``name``, ``is_linear``, ``normalisation``, ``quantity``.
+            By default the module takes linear light as it is and gives reflectance.
+
+        Raises
+        ------
+        ModelError
+            If the module takes no such photo, if its result has another size or number of bands,
+            if *reach* is too short, or if a field of the card is unusable.
+        """
+        name = type(module).__name__
+        fields = {"name": name, "title": card.get("name", name), **_USUAL, **card}
+        try:
+            own = ModelCard(wavelengths=tuple(map(float, wavelengths)), **fields)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"Expected wavelengths in nm and fields of a model card, got: {error}."
+            ) from error
+        if faults := faults_of(vars(own)):
+            raise ModelError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
+        copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
+        network = copied if isinstance(copied, Network) else measured(copied, in_bands, reach)
+        if len(own.wavelengths) != network.out_bands:
+            raise ModelError(
+                f"Expected {network.out_bands} wavelengths, one for each band of the module, "
+                f"got {len(own.wavelengths)}."
+            )
+        assumed = () if "is_linear" in card else (_ASSUMED_LINEAR,)
+        return cls(own, network, _sha256_of(network), assumed)
 
     def __repr__(self) -> str:
         """One line: name, network, channels and the beginning of the weights' checksum."""
         kind = type(self.network).__name__
         size = f"{self.network.in_bands} channels to {self.network.out_bands} bands"
         return f"<Model {shown(self.card.name)}: {kind}, {size}, weights {self.weights_sha256[:8]}>"
+
+
+def _sha256_of(network: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        digest.update(name.encode() + value.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_model(name_or_path: str | PathLike[str]) -> Model:

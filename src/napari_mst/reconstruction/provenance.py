@@ -90,15 +90,15 @@ def provenance_of(result: RunResult) -> Provenance:
 
 
 def _padding_notes(job: Job) -> tuple[str, ...]:
-    """The padding of a photo that windows of attention do not divide."""
+    """The padding of a photo that the windows or blocks of the network do not divide."""
     program = job.setup.program
     height, width = job.part.shape
     rows, columns = program.padded(height, width)
     if not program.has_windows or (rows, columns) == (height, width):
         return ()
     return (
-        f"Windows of attention do not divide {height} x {width} pixels, so the network saw "
-        f"{rows} x {columns}: its end is the photo reflected.",
+        f"The network works in blocks, which do not divide {height} x {width} pixels, so it saw "
+        f"{rows} x {columns}: the end is the photo reflected.",
     )
 
 

@@ -1,0 +1,187 @@
+"""Any torch module as a network of one pass, which the engine runs tile by tile.
+
+What the engine has to know of the pass is measured: the multiple of pixels that sides must have,
+the period with which the module treats pixels alike, and how far an output pixel looks. Letters: N
+batch, C channels, B bands, H rows, W columns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from napari_mst.errors import ModelError, shown
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+
+Reach = int | None | Literal["measured"]
+"""Pixels on each side on which an output pixel depends; None for all of the photo."""
+
+_LARGEST_MULTIPLE = 32
+_SIDES = 128, 256, 512
+"""Sides of the photos on which the reach is measured; one beyond half of the last is global."""
+
+_TOLERANCE = 1e-5
+"""Error of a tile, as a share of the largest value, that the rounding of torch explains."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The pixels with which a module of *in_bands* to *out_bands* works.
+
+    Attributes
+    ----------
+    multiple
+        Sides have to be a multiple of this.
+    align
+        Parts that begin at multiples of this are treated as the whole is: a multiple of `multiple`.
+    reach
+        Pixels around an aligned window on which the window depends; None: all of the photo.
+    """
+
+    in_bands: int
+    out_bands: int
+    multiple: int
+    align: int
+    reach: int | None
+
+
+class MeasuredNetwork(Network):
+    """A module (N, C, H, W) -> (N, B, H, W) as one pass."""
+
+    def __init__(self, module: nn.Module, geometry: Geometry) -> None:
+        super().__init__()
+        self.module, self.geometry = module, geometry
+        self.in_bands, self.out_bands = geometry.in_bands, geometry.out_bands
+
+    def program(self) -> Program:
+        """The one pass, which is the module."""
+        own = self.geometry
+        kernels = [each for each in self.module.parameters() if each.ndim == 4]
+        # A layer, its input and as much again for skips: the widest one decides on the memory.
+        widest = max((sum(each.shape[:2]) for each in kernels), default=own.out_bands)
+        align = own.align if own.reach is not None else 1
+        whole = Pass(
+            "bands",
+            (PHOTO,),
+            self.module,
+            own.out_bands,
+            halo=own.reach,
+            align=align,
+            values=4 * widest,
+        )
+        dtype = next((each.dtype for each in self.parameters()), torch.float32)
+        return Program((whole,), own.in_bands, own.multiple, dtype)
+
+
+@torch.inference_mode()
+def measured(module: nn.Module, in_bands: int = 3, reach: Reach = "measured") -> MeasuredNetwork:
+    """*module* as a network; it must be in evaluation mode, in float32, on the CPU.
+
+    Raises
+    ------
+    ModelError
+        If the module takes no photo of *in_bands* channels, if its result has another size, or if a
+        *reach* that is given is too short.
+    """
+    own = _accepted(module, in_bands)
+    error = 0.0
+    while own.align <= _LARGEST_MULTIPLE:
+        own = replace(own, reach=_measured_reach(module, own) if reach == "measured" else reach)
+        error = 0.0 if own.reach is None else _error_of_parts(module, own)
+        if error <= _TOLERANCE:
+            return MeasuredNetwork(module, own)
+        # It takes any size, yet begins to count at the first pixel: as one that pads by itself.
+        own = replace(own, align=2 * own.align)
+    if reach == "measured":
+        return MeasuredNetwork(module, replace(own, reach=None))
+    raise ModelError(
+        f"Expected a module that looks {reach} pixels far, got tiles that are {error:.2g} of the "
+        "largest value off. Leave `reach` out: it is then measured."
+    )
+
+
+def _accepted(module: nn.Module, in_bands: int) -> Geometry:
+    """The smallest multiple whose multiples are sides that *module* takes and returns."""
+    fault = ""
+    for multiple in range(1, _LARGEST_MULTIPLE + 1):
+        count = _LARGEST_MULTIPLE // multiple + 1
+        # Neighbouring numbers have no common factor: no larger multiple divides both sides.
+        photo = _noise((1, in_bands, count * multiple, (count + 1) * multiple))
+        try:
+            result = module(photo)
+        except Exception as error:  # noqa: BLE001 - a stranger's module refuses a size in its own way
+            fault = fault or shown(error, 80)
+            continue
+        if not isinstance(result, Tensor) or result.ndim != 4 or len(result) != 1:
+            fault = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
+        elif result.shape[2:] == photo.shape[2:]:
+            return Geometry(in_bands, result.shape[1], multiple, multiple, None)
+        else:
+            fault = fault or f"{tuple(result.shape)} of {tuple(photo.shape)}"
+    raise ModelError(
+        f"Expected a module of (1, {in_bands}, H, W) to (1, B, H, W) for sides that are multiples "
+        f"of at most {_LARGEST_MULTIPLE}, got: {fault}. Wrap it in one."
+    )
+
+
+def _measured_reach(module: nn.Module, own: Geometry) -> int | None:
+    """The larger reach of rows and columns; None if a change is seen everywhere."""
+    reaches = [_reach_along(axis, module, own) for axis in (2, 3)]
+    far = [each for each in reaches if each is not None]
+    return max(far) if len(far) == len(reaches) else None
+
+
+def _reach_along(axis: int, module: nn.Module, own: Geometry) -> int | None:
+    """How far *module* sees a stripe of pixels that changes, which has all phases of `align`."""
+    for least in _SIDES:
+        shape = [1, own.in_bands, *(2 * [_up_to(_LARGEST_MULTIPLE, own.align)])]
+        shape[axis] = side = _up_to(least, own.align)
+        start = side // 2 // own.align * own.align
+        changed = _changed(axis, slice(start, start + own.align), module, _noise(tuple(shape)))
+        first, last = min(changed, default=start), max(changed, default=start)
+        if first > 0 and last < side - 1:
+            return max(start - first, last + 1 - start - own.align, 0)
+    return None
+
+
+def _changed(axis: int, stripe: slice, module: nn.Module, photo: Tensor) -> list[int]:
+    """The rows or columns of the result that change with a *stripe* of the photo."""
+    before = module(photo)
+    touched = torch.zeros(photo.shape[axis], dtype=torch.bool)
+    # NaN goes through every weight, however small its effect and whatever a ReLU cuts off; other
+    # numbers go through modules that replace NaN.
+    for values in (torch.full_like(photo, torch.nan), _noise(tuple(photo.shape), seed=1)):
+        other = photo.clone()
+        other.movedim(axis, 0)[stripe] = values.movedim(axis, 0)[stripe]
+        touched |= (module(other) != before).movedim(axis, 0).flatten(1).any(1)
+    return touched.nonzero().flatten().tolist()
+
+
+def _error_of_parts(module: nn.Module, own: Geometry) -> float:
+    """The largest difference between parts and the whole, as a share of the largest value."""
+    halo = _up_to(own.reach or 0, own.align)
+    size = _up_to(_LARGEST_MULTIPLE, own.align)
+    photo = _noise((1, own.in_bands, *(2 * [own.align + halo + size])))
+    whole = module(photo)
+    errors = [
+        whole[..., cut, cut] - module(photo[..., read, read])[..., within, within]
+        for read, within, cut in _parts(own.align, halo, size)
+    ]
+    return max(float(each.abs().max() / whole.abs().max()) for each in errors)
+
+
+def _parts(align: int, halo: int, size: int) -> Iterator[tuple[slice, slice, slice]]:
+    """What is read of a photo, what of the result is valid, and its place in the whole result."""
+    # The first part begins one period in: what has twice the period shows there.
+    yield slice(align, None), slice(halo, None), slice(align + halo, None)
+    yield slice(None, size + halo), slice(None, size), slice(None, size)
+
+
+def _noise(shape: tuple[int, ...], seed: int = 0) -> Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _up_to(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple
