@@ -17,8 +17,7 @@ def test_a_layer_has_the_bands_and_the_wavelengths_on_their_axis() -> None:
     assert (data is DATA, kind) == (True, "image")
     assert (arguments["name"], arguments["rgb"]) == ("leaf", False)
     assert (arguments["scale"], arguments["translate"]) == ((50, 1, 1), (500, 0, 0))
-    assert arguments["units"] == ("nm", "pixel", "pixel")
-    assert arguments["axis_labels"] == ("wavelength", "y", "x")
+    assert arguments["axis_labels"] == ("wavelength (nm)", "y", "x")
     assert arguments["metadata"]["napari_mst"] is cube
 
 

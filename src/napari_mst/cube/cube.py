@@ -502,8 +502,8 @@ class SpectralCube(PlainCube):
         --------
         >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
         >>> data, arguments, kind = cube.to_layer_data("leaf")
-        >>> arguments["scale"], arguments["units"], kind
-        ((50.0, 1.0, 1.0), ('nm', 'pixel', 'pixel'), 'image')
+        >>> arguments["scale"], arguments["axis_labels"], kind
+        ((50.0, 1.0, 1.0), ('wavelength (nm)', 'y', 'x'), 'image')
         """
         axis = spectral_axis(self.wavelengths, self.unit)
         name = name or PurePath(self.provenance.source).stem or "cube"

@@ -13,6 +13,11 @@ from napari_mst.cube.curves import NANOMETRES
 
 METADATA_KEY = "napari_mst"
 """The key under which a layer's metadata hold what this plugin knows of the layer."""
+WAVELENGTH = "wavelength (nm)"
+"""The label of the first axis where its world coordinates are wavelengths."""
+NO_UNIT = "pixel"
+"""The unit of the first axis. With nm, napari warns of every stack of photos beside the cube, and
+beside micrometres it would scale the image as well."""
 COLORMAP = "inferno"
 UNEVEN = 0.01
 """The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
@@ -31,7 +36,6 @@ class SpectralAxis(NamedTuple):
     start: float
     step: float
     label: str
-    unit: str
 
     @property
     def labels(self) -> tuple[str, str, str]:
@@ -39,22 +43,12 @@ class SpectralAxis(NamedTuple):
         return self.label, "y", "x"
 
 
-def spectral_axis(wavelengths: Doubles, unit: str, *, is_calibrated: bool = False) -> SpectralAxis:
-    """The first axis of the layer of a cube: wavelengths, or band numbers.
-
-    *is_calibrated* says that the image axes have a length unit.
-    """
-    # napari converts every axis with a length unit to one unit: beside um, a wavelength axis in nm
-    # would scale the image too, so it then goes without a unit.
-    no_unit = "dimensionless" if is_calibrated else "pixel"
+def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
+    """The first axis of the layer of a cube: wavelengths, or band numbers."""
     # A slider is linear, so bands that are not evenly spaced are counted.
     if unit != NANOMETRES or not _is_evenly_rising(wavelengths):
-        return SpectralAxis(0.0, 1.0, "band", no_unit)
-    start = float(wavelengths[0])
-    step = _mean_step(wavelengths)
-    if is_calibrated:
-        return SpectralAxis(start, step, "wavelength (nm)", no_unit)
-    return SpectralAxis(start, step, "wavelength", "nm")
+        return SpectralAxis(0.0, 1.0, "band")
+    return SpectralAxis(float(wavelengths[0]), _mean_step(wavelengths), WAVELENGTH)
 
 
 def layer_arguments(data: Array, axis: SpectralAxis, name: str) -> dict[str, Any]:
@@ -63,7 +57,7 @@ def layer_arguments(data: Array, axis: SpectralAxis, name: str) -> dict[str, Any
         "name": name,
         "scale": (axis.step, 1.0, 1.0),
         "translate": (axis.start, 0.0, 0.0),
-        "units": (axis.unit, "pixel", "pixel"),
+        "units": (NO_UNIT, "pixel", "pixel"),
         "axis_labels": axis.labels,
         # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
         "rgb": False,

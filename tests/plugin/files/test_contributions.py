@@ -111,7 +111,7 @@ def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
     (data, arguments, is_image), (at, looks, kind) = read_layers(saved)
     np.testing.assert_array_equal(data, layer.data)
     shown = (is_image, arguments["name"], arguments["axis_labels"][0])
-    assert shown == ("image", "saved", "wavelength")
+    assert shown == ("image", "saved", "wavelength (nm)")
     assert arguments["metadata"]["napari_mst"].provenance == cube_in(layer).provenance
     opened = ViewerModel()
     image, restored = opened.add_image(data, **arguments), opened.add_points(at, **looks)

@@ -90,7 +90,7 @@ def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
 
 
 CALIBRATED = {
-    "units": ("nanometer", "pixel", "pixel"),
+    "axis_labels": ("wavelength (nm)", "y", "x"),
     "scale": [5, 1, 1],
     "translate": [450, 0, 0],
 }
@@ -213,7 +213,7 @@ def test_a_plain_array_is_asked_for_its_bands(
     answer(act)
     ((data, arguments, _),) = read_layers(str(path))
     np.testing.assert_array_equal(data, STACK)
-    assert (arguments["scale"][0], arguments["units"][0]) == (10, "nm")
+    assert (arguments["scale"][0], arguments["axis_labels"][0]) == (10, "wavelength (nm)")
     answer(cancel)
     assert read_layers(str(path)) == NO_LAYERS
 

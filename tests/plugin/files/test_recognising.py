@@ -61,8 +61,8 @@ def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history
     np.testing.assert_array_equal(found.data, cube.data)
     np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
     assert found.provenance == cube.provenance
-    assert layer.axis_labels == ("wavelength", "y", "x")
-    assert (layer.scale[0], layer.translate[0], str(layer.units[0])) == (10, 400, "nanometer")
+    assert layer.axis_labels == ("wavelength (nm)", "y", "x")
+    assert (layer.scale[0], layer.translate[0]) == (10, 400)
     assert layer.colormap.name == cube_layer(cube, "")[1]["colormap"]
     assert picks.names(picks.picks_layer(viewer)) == ["leaf"]
     assert viewer.layers.selection.active is layer or not is_first
@@ -104,7 +104,7 @@ def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
     (layer,) = viewer.layers
     np.testing.assert_array_equal(cube_in(layer).data, cube.data)
     np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
-    assert layer.axis_labels == ("wavelength", "y", "x")
+    assert layer.axis_labels == ("wavelength (nm)", "y", "x")
 
 
 def test_nothing_is_offered_for_arrays_that_are_no_cubes(

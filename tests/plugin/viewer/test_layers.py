@@ -103,6 +103,13 @@ def test_a_cube_lies_exactly_on_its_photo(leading: int) -> None:
     assert [str(unit) for unit in layer.units[-2:]] == ["micrometer", "micrometer"]
 
 
+def test_a_cube_beside_a_stack_of_photos_leaves_napari_the_units_of_both() -> None:
+    viewer = ViewerModel()
+    viewer.add_image(np.zeros((2, 6, 8, 3), np.uint8), rgb=True)
+    viewer.add_layer(layer_of(cube()))
+    assert viewer.layers.extent.units is not None  # else napari warns
+
+
 def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     viewer = ViewerModel()
     layer = viewer.add_layer(layer_of(cube()))
@@ -113,7 +120,7 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
         700,
         10,
     )
-    assert (layer.axis_labels[0], str(layer.units[0])) == ("wavelength", "nanometer")
+    assert layer.axis_labels[0] == "wavelength (nm)"
     assert band_of(layer, viewer.dims.point) == 15
     assert viewer.dims.axis_labels[0] == "550 nm"
     go_to(viewer, layer, 620)

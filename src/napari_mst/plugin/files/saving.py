@@ -21,6 +21,7 @@ from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.layer import WAVELENGTH
 from napari_mst.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.plugin.files import questions
@@ -313,10 +314,8 @@ def _numbered(pixels: Any, attributes: Mapping[str, Any]) -> SpectralCube:
 
 
 def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:
-    """Return where the first axis of a layer begins and ends; None if its unit is not nm."""
-    units = attributes.get("units") or ()
-    # The units of a layer are pint's, whose text is the long name.
-    if not units or str(units[0]) != "nanometer":
+    """Return where the first axis of a layer begins and ends; None if it is not in nm."""
+    if WAVELENGTH not in attributes.get("axis_labels", ()):
         return None
     start = float(attributes["translate"][0])
     step = float(attributes["scale"][0])

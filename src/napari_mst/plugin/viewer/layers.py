@@ -159,9 +159,8 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
     data, arguments, kind = cube.to_layer_data(name)
     if placement is None:
         return data, arguments, kind
-    axis = spectral_axis(cube.wavelengths, cube.unit, is_calibrated=placement.is_calibrated)
-    place = placement.cube_kwargs(axis.start, axis.step, axis.unit)
-    return data, {**arguments, **place, "axis_labels": axis.labels}, kind
+    axis = spectral_axis(cube.wavelengths, cube.unit)
+    return data, {**arguments, **placement.cube_kwargs(axis.start, axis.step)}, kind
 
 
 def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerTuple | None:

@@ -9,6 +9,8 @@ from napari.layers import Layer
 from napari.utils.transforms import Affine
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.cube.layer import NO_UNIT
+
 MIXED = 1e-9
 """Two axes count as mixed from this share of one in the other; below it lies rounding."""
 
@@ -35,11 +37,6 @@ class Placement:
             affine=np.array(layer.affine.affine_matrix[-3:, -3:]),
             units=tuple(str(unit) for unit in layer.units[-2:]),
         )
-
-    @property
-    def is_calibrated(self) -> bool:
-        """True if the image axes are measured in something other than pixels."""
-        return any(unit != "pixel" for unit in self.units)
 
     @property
     def own_transform(self) -> Affine:
@@ -77,10 +74,10 @@ class Placement:
             "units": self.units,
         }
 
-    def cube_kwargs(self, start: float, step: float, unit: str) -> dict[str, Any]:
+    def cube_kwargs(self, start: float, step: float) -> dict[str, Any]:
         """Return the arguments that put a layer of three axes here.
 
-        Its first axis begins at *start* and advances by *step*, both in *unit*.
+        Its first axis begins at *start* and advances by *step*.
         """
         # Only the image is turned: the spectral axis stays apart from both others.
         rotate = np.eye(3)
@@ -93,7 +90,7 @@ class Placement:
             "rotate": rotate,
             "shear": [0.0, 0.0, self.shear],
             "affine": affine,
-            "units": (unit, *self.units),
+            "units": (NO_UNIT, *self.units),
         }
 
 
