@@ -84,6 +84,12 @@ def test_modules_that_need_no_torch_do_not_import_it() -> None:
     assert culprits == []
 
 
+def test_docks_open_without_waiting_for_torch() -> None:
+    docks = ("workspace", "attention.dock", "teaching.dock")
+    statement = "import " + ", ".join(f"napari_mst.plugin.{dock}" for dock in docks)
+    assert not loaded_by(statement, ("torch", "spectral", "skimage.segmentation"))
+
+
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
     modules = ("cli.main", "spectra.maps", "cube.metrics", "spectra.compare")
     statement = "import " + ", ".join(f"napari_mst.{module}" for module in modules)

@@ -25,7 +25,6 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.light.attention import LightAttention
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import Finding, ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
@@ -35,6 +34,7 @@ from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 if TYPE_CHECKING:
+    from napari_mst.light.attention import LightAttention
     from napari_mst.light.estimate import LightCandidate, LightEstimate
 
 ROLE = "light attention"
@@ -70,7 +70,7 @@ class AttentionView(NamedTuple):
         return f"block {self.block + 1}, {heads}"
 
 
-def views_of(attention: LightAttention) -> list[AttentionView]:
+def views_of(attention: "LightAttention") -> list[AttentionView]:
     """List the views of *attention*: the rollout first, then each block, and its heads."""
     blocks, heads = attention.blocks.shape[:2]
     choices = [None, *range(heads)]
@@ -114,7 +114,7 @@ class LightViews(QComboBox):
 
 
 def show_attention(
-    viewer: ViewerModel, photo: Image, attention: LightAttention, view: AttentionView
+    viewer: ViewerModel, photo: Image, attention: "LightAttention", view: AttentionView
 ) -> Image:
     """Show *view* over the layer *photo*, in place of the view that was shown before."""
     values = _values(attention, view, None)
@@ -149,7 +149,7 @@ def _show(layer: Image, values: NDArray[np.float64], name: str) -> None:
 
 
 def _values(
-    attention: LightAttention, view: AttentionView, patch: tuple[int, int] | None
+    attention: "LightAttention", view: AttentionView, patch: tuple[int, int] | None
 ) -> NDArray[np.float64]:
     """The map (G, G) of *view*, of the class token or of a *patch*."""
     if view.block is None:
@@ -160,7 +160,7 @@ def _values(
     return attention.patch_map(patch, view.block, view.head)
 
 
-def _on_press(attention: LightAttention, view: AttentionView, layer: Image, event: Any) -> None:
+def _on_press(attention: "LightAttention", view: AttentionView, layer: Image, event: Any) -> None:
     """Show the row of the patch under the mouse."""
     patch = _patch_at(layer, event.position, attention.grid)
     values = _values(attention, view, patch)
