@@ -1,6 +1,8 @@
 """The errors that a caller may catch, one warning, and the sentences in which they name a file."""
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from napari_mst.terminal import harmless
@@ -119,6 +121,21 @@ def shown(text: object, limit: int = 60) -> str:
 def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
     """The error to raise about the file *name*."""
     return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")
+
+
+@contextmanager
+def complete(name: str, kind: str) -> Iterator[None]:
+    """Turn what libraries raise about damage, of any type, into one error about the file *name*."""
+    try:
+        yield
+    except NapariMstError:
+        raise
+    except Exception as error:
+        # Python raises OSError, not MemoryError, where a memory map finds no room.
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise out_of_memory(name) from error
+        fault = shown(error, 80)
+        raise mismatch(name, f"a complete {kind}", fault, "Get the file again.") from error
 
 
 def check_regular(path: Path) -> None:

@@ -30,7 +30,9 @@ from napari_mst.formats.envi.files import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.reading import is_envi, read_envi
 from napari_mst.formats.envi.writing import write_envi
 from napari_mst.formats.matlab.reading import is_matlab, read_matlab
+from napari_mst.formats.matlab.stored import CLASSES
 from napari_mst.formats.matlab.writing import write_matlab
+from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
@@ -48,12 +50,6 @@ __all__ = [
 ]
 
 
-def _refuse_to_write(path: Path, *_: Any, **__: Any) -> Path:
-    raise SaveError(
-        f"Expected a format that can be written, got {shown(path.name)}. Choose another suffix."
-    )
-
-
 @dataclass(frozen=True)
 class Format:
     """One kind of cube file: a row of `FORMATS`.
@@ -66,22 +62,27 @@ class Format:
     name, title
         For the command line and for a person.
     is_mine
-        Tells by the contents of a file whether it is of this kind.
-    read, write
-        `read(path, **options)` and `write(path, cube, overwrite=..., watch=..., **options)`.
+        Finds out from the contents of a file if it is of this kind.
+    read
+        `read(path, **options)` returns the cube.
+    write
+        `write(*temporaries, cube, dtype, watch)` fills the temporary files, or the temporary
+        folder, that become `targets` when it ends well; *dtype* is one of `types`.
+    types
+        The types of numbers that the format has, in NumPy's letters, the smallest first.
     suffixes
         The suffixes that may be written, in lower case, with the dot; the first is the default.
         Empty for a format that is only read.
     more_suffixes
         Suffixes that may be read besides.
     targets
-        Lists the files that saving to a path writes; the last is the one to open.
+        Lists the files that are written for a path; the last is the one to open.
     check_installed
         Raises `SaveError` where the libraries that write the format are missing.
     is_folder
         True where a cube is a folder rather than a file.
     is_own
-        Tells whether a file of this kind is a cube that we saved. It looks at the description of
+        Finds out if a file of this kind is a cube that we saved. It looks at the description of
         the file only and reads no numbers.
     """
 
@@ -89,7 +90,8 @@ class Format:
     title: str
     is_mine: Callable[[Path], bool]
     read: Callable[..., SpectralCube]
-    write: Callable[..., Path] = _refuse_to_write
+    write: Callable[..., None] = lambda *_: None
+    types: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     more_suffixes: tuple[str, ...] = ()
     targets: Callable[[Path], tuple[Path, ...]] = lambda path: (path,)
@@ -97,6 +99,8 @@ class Format:
     is_folder: bool = False
     is_own: Callable[[Path], bool] = lambda _: False
 
+
+_WHOLE = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 
 # `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
 # their own: anything with a header beside it may be ENVI.
@@ -108,6 +112,7 @@ FORMATS: list[Format] = [
         is_mine=is_tiff,
         read=read_tiff,
         write=write_tiff,
+        types=(*_WHOLE, "f4", "f8"),
         is_own=is_own_tiff,
     ),
     Format(
@@ -117,6 +122,7 @@ FORMATS: list[Format] = [
         is_mine=npz.is_npz,
         read=npz.read_npz,
         write=npz.write_npz,
+        types=(*_WHOLE, "f2", "f4", "f8"),
         is_own=npz.is_own_npz,
     ),
     Format(
@@ -133,6 +139,7 @@ FORMATS: list[Format] = [
         is_mine=is_matlab,
         read=read_matlab,
         write=write_matlab,
+        types=tuple(CLASSES),
     ),
     Format(
         name="zarr",
@@ -141,6 +148,7 @@ FORMATS: list[Format] = [
         is_mine=is_zarr,
         read=read_zarr,
         write=write_zarr,
+        types=(*_WHOLE, "f2", "f4", "f8"),
         is_own=is_own_zarr,
         check_installed=check_installed,
         is_folder=True,
@@ -160,6 +168,7 @@ FORMATS: list[Format] = [
         is_mine=is_envi,
         read=read_envi,
         write=write_envi,
+        types=("u1", "i2", "u2", "i4", "u4", "f4", "f8"),
         targets=targets,
     ),
 ]
@@ -253,11 +262,11 @@ def write_cube(
     *,
     overwrite: bool = False,
     watch: Watched = None,
-    **options: Any,
 ) -> Path:
     """Save *cube* in the format that the suffix of *path* names, and return the file to open.
 
-    A crash at any moment leaves either the old file or the new one.
+    A crash at any moment leaves either the old file or the new one. Numbers of a type that the
+    format does not have become another one that holds every value.
 
     Raises
     ------
@@ -282,7 +291,17 @@ def write_cube(
     """
     path = Path(path)
     form = _writer(path)
-    return form.write(path, cube, overwrite=overwrite, watch=watching(watch), **options)
+    dtype = stored_type(cube.data, form.types, f"a {form.suffixes[0]} file")
+    files = form.targets(path)
+    # Besides the numbers there are headers and the record.
+    room: Any = {"needed": cube.data.size * dtype.itemsize + 2**20, "overwrite": overwrite}
+    if form.is_folder:
+        with crash_safe.saving_folder(path, form.is_mine, **room) as folder:
+            form.write(folder, cube, dtype, watching(watch))
+    else:
+        with crash_safe.saving(*files, **room) as temporaries:
+            form.write(*temporaries, cube, dtype, watching(watch))
+    return files[-1]
 
 
 def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:

@@ -81,10 +81,12 @@ def wavelengths_of(
     return texts, "nm", [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."]
 
 
-def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -> int:
-    """The axis of the bands, 0 or -1.
+def band_axis_of(
+    shape: tuple[int, ...], wavelengths: int, chosen: int | None
+) -> tuple[int, list[str]]:
+    """The axis of the bands, 0 or -1, and a warning where it was chosen by size alone.
 
-    It is the *wanted* one, else the one that is as long as there are *wavelengths*, else the one
+    It is the *chosen* one, else the one that is as long as there are *wavelengths*, else the one
     that is clearly the shortest.
 
     Raises
@@ -92,15 +94,18 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
     ChoiceNeeded
         If nothing shows which.
     """
-    if wanted in (0, -1):
-        return int(wanted)
+    if chosen in (0, -1):
+        return int(chosen), []
     first, *_, last = shape
     by_count = (first == wavelengths, last == wavelengths)
     by_size = (first < min(shape[1:]), last < min(shape[:2]))
     # Two sides that both fit decide nothing: the next rule is tried.
     for is_first, is_last in (by_count, by_size):
         if is_first != is_last:
-            return 0 if is_first else -1
+            axis = 0 if is_first else -1
+            place = "first" if is_first else "last"
+            doubt = f"The bands were taken to lie along the {place} axis, the shortest."
+            return axis, [] if wavelengths == shape[axis] else [doubt]
     raise ChoiceNeeded(
         f"Expected bands first or last, got shape {shape}. "
         "Say which: band_axis=0 or -1 (--band-axis).",
@@ -110,16 +115,6 @@ def band_axis_of(shape: tuple[int, ...], wavelengths: int, wanted: int | None) -
             0: f"first: {first} bands of {_size(shape[1:])}",
         },
     )
-
-
-def axis_doubts(
-    shape: tuple[int, ...], axis: int, wavelengths: int, wanted: int | None
-) -> list[str]:
-    """A warning where `band_axis_of` chose the *axis* by size alone."""
-    if wanted is not None or wavelengths == shape[axis]:
-        return []
-    place = "last" if axis else "first"
-    return [f"The bands were taken to lie along the {place} axis, the shortest."]
 
 
 def _several_cubes(name: str, cubes: Mapping[str, tuple[int, ...]]) -> ChoiceNeeded:

@@ -14,8 +14,8 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, mismatch, shown
-from napari_mst.formats.arrays import axis_doubts, band_axis_of
+from napari_mst.errors import complete, mismatch
+from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.numbers import check_room, in_native_order, is_large
 from napari_mst.formats.record import Description, described_cube
 
@@ -52,13 +52,12 @@ def read_npy(
     """
     data = mapped_array(path)
     count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
-    axis = band_axis_of(data.shape, count, band_axis)
+    axis, doubts = band_axis_of(data.shape, count, band_axis)
     texts = _texts(path, wavelengths, data.shape[axis])
     if not is_large(data.nbytes):
         check_room(path.name, data.nbytes)
         data = np.array(data)
     cube = in_native_order(np.moveaxis(data, axis, 0))
-    doubts = axis_doubts(data.shape, axis, count, band_axis)
     return described_cube(cube, Description(texts, "nm" if texts else ""), doubts)
 
 
@@ -70,14 +69,9 @@ def mapped_array(path: Path) -> Array:
     CubeFileError
         If the file is damaged, or no array of numbers with three axes.
     """
-    try:
-        data: Array = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
-    except (NapariMstError, MemoryError, OSError):
-        raise
     # numpy and the parser of the header raise five unrelated types about damaged files.
-    except Exception as error:
-        fault = shown(error, 80)
-        raise mismatch(path.name, "a complete NPY file", fault, "Get the file again.") from error
+    with complete(path.name, "NPY file"):
+        data: Array = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
     if data.ndim != 3 or data.dtype.kind not in "biufc" or 0 in data.shape:
         fault = f"{data.dtype} of shape {data.shape}"
         raise mismatch(path.name, "numbers of three axes", fault, "Save the cube as one array.")

@@ -21,13 +21,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, check_regular, mismatch, shown
+from napari_mst.errors import check_regular, complete, mismatch
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import (
-    axis_doubts,
     band_axis_of,
     cube_name,
     wavelengths_of,
@@ -37,13 +35,12 @@ from napari_mst.formats.numbers import (
     check_room,
     in_native_order,
     is_large,
-    stored_type,
+    too_large,
     write_numbers,
 )
 from napari_mst.formats.record import OWN, Description, described_cube, record_of
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.watch import Watch
 
-_STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 # The header of every member is read: of no more than this many.
 _MOST_MEMBERS = 1000
 # A record is far smaller; more is taken for damage.
@@ -91,23 +88,9 @@ def is_own_npz(path: Path) -> bool:
         return OWN in archive.members
 
 
-def write_npz(
-    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
-) -> Path:
-    """Save *cube* uncompressed, so that a large one can be mapped; bool becomes uint8.
-
-    Raises
-    ------
-    SaveError
-        If the numbers are masked or complex, or as `crash_safe.saving`.
-    """
-    dtype = stored_type(cube.data, _STORED, "an NPZ file")
-    # Besides the numbers there are headers and the record.
-    needed = cube.data.size * dtype.itemsize + 2**20
-    with (
-        crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,),
-        zipfile.ZipFile(temporary, "w") as archive,
-    ):
+def write_npz(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+    """Save *cube* uncompressed, so that a large one can be mapped."""
+    with zipfile.ZipFile(path, "w") as archive:
         # zipfile has to know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
             header = {
@@ -121,7 +104,6 @@ def write_npz(
             _add(archive, "wavelengths", cube.wavelengths)
         _add(archive, OWN, np.array(json.dumps(record_of(cube))))
         archive.comment = seal.seal_of(cube, dtype, crc)
-    return path
 
 
 def read_npz(
@@ -165,8 +147,8 @@ def read_npz(
             return _numbers(archive, members[key])
 
         texts, unit, warnings = wavelengths_of(shapes, name, read)
-        axis = band_axis_of(data.shape, len(texts), band_axis)
-        warnings += axis_doubts(data.shape, axis, len(texts), band_axis)
+        axis, doubts = band_axis_of(data.shape, len(texts), band_axis)
+        warnings += doubts
         # A record without its seal, or a seal without its record: an edited copy of a file of ours.
         if OWN in members or b'"crc32"' in seal_text:
             warnings.append(seal.CHANGED)
@@ -200,16 +182,11 @@ def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
     """The open archive; all errors of zipfile and numpy about damage become a `CubeFileError`."""
-    try:
+    # zipfile, zlib and numpy raise six unrelated types about damaged files.
+    with complete(path.name, "NPZ file"):
         check_regular(path)
         with zipfile.ZipFile(path) as opened:
             yield _Archive(path, opened, _members(opened))
-    except (NapariMstError, MemoryError):
-        raise
-    # zipfile, zlib and numpy raise six unrelated types about damaged files.
-    except Exception as error:
-        fault = shown(error, 80)
-        raise mismatch(path.name, "a complete NPZ file", fault, "Get the file again.") from error
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
@@ -248,9 +225,7 @@ def _check_size(path: Path, member: _Member) -> None:
     size = path.stat().st_size
     most = size if member.is_stored else size * DEFLATE_RATIO
     if member.nbytes > most or min(member.shape, default=0) < 0:
-        expected = f"at most {most} bytes of numbers"
-        advice = "The file is incomplete, or not what it says."
-        raise mismatch(path.name, expected, f"{member.nbytes} declared", advice)
+        raise too_large(path.name, most, member.nbytes)
     left = member.info.file_size - member.start
     if left != member.nbytes:
         expected = f"{member.nbytes} bytes of numbers"

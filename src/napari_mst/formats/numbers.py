@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from napari_mst.arrays import Array
-from napari_mst.errors import OutOfMemory, SaveError, shown
+from napari_mst.errors import CubeFileError, OutOfMemory, SaveError, mismatch, shown
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -38,6 +38,12 @@ def check_room(what: str, needed: int) -> None:
         )
 
 
+def too_large(name: str, most: int, declared: int | str) -> CubeFileError:
+    """The error about a file that declares more numbers than it can hold."""
+    advice = "The file is incomplete, or not what it says."
+    return mismatch(name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
+
+
 def stored_type(data: Array, allowed: Sequence[str], kind: str) -> np.dtype[Any]:
     """The little-endian type among *allowed* (smallest first) that holds *data* without loss.
 
@@ -59,8 +65,8 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> np.dtype[Any]
     if dtype in types:
         return dtype
     is_float = dtype.kind == "f"
-    alike = [one for one in types if (one.kind == "f") == is_float]
-    fitting = [one for one in alike if np.can_cast(dtype, one, "safe")]
+    alike = [each for each in types if (each.kind == "f") == is_float]
+    fitting = [each for each in alike if np.can_cast(dtype, each, "safe")]
     if not fitting and dtype.kind in "iu":
         fitting = _holding(alike, int(data.min()), int(data.max()))
     if not fitting:

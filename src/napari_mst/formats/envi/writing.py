@@ -12,46 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe
 from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
-from napari_mst.formats.envi.files import targets
 from napari_mst.formats.envi.georeference import in_envi
 from napari_mst.formats.envi.header import OWN, SEAL, STRUCTURE, TYPES, DataLayout
-from napari_mst.formats.numbers import stored_type, write_numbers
+from napari_mst.formats.numbers import write_numbers
 from napari_mst.formats.text import percent_encode
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.watch import UNWATCHED, Watch
-
-_STORED = ("u1", "i2", "u2", "i4", "u4", "f4", "f8")
+from napari_mst.watch import Watch
 
 
 def write_envi(
-    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
-) -> Path:
-    """Save *cube* as `name.img` and `name.hdr`, and return the header.
-
-    float32 stays float32. Types that have no code of their own here (int8, float16, bool, 64-bit
-    integers) become another one that holds every value.
-
-    Raises
-    ------
-    SaveError
-        If the numbers cannot be stored without loss, or as `crash_safe.saving`.
-    """
-    data_path, header_path = targets(path)
-    cube = in_envi(cube)
-    dtype = stored_type(cube.data, _STORED, "an ENVI file")
-    needed = cube.data.size * dtype.itemsize + 2**16
-    with crash_safe.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (
-        data,
-        header,
-    ):
-        with data.open("wb") as file:
-            crc = write_numbers(file, cube.data, dtype, watch)
-        header.write_text(_header_text(cube, dtype, crc), "ascii", newline="\n")
-    return header_path
+    data: Path, header: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch
+) -> None:
+    """Save *cube* as the two files of a raster."""
+    with data.open("wb") as file:
+        crc = write_numbers(file, cube.data, dtype, watch)
+    header.write_text(_header_text(in_envi(cube), dtype, crc), "ascii", newline="\n")
 
 
 def _header_text(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> str:

@@ -19,7 +19,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers, seal
 from napari_mst.formats.arrays import (
-    axis_doubts,
     band_axis_of,
     cube_name,
     wavelengths_of,
@@ -31,11 +30,10 @@ from napari_mst.formats.matlab.stored import (
     USERBLOCK,
     StoredArray,
     hdf5_arrays,
-    too_large,
     version_5_arrays,
 )
 from napari_mst.formats.matlab.writing import bands_description
-from napari_mst.formats.numbers import DEFLATE_RATIO
+from napari_mst.formats.numbers import DEFLATE_RATIO, too_large
 from napari_mst.formats.record import OWN, Description, described_cube
 from napari_mst.formats.seal import CHANGED
 from napari_mst.isolation import Answer
@@ -117,8 +115,8 @@ def answer(
         count = len(described.get("wavelengths", ()))
         if name in _PUBLISHED and band_axis is None and count in (0, array.shape[-1]):
             band_axis = -1
-        axis = band_axis_of(array.shape, count, band_axis)
-        warnings += axis_doubts(array.shape, axis, count, band_axis)
+        axis, doubts = band_axis_of(array.shape, count, band_axis)
+        warnings += doubts
         described["warnings"] = warnings
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
@@ -183,14 +181,14 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
     needed = 3 * _SMALL_BYTES + path.stat().st_size
     if isolation.is_limited_from_outside() and not isolation.has_room(needed):
         return OutOfMemory(str(error))
-    return too_large(path, limit, "more")
+    return too_large(path.name, limit, "more")
 
 
 def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> Array:
     """The numbers of an *array*, never more than its file can hold; *warnings* are added to."""
     most = max(_SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
     if array.nbytes > most:
-        raise too_large(path, most, str(array.nbytes))
+        raise too_large(path.name, most, array.nbytes)
     if array.nbytes > limit:
         raise OutOfMemory(f"{array.nbytes} bytes of numbers, and {limit} of free memory")
     warnings += array.check()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from napari_mst import isolation
 from napari_mst.arrays import Array
 from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN
 
 HDF5_MARK = b"\x89HDF\r\n\x1a\n"
@@ -84,12 +85,6 @@ class StoredArray:
     def nbytes(self) -> int:
         """Bytes of the numbers in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-
-def too_large(path: Path, most: int, declared: str) -> CubeFileError:
-    """The error about a file that declares more numbers than it can hold."""
-    advice = "The file is incomplete, or not what it says."
-    return mismatch(path.name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
 
 
 _HEADER_BYTES = 128
@@ -214,7 +209,7 @@ def _texts(path: Path, file: Any) -> dict[str, str]:
     texts = {}
     if OWN in file:
         if file[OWN].nbytes > TEXT_BYTES:
-            raise too_large(path, TEXT_BYTES, str(file[OWN].nbytes))
+            raise too_large(path.name, TEXT_BYTES, file[OWN].nbytes)
         # MATLAB has text as UTF-16.
         codes = np.ravel(file[OWN][()]).astype("<u2")
         texts[OWN] = codes.tobytes().decode("utf-16-le", "replace")

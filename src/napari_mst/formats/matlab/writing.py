@@ -11,14 +11,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
 from napari_mst.formats.matlab.stored import CLASSES, SEAL, USERBLOCK
-from napari_mst.formats.numbers import crc32, stored_type
+from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import OWN, Description, record_of
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.watch import Watch
 
 # The 128 bytes by which MATLAB knows version 7.3: text, no subsystem data, version 0x0200, and the
 # byte order.
@@ -31,32 +30,20 @@ _HEADER = (
 _ROWS = 64
 
 
-def write_matlab(
-    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
-) -> Path:
-    """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
-
-    Raises
-    ------
-    SaveError
-        If the numbers cannot be stored without loss, or as `crash_safe.saving`.
-    """
+def write_matlab(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+    """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed."""
     import h5py
 
-    dtype = stored_type(cube.data, tuple(CLASSES), "a MAT-file")
-    needed = cube.data.size * dtype.itemsize + 2**20
-    with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
-        with _full_disk_as_os_error(), h5py.File(temporary, "w", userblock_size=USERBLOCK) as file:
-            stored = _create(file, cube, dtype)
-            # The library would take twice as long for the numbers as a plain file does.
-            with temporary.open("r+b") as raw:
-                raw.seek(stored.id.get_offset())
-                crc = _write_planes(raw, cube.data, dtype, watch)
-            _describe(file, stored, cube, crc)
-        # The library leaves the user block, which comes first in the file, to others.
-        with temporary.open("r+b") as raw:
-            raw.write(_HEADER)
-    return path
+    with _full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
+        stored = _create(file, cube, dtype)
+        # The library would take twice as long for the numbers as a plain file does.
+        with path.open("r+b") as raw:
+            raw.seek(stored.id.get_offset())
+            crc = _write_planes(raw, cube.data, dtype, watch)
+        _describe(file, stored, cube, crc)
+    # The library leaves the user block, which comes first in the file, to others.
+    with path.open("r+b") as raw:
+        raw.write(_HEADER)
 
 
 def bands_description(wavelengths: Sequence[float]) -> Description:

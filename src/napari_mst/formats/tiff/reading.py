@@ -21,7 +21,7 @@ from napari_mst.errors import ColourPhoto, NapariMstError, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi.header import Header
-from napari_mst.formats.numbers import check_room, in_native_order, is_large
+from napari_mst.formats.numbers import check_room, in_native_order, is_large, too_large
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.tiff.beside import applied, described, header_beside
 from napari_mst.formats.tiff.metadata import SEAL, describe, has_lost_its_seal
@@ -166,7 +166,7 @@ def _bands_first(
     if band_axis is None and (len(letters) < 3 or "Q" not in letters):
         axis = -1 if letters.endswith("S") and len(letters) == 3 else 0
     else:
-        axis = band_axis_of(cube.shape, len(description.wavelengths), band_axis)
+        axis, _ = band_axis_of(cube.shape, len(description.wavelengths), band_axis)
     return np.moveaxis(cube, axis, 0)
 
 
@@ -237,9 +237,7 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
     is_compressed = any(page.compression != _UNCOMPRESSED for page in pages)
     most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_compressed else size
     if series.nbytes > most:
-        expected = f"at most {most} bytes of numbers"
-        advice = "The file is incomplete, or not what it says."
-        raise mismatch(path.name, expected, f"{series.nbytes} declared", advice)
+        raise too_large(path.name, most, series.nbytes)
     # Numbers in one piece may be mapped, which takes no memory.
     if is_compressed or series.is_multifile:
         check_room(path.name, series.nbytes)

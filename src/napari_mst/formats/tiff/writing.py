@@ -7,18 +7,18 @@ with its wavelengths. Letters: B bands, H rows, W columns.
 from pathlib import Path
 from typing import Any
 
-from napari_mst import crash_safe
+import numpy as np
+
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.errors import shown
 from napari_mst.formats import seal
 from napari_mst.formats.envi.georeference import MAP_INFO, georeference_of, with_losses
-from napari_mst.formats.numbers import blocks, checksum, stored_type
+from napari_mst.formats.numbers import blocks, checksum
 from napari_mst.formats.record import IGNORED, record_of
 from napari_mst.formats.tiff import metadata
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.watch import Watch
 
-_STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
 CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
 _ASCII = 2
@@ -27,39 +27,27 @@ Tag = tuple[int, str | int, int, Any, bool]
 """Code, type, count and value, and True for the first page only, as tifffile takes tags."""
 
 
-def write_tiff(
-    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
-) -> Path:
-    """Save *cube*; types that a TIFF does not have are widened without loss.
-
-    Raises
-    ------
-    SaveError
-        If the numbers cannot be stored without loss, or as `crash_safe.saving`.
-    """
+def write_tiff(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+    """Save *cube* with its place on earth and the descriptions of its bands."""
     import tifffile
 
-    dtype = stored_type(cube.data, _STORED, "a TIFF")
-    needed = cube.data.size * dtype.itemsize
-    with crash_safe.saving(path, needed=needed + 2**20, overwrite=overwrite) as (temporary,):
-        cube, tags = _located(cube)
-        tags += _description(cube)
-        seen = metadata.seen_by_gdal({code: value for code, _, _, value, _ in tags})
-        sealed = seal.seal_of(cube, dtype, checksum(cube.data, dtype), seen)
-        tifffile.imwrite(
-            temporary,
-            blocks(cube.data, dtype, watch),
-            shape=cube.shape,
-            dtype=dtype,
-            byteorder="<",
-            bigtiff=needed > CLASSIC_BYTES,
-            photometric="minisblack",
-            # A single band has no planes to keep apart.
-            planarconfig="separate" if len(cube.data) > 1 else None,
-            metadata={"axes": "CYX", **record_of(cube)},
-            extratags=[*tags, _text_tag(metadata.SEAL, sealed)],
-        )
-    return path
+    cube, tags = _located(cube)
+    tags += _description(cube)
+    seen = metadata.seen_by_gdal({code: value for code, _, _, value, _ in tags})
+    sealed = seal.seal_of(cube, dtype, checksum(cube.data, dtype), seen)
+    tifffile.imwrite(
+        path,
+        blocks(cube.data, dtype, watch),
+        shape=cube.shape,
+        dtype=dtype,
+        byteorder="<",
+        bigtiff=cube.data.size * dtype.itemsize > CLASSIC_BYTES,
+        photometric="minisblack",
+        # A single band has no planes to keep apart.
+        planarconfig="separate" if len(cube.data) > 1 else None,
+        metadata={"axes": "CYX", **record_of(cube)},
+        extratags=[*tags, _text_tag(metadata.SEAL, sealed)],
+    )
 
 
 def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:

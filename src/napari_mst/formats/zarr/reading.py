@@ -20,14 +20,7 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import (
-    CubeFileError,
-    NapariMstError,
-    SaveError,
-    mismatch,
-    out_of_memory,
-    shown,
-)
+from napari_mst.errors import CubeFileError, SaveError, complete, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import check_room, is_large
@@ -36,11 +29,6 @@ from napari_mst.formats.steady import changing, finish, steady_read
 
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""
-
-
-def damaged(name: str, error: Exception) -> CubeFileError:
-    """The error about the Zarr folder *name* where zarr raised *error*."""
-    return mismatch(name, "a complete Zarr file", shown(error, 80), "Get the file again.")
 
 
 def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
@@ -119,13 +107,8 @@ class Steadfast:
         """
 
         def read(_: object) -> Any:
-            try:
+            with complete(self._name, "Zarr file"):
                 return self._array[key]
-            except MemoryError as error:
-                raise out_of_memory(self._name) from error
-            # zarr and its codecs let any type escape from a damaged file.
-            except Exception as error:
-                raise damaged(self._name, error) from error
 
         numbers = steady_read(self._unchanged, read)
         if numbers is None:
@@ -245,16 +228,11 @@ def _read(
     path: Path, variable: str | None, band_axis: int | None, verify: bool | None
 ) -> SpectralCube:
     """The cube in the folder as it is now."""
-    try:
+    with complete(path.name, "Zarr file"):
         opened = _opened(path, variable)
         if SEAL in opened.array.attrs:
             return _ours(path, opened, verify)
         return _foreign(path, opened, band_axis)
-    except (NapariMstError, MemoryError):
-        raise
-    # zarr and its codecs let any type escape from a damaged file.
-    except Exception as error:
-        raise damaged(path.name, error) from error
 
 
 def _opened(path: Path, variable: str | None) -> _Opened:
@@ -315,7 +293,7 @@ def _foreign(path: Path, opened: _Opened, band_axis: int | None) -> SpectralCube
     shape = tuple(array.shape[at] for at in kept)
     axis = 0
     if axes[kept[0]] != "channel" or band_axis is not None:
-        axis = band_axis_of(shape, 0, band_axis)
+        axis, _ = band_axis_of(shape, 0, band_axis)
     # A magnitude has to be computed from all numbers, which a lazy cube never has.
     if is_large(array.nbytes) and array.dtype.kind == "c":
         raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")

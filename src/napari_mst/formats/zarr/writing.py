@@ -10,52 +10,39 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
-from napari_mst.formats.numbers import crc32, stored_type
+from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import OWN, Description, record_of
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.formats.zarr.reading import SEAL, is_zarr, stored_chunks
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.formats.zarr.reading import SEAL, stored_chunks
+from napari_mst.watch import Watch
 
-_STORED = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 _CHUNK = 512  # the longest side of a chunk
 _BLOCK_BYTES = 16 * 2**20
 _LEVEL = 1  # of zstd
 
 
-def write_zarr(
-    path: Path, cube: SpectralCube, *, overwrite: bool = False, watch: Watch = UNWATCHED
-) -> Path:
-    """Save *cube* in chunks of one band, compressed without loss; bool becomes uint8.
+def write_zarr(folder: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+    """Save *cube* in chunks of one band, compressed without loss."""
+    # Until the save ends the folder is called ".NAME.zarr.tmp".
+    array = _create(folder, cube, dtype, Path(folder.stem[1:]).stem)
 
-    Raises
-    ------
-    SaveError
-        If the numbers cannot be stored without loss, or as `crash_safe.saving_folder`.
-    """
-    dtype = stored_type(cube.data, _STORED, "a Zarr file")
-    needed = cube.data.size * dtype.itemsize + 2**20
-    with crash_safe.saving_folder(path, is_zarr, needed=needed, overwrite=overwrite) as temporary:
-        array = _create(temporary, cube, dtype, path.stem)
+    def written(share: float) -> None:
+        watch.reach(share)
+        # Where the folder has gone, zarr would make it again, with a part of the cube.
+        folder.stat()
 
-        def written(share: float) -> None:
-            watch.reach(share)
-            # Where the folder has gone, zarr would make it again, with a part of the cube.
-            temporary.stat()
-
-        try:
-            crc = _write_numbers(array, cube, dtype, Watch(written))
-        except BaseException:
-            _wait_for_chunks()
-            raise
-        others = Description(names=band_names(cube))
-        array.attrs[SEAL] = seal.seal_of(cube, dtype, crc, others).decode()
-        stored, count = stored_chunks(temporary, array)
-        if stored != count:
-            raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
-    return path
+    try:
+        crc = _write_numbers(array, cube, dtype, Watch(written))
+    except BaseException:
+        _wait_for_chunks()
+        raise
+    others = Description(names=band_names(cube))
+    array.attrs[SEAL] = seal.seal_of(cube, dtype, crc, others).decode()
+    stored, count = stored_chunks(folder, array)
+    if stored != count:
+        raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
 
 
 def _create(folder: Path, cube: SpectralCube, dtype: np.dtype[Any], name: str) -> Any:

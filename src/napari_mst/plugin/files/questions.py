@@ -78,7 +78,7 @@ class DescribedBands(NamedTuple):
 def likely_axis(shape: tuple[int, ...]) -> int:
     """Guess the axis of the bands of any stack: the clearly shortest one, else the first."""
     try:
-        return band_axis_of(shape, 0, None)
+        return band_axis_of(shape, 0, None)[0]
     except ChoiceNeeded:
         return 0
 
