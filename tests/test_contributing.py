@@ -27,6 +27,7 @@ from napari_mst import (
     write_cube,
 )
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.cli.arguments import add_arguments, record_of
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.cube import SpectralCube
@@ -100,6 +101,12 @@ def test_an_attention_mechanism_of_somebody_else_runs_in_the_u_shape() -> None:
     torch.manual_seed(0)
     network = example("An attention mechanism")["WindowMSTPlusPlus"](stages=1).eval()
     np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-5)
+    model = replace(load_model("mstpp-srgb"), network=network)
+    explorer = PixelExplorer(Reconstructor(model, "cpu"), photo())
+    assert len(explorer.record().pixel_blocks) == 5
+    weights = explorer.weights("stages.0.encoder.1", 9, 12)
+    assert weights.places.tolist() == [[8, 12], [8, 14], [10, 12], [10, 14]]
+    assert weights.weights.sum() == pytest.approx(1)
 
 
 class OnePass(Network):

@@ -18,10 +18,11 @@ from napari_mst import (
     record_attention,
     write_attention,
 )
-from napari_mst.attention.blocks import ChannelBlock, attention_blocks, source_map
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.networks.attention.blocks import HybridBlock
 from napari_mst.networks.attention.spectral import gram
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepare
@@ -48,14 +49,15 @@ def recorded() -> AttentionRecord:
 
 
 @cache
-def entering(name: str) -> tuple[ChannelBlock, torch.Tensor]:
+def entering(name: str) -> tuple[HybridBlock, torch.Tensor]:
     """The block and the whole map that enters it, of a forward in one piece."""
     network = reconstructor().network
     program = network.program()
     rows = prepare(reconstructor().setup, photo()).source().rows(0, SIZE[0])
     with torch.inference_mode():
-        source = program.until(source_map(program, name))
-        return attention_blocks(network)[name], source.whole(torch.tensor(rows)[None].double())
+        block = attention_blocks(network)[name]
+        source = program.until(block.source)
+        return block.attends.parts, source.whole(torch.tensor(rows)[None].double())
 
 
 def test_a_run_records_the_matrices_of_the_spectral_half(tmp_path: Path) -> None:
@@ -120,8 +122,8 @@ def test_the_sensitivity_is_the_gradient_with_both_halves() -> None:
     program = reconstructor().program
     folded = {}
     for name, matrices in recorded().blocks.items():
-        block = attention_blocks(reconstructor().network)[name].channel_attention
-        folded[source_map(program, name)] = block.mixing(
+        block = attention_blocks(reconstructor().network)[name]
+        folded[block.source] = block.attends.parts.spectral.mixing(
             torch.tensor(matrices.attention).double()[None]
         )
     value = program.whole(seen[None], folded)[0, 15, row, column]

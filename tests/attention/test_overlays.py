@@ -11,12 +11,13 @@ from torch.nn import functional as F
 
 from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
 from napari_mst.attention import explorer
-from napari_mst.attention.blocks import ChannelBlock, attention_blocks
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.reconstruction.preparing import prepare
 from napari_mst.watch import Watch
@@ -62,7 +63,7 @@ def record(block: str = BLOCKS[0]) -> AttentionRecord:
 
 
 @cache
-def whole_input(name: str) -> tuple[ChannelBlock, torch.Tensor]:
+def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     """The block and the whole of its input, in float64, from the network's own forward."""
     one = reconstructor(name)
     exact = copy.deepcopy(one.model.network).double()
@@ -71,7 +72,7 @@ def whole_input(name: str) -> tuple[ChannelBlock, torch.Tensor]:
     rows = np.ascontiguousarray(prepare(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
-    return attention_blocks(exact)[name], seen
+    return attention_blocks(exact)[name].attends.parts, seen
 
 
 def made(

@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention import block_maps
-from napari_mst.attention.blocks import pixel_blocks
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.errors import AttentionError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -38,8 +38,8 @@ def photo() -> NDArray[np.uint8]:
 def heard(reconstructor: Reconstructor, block: str) -> Tensor:
     """The whole map that the attention of *block* gets in a run, in one tile."""
     inputs: list[Tensor] = []
-    attending = pixel_blocks(reconstructor.network)[block]
-    handle = attending.norm.register_forward_hook(lambda _, __, normal: inputs.append(normal))
+    norm = reconstructor.network.get_submodule(f"{block}.norm")
+    handle = norm.register_forward_hook(lambda _, __, normal: inputs.append(normal))
     reconstructor.reconstruct(photo())
     handle.remove()
     return inputs[-1]
@@ -69,7 +69,7 @@ def test_weights_of_a_pixel_are_those_of_the_whole_network(
     pitch = own.program.padded(*SIZE)[0] // features.shape[-2]
     for row, column in PIXELS:
         found = explorer.weights(name, row, column)
-        attention = explorer.blocks[name].attention
+        attention: Any = own.network.get_submodule(f"{name}.attention")
         expected = attention.weights(features, (row // pitch, column // pitch))
         assert found.pitch == pitch
         np.testing.assert_allclose(found.weights.sum(1), 1)
@@ -118,7 +118,7 @@ def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
     images, (row, column) = found.planes()
     assert (images.shape, row, column) == ((2, 2, 2), 0, 0)
     np.testing.assert_allclose(images.sum((1, 2)), 1)
-    assert found.geometry == (4, 4, 2)
+    assert (found.sides.window, found.sides.keys, found.sides.shift) == (4, 4, 2)
     assert (found.effective_keys <= 4).all()
 
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.attention.blocks import pixel_blocks, source_map
+from napari_mst.attention.blocks import pixel_blocks
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
 from napari_mst.cube import Provenance
@@ -28,7 +28,6 @@ from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.networks.attention.blocks import GlobalBlock
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
 from napari_mst.reconstruction.job import Compute
@@ -107,28 +106,31 @@ class BlockMaps:
 
     def around(self, block: str, query: tuple[int, int]) -> Window:
         """The part of the map of *block* on which the weights of a *query* on it depend."""
-        attending = self.blocks[block]
-        if isinstance(attending, GlobalBlock):
+        attends = self.blocks[block].attends
+        if not attends.window:
             return whole(self.size(block))
-        attention = attending.attention
         row, column = query
-        own = Window(row, row + 1, column, column + 1).aligned(attention.window)
-        return own.grown(attention.halo).aligned(attention.window).clipped(self.size(block))
+        window = Window(row, row + 1, column, column + 1).aligned(attends.window)
+        return window.grown(attends.halo).aligned(attends.window).clipped(self.size(block))
 
-    def features(self, block: str, part: Window, watch: Watch = UNWATCHED) -> Tensor:
-        """The features that the attention of *block* hears in a *part* of its map, (1, C, h, w).
-
-        They are those of a run.
+    def entering(self, block: str, part: Window, watch: Watch = UNWATCHED) -> Tensor:
+        """A *part* of the map that the attention of *block* sees in a run, (1, C, h, w).
 
         Raises
         ------
         Cancelled
             As soon as *watch* says so.
         """
-        attending = self.blocks[block]
-        entering = self._entering(self._source(block), part, watch)
-        with torch.inference_mode():
-            return attending.norm(entering.to(attending.attention.value_weight.dtype))
+        name = self._source(block)
+        if name not in self._kept and self._program.until(name).is_global:
+            self._prepare(watch)
+        if name in self._kept:
+            numbers = self._kept[name][:, part.rows, part.columns]
+        else:
+            present = Known(self._folded, self._kept, self._device)
+            source = self._seen.job(watch).source()
+            numbers = execute_crop(self._program.until(name), present, source, part)
+        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
 
     def size(self, block: str) -> Size:
         """Rows and columns of the map of *block*."""
@@ -139,12 +141,12 @@ class BlockMaps:
         return int(1 / self._program.scales[self._source(block)])
 
     def provenance(self) -> Provenance:
-        """The history of all that is told of this photo."""
+        """The history of all that is made of this photo."""
         return self._seen.provenance()
 
     @cached_property
     def _program(self) -> Program:
-        """The passes of the network, which is told the light of the photo."""
+        """The passes of the network, which knows the light of the photo."""
         return self._seen.job().setup.program
 
     @cached_property
@@ -158,7 +160,7 @@ class BlockMaps:
         return self._program.is_global and not self._program.most_pixels
 
     def _prepare(self, watch: Watch) -> None:
-        """Compute what is to be known of all pixels before any part, unless it is."""
+        """Compute what a part needs of all pixels, once."""
         if self._program.most_pixels:
             if not self._kept:
                 self._seen.compute(self._forward, watch)
@@ -185,15 +187,15 @@ class BlockMaps:
         """Keep the maps that enter all blocks, of one forward over the whole photo."""
         program = self._program
         photo = PaddedPhoto(source, self._device, program).read(whole(self._sizes[PHOTO]))
-        wanted = {self._source(block) for block in self.blocks}
+        sources = {self._source(block) for block in self.blocks}
         maps: dict[str, NDArray[np.floating]] = {}
 
         def kept(each: Pass, read: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
             watch.check()
             result = each.apply(read, folded)
-            if each.writes in wanted:
+            if each.writes in sources:
                 maps[each.writes] = result[0].cpu().numpy()
-                watch.reach(len(maps) / len(wanted))
+                watch.reach(len(maps) / len(sources))
             return result
 
         with exact_products(self._device), torch.inference_mode():
@@ -203,30 +205,18 @@ class BlockMaps:
 
     def _source(self, block: str) -> str:
         """The map that the attention of *block* reads."""
-        return source_map(self._program, block)
-
-    def _entering(self, name: str, part: Window, watch: Watch) -> Tensor:
-        """The *part* of the map *name*, (1, C, h, w)."""
-        if name not in self._kept and self._program.until(name).is_global:
-            self._prepare(watch)
-        if name in self._kept:
-            numbers = self._kept[name][:, part.rows, part.columns]
-        else:
-            known = Known(self._folded, self._kept, self._device)
-            source = self._seen.job(watch).source()
-            numbers = execute_crop(self._program.until(name), known, source, part)
-        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
+        return self.blocks[block].source
 
     def _needs_map(self, block: str) -> bool:
-        """Tell whether the weights of a pixel in *block* depend on a large part of the photo."""
+        """True if the weights of a pixel in *block* depend on a large part of the photo."""
         name = self._source(block)
         program = self._program.until(name)
         if name in self._kept:
             return False
         rows, columns = self.size(block)
         part = self.around(block, (rows // 2, columns // 2))
-        own = replace(program, passes=program.needed_beside(self._kept))
-        rows, columns = photo_window(own, part, self._sizes).size
+        beside = replace(program, passes=program.needed_beside(self._kept))
+        rows, columns = photo_window(beside, part, self._sizes).size
         return rows * columns > _LARGE
 
     def _bytes(self, name: str) -> int:
@@ -236,7 +226,7 @@ class BlockMaps:
 
     def _room(self) -> int:
         """The bytes of maps that may still be kept."""
-        kept = sum(one.nbytes for one in self._kept.values())
+        kept = sum(numbers.nbytes for numbers in self._kept.values())
         return min(MOST_KEPT - kept, free_host_memory() // 2)
 
     def _whole(self, name: str) -> Compute:

@@ -1,53 +1,56 @@
-"""The blocks of a network that attend, by their names, and the maps that they hear."""
+"""The attentions of a network, by the names of their blocks, as its passes say them."""
+
+from typing import NamedTuple
 
 from torch import nn
 
 from napari_mst.attention.record import PixelBlock
-from napari_mst.networks.attention.blocks import GlobalBlock, HybridBlock, WindowBlock
-from napari_mst.networks.attention.spectral import SpectralAttentionBlock
+from napari_mst.networks.attends import Attends
 from napari_mst.networks.network import Pass, Program
 
-ChannelBlock = SpectralAttentionBlock | HybridBlock
-"""A block in which channels attend to channels."""
 
-AttendingBlock = WindowBlock | GlobalBlock
-"""A block in which pixels attend to pixels; a `HybridBlock` is of both kinds."""
+class Attending(NamedTuple):
+    """A pass, and one of the attentions in it."""
+
+    by: Pass
+    attends: Attends
+
+    @property
+    def source(self) -> str:
+        """The name of the map that the attention sees."""
+        return self.by.reads[0]
+
+    @property
+    def described(self) -> PixelBlock:
+        """A block in which pixels attend to pixels, in numbers."""
+        said = self.attends
+        return PixelBlock(said.channels, said.heads, said.window, said.keys, said.shift)
 
 
-def attention_blocks(network: nn.Module) -> dict[str, ChannelBlock]:
-    """The blocks of *network* with spectral attention by name, in the order in which they run.
+def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending]:
+    """The attentions of *program* between pixels, or between channels, by block.
 
-    Empty if it has none.
-    """
-    return {name: part for name, part in network.named_modules() if isinstance(part, ChannelBlock)}
-
-
-def pixel_blocks(network: nn.Module) -> dict[str, AttendingBlock]:
-    """The blocks of *network* in which pixels attend to pixels, by name; empty if there are none.
-
-    They are in the order of the modules: encoder, bottleneck, decoder of each stage.
+    They are in the order in which they run; empty if there are none.
     """
     return {
-        name: part for name, part in network.named_modules() if isinstance(part, AttendingBlock)
+        attends.block: Attending(each, attends)
+        for each in program.passes
+        for attends in each.attends
+        if (attends.weights is not None) == between_pixels
     }
 
 
-def described(block: AttendingBlock) -> PixelBlock:
-    """A *block* in which pixels attend to pixels, in numbers."""
-    attention = block.attention
-    if isinstance(block, GlobalBlock):
-        return PixelBlock(attention.channels, attention.heads)
-    return PixelBlock(attention.channels, attention.heads, *block.attention.sides)
+def attention_blocks(network: nn.Module) -> dict[str, Attending]:
+    """The blocks of *network* in which channels attend to channels, by name."""
+    return _of_network(network, between_pixels=False)
 
 
-def attending_pass(program: Program, block: str) -> Pass:
-    """The pass of *block* in which its attention is applied; it reads the map that enters it."""
-    own = program.writer(block)
-    # Spectral blocks are one pass; in others the feed-forward network is a pass of its own.
-    return own if own.uses else program.writer(own.reads[0])
+def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
+    """The blocks of *network* in which pixels attend to pixels, by name."""
+    return _of_network(network, between_pixels=True)
 
 
-def source_map(program: Program, block: str) -> str:
-    """The map that enters *block*, by its name."""
-    (source,) = attending_pass(program, block).reads
-    return source
+def _of_network(network: nn.Module, *, between_pixels: bool) -> dict[str, Attending]:
+    # Other modules say no passes, and so no attention.
+    program = getattr(network, "program", None)
+    return {} if program is None else attentions(program(), between_pixels=between_pixels)

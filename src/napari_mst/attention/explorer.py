@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.attention.blocks import attention_blocks, source_map
+from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
@@ -21,7 +21,7 @@ from napari_mst.cube import Provenance
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
-from napari_mst.errors import AttentionError
+from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
@@ -115,7 +115,7 @@ class AttentionExplorer:
 
     @property
     def _network(self) -> Network:
-        """The network, told the light of the photo."""
+        """The network, which knows the light of the photo."""
         return self._seen.job(self._watch).setup.network
 
     @property
@@ -171,7 +171,7 @@ class AttentionExplorer:
         channels, pitch = self._check(selection)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
-        depth = channels // attention_blocks(self._network)[block].channel_attention.heads
+        depth = channels // attention_blocks(self._network)[block].attends.heads
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network) as record:
@@ -257,8 +257,12 @@ class AttentionExplorer:
             raise AttentionError(
                 f"Expected a block as {next(iter(blocks))}, got {selection.block!r}."
             )
-        attention = blocks[selection.block].channel_attention
-        channels = attention.to_v.in_features
-        selection.check(attention.heads, channels // attention.heads)
-        program = self._program
-        return channels, int(1 / program.scales[source_map(program, selection.block)])
+        block = blocks[selection.block]
+        heads, channels = block.attends.heads, block.attends.channels
+        selection.check(heads, channels // heads)
+        if block.attends.parts is None:
+            raise AttentionError(
+                f"Expected a block of S-MSA to make maps of, got {shown(selection.block)}, which "
+                "is of another kind. Look at its matrices."
+            )
+        return channels, int(1 / self._program.scales[block.source])

@@ -22,7 +22,7 @@ CONVENTION = (
 )
 """The order of the indices of a matrix, in the words of its file."""
 
-_RECORD = "napari_mst"  # the name of all that is told beside the numbers, in both kinds of file
+_RECORD = "napari_mst"  # the name of all that stands beside the numbers, in both kinds of file
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
@@ -63,15 +63,15 @@ def write_attention(
     for name, block in record.blocks.items():
         arrays[f"{name}/attention"] = block.attention
         arrays[f"{name}/logits"] = block.logits
-    for number, one in enumerate(maps):
-        arrays[f"maps/{number}"] = one.values
-    told = {
+    for number, made in enumerate(maps):
+        arrays[f"maps/{number}"] = made.values
+    described = {
         "convention": CONVENTION,
         "provenance": json.loads(record.provenance.to_json()),
-        "maps": [one.describe() for one in maps],
+        "maps": [made.describe() for made in maps],
         "pixel_blocks": {name: asdict(block) for name, block in record.pixel_blocks.items()},
     }
-    arrays[_RECORD] = np.array(json.dumps(told))
+    arrays[_RECORD] = np.array(json.dumps(described))
     save: Callable[..., None] = np.savez  # its own type takes arrays for its options
     target = Path(path)
     needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
@@ -107,7 +107,7 @@ def read_attention(path: str | Path) -> AttentionRecord:
     source = Path(path)
     try:
         arrays = read_arrays(source)
-        told = json.loads(str(arrays[_RECORD]))
+        described = json.loads(str(arrays[_RECORD]))
         blocks = {}
         for key, attention in arrays.items():
             name = key.removesuffix("/attention")
@@ -115,10 +115,9 @@ def read_attention(path: str | Path) -> AttentionRecord:
                 logits = _matrices(arrays[f"{name}/logits"])
                 blocks[name] = BlockAttention(logits, _matrices(attention))
         between = {
-            name: PixelBlock(**told_block)
-            for name, told_block in told.get("pixel_blocks", {}).items()
+            name: PixelBlock(**sides) for name, sides in described.get("pixel_blocks", {}).items()
         }
-        past = Provenance.from_json(json.dumps(told["provenance"]))
+        past = Provenance.from_json(json.dumps(described["provenance"]))
         return AttentionRecord(blocks, past, between)
     except OutOfMemory:
         raise
@@ -142,14 +141,14 @@ def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: boo
     import tifffile
 
     target = Path(path)
-    needed = sum(one.values.nbytes for one in maps) + _HEADERS
+    needed = sum(made.values.nbytes for made in maps) + _HEADERS
     with (
         crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,),
         tifffile.TiffWriter(temporary) as pages,
     ):
-        for one in maps:
-            metadata = {"axes": "YX", _RECORD: one.describe()}
-            pages.write(one.values, photometric="minisblack", metadata=metadata)
+        for made in maps:
+            metadata = {"axes": "YX", _RECORD: made.describe()}
+            pages.write(made.values, photometric="minisblack", metadata=metadata)
     return target
 
 

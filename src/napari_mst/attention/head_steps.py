@@ -3,7 +3,7 @@
 It is a head of a block with windows, on the window of a pixel of a photo, or that of `patch_steps`.
 Tokens are columns here and rows in the code of the network: every matrix is the transpose of the
 one that a run computes. Letters: C channels, d channels of a head, n pixels
-that ask, m pixels that answer, as many but for overlapping windows.
+that ask, m pixels that answer: as many, except in overlapping windows.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.cube import Provenance
@@ -60,7 +60,7 @@ class HeadSteps:
         return next(step.values for step in self.steps if step.name == name)
 
 
-def sums_told(values: NDArray[np.float64], axis: int) -> str:
+def sums_said(values: NDArray[np.float64], axis: int) -> str:
     """Say what the weights of each column (*axis* 0) or row (1) add up to."""
     sums = values.sum(axis)
     which = "rows" if axis else "columns"
@@ -94,7 +94,7 @@ class WindowSteps(HeadSteps):
         return self.pixel.provenance
 
 
-class _Shown(NamedTuple):
+class _WindowHead(NamedTuple):
     """A head of an attention on one window, and the places of its pixels in the photo.
 
     *at* are the places of the pixels that ask, and of those that answer.
@@ -106,21 +106,88 @@ class _Shown(NamedTuple):
     at: tuple[Places, Places]
 
     @property
-    def name_of_keys(self) -> str:
+    def span(self) -> slice:
+        """The channels of the head."""
+        depth = self.attention.channels // self.attention.heads
+        return slice(self.head * depth, (self.head + 1) * depth)
+
+    @property
+    def of_keys(self) -> str:
         """The name of the features of the pixels that answer."""
         asking, answering = self.at
         return "X" if len(asking) == len(answering) else "X_K"
 
-    @property
-    def weights(self) -> list[Tensor]:
-        """W_Q, W_K and W_V of the head, (d, C) each."""
-        own = _span(self.attention, self.head)
-        return [part[own] for part in self.attention.to_qkv.weight.chunk(3)]
+    def asking(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
+        """The step of numbers (n, C) of the pixels that ask."""
+        return of_pixels(name, formula, tokens.mT, self.at[0])
 
-    @property
-    def bias(self) -> str:
-        """The bias of the projections as a formula writes it, or nothing."""
-        return " + b" if self.attention.options.has_bias else ""
+    def answering(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
+        """The step of numbers (m, C) of the pixels that answer."""
+        return of_pixels(name, formula, tokens.mT, self.at[1])
+
+    def between(self, name: str, formula: str, matrix: Tensor) -> MatrixStep:
+        """The step of a matrix (n, m) between the pixels."""
+        asking, answering = self.at
+        return MatrixStep(name, formula, numbers(matrix.mT), BETWEEN, answering, asking)
+
+    def features(self, is_normed: bool) -> list[MatrixStep]:
+        """The features before the projections."""
+        count_asking, count_answering = map(len, self.at)
+        features = "LayerNorm of the features" if is_normed else "features"
+        asking, answering = self.tokens.features
+        steps = [self.asking("X", f"{features} of {count_asking} pixels", asking)]
+        if self.of_keys != "X":
+            formula = f"those of the {count_answering} pixels that answer"
+            steps.append(self.answering(self.of_keys, formula, answering))
+        return steps
+
+    def projections(self) -> list[MatrixStep]:
+        """Queries, keys and values, each behind its weights."""
+        bias = " + b" if self.attention.options.has_bias else ""
+        of_query, of_key, of_value = self.attention.to_qkv.weight.chunk(3)
+        tokens, head = self.tokens, self.head
+        return [
+            _learnt("W_Q", "weights of the queries", of_query[self.span]),
+            self.asking("Q", f"W_Q X{bias}", tokens.queries[head]),
+            _learnt("W_K", "weights of the keys", of_key[self.span]),
+            self.answering("K", f"W_K {self.of_keys}{bias}", tokens.keys[head]),
+            _learnt("W_V", "weights of the values", of_value[self.span]),
+            self.answering("V", f"W_V {self.of_keys}{bias}", tokens.values[head]),
+        ]
+
+    def shares(self) -> tuple[list[MatrixStep], Tensor]:
+        """Scores, what is added to them, and their softmax A, which is returned as well."""
+        tokens, head = self.tokens, self.head
+        queries, keys = (part[head] for part in self.attention.scaled(tokens.queries, tokens.keys))
+        scores = queries @ keys.mT
+        mask = torch.zeros_like(scores).masked_fill(tokens.is_apart.to(scores.device), -torch.inf)
+        steps = [
+            self.asking("Q'", _scaled_query(self.attention, head), queries),
+            self.answering("K'", _scaled_key(self.attention), keys),
+            self.between("S", "K'^T Q'", scores),
+            self.between("B", "bias of the relative places", tokens.bias[head]),
+        ]
+        added = "S + B"
+        if self.attention.sides.shift:
+            added = "S + B + M"
+            formula = "-inf between parts of a shifted window, else 0"
+            steps.append(self.between("M", formula, mask))
+        shares = (scores + tokens.bias[head] + mask).softmax(-1)
+        weights = self.between("A", f"softmax of the columns of {added}", shares)
+        about = sums_said(weights.values, 0)
+        return [*steps, weights._replace(about=about)], shares
+
+    def result(self, shares: Tensor) -> list[MatrixStep]:
+        """Averages of the values, and what the head adds to the features."""
+        attended = shares @ self.tokens.values[self.head]
+        steps = [self.asking("O", "V A", attended)]
+        if self.attention.options.has_projection:
+            projection = self.attention.proj.get_parameter("weight")[:, self.span]
+            steps += [
+                _learnt("W_O", "weights of the projection after the heads", projection),
+                self.asking("Y", "W_O O, what this head adds", attended @ projection.mT),
+            ]
+        return steps
 
 
 def window_steps(
@@ -135,88 +202,14 @@ def window_steps(
     *at* are the places of the pixels that ask and of those that answer, in the photo. *is_normed*
     says whether a LayerNorm stands before the attention.
     """
-    one = _Shown(attention, tokens, head, at)
-    queries, keys = (part[head] for part in attention.scaled(tokens.queries, tokens.keys))
-    scores = queries @ keys.mT
-    is_apart = tokens.is_apart.to(scores.device)
-    mask = torch.zeros_like(scores).masked_fill(is_apart, -torch.inf)
-    shares = (scores + tokens.bias[head] + mask).softmax(-1)
+    window = _WindowHead(attention, tokens, head, at)
+    steps, shares = window.shares()
     return (
-        *_features(one, is_normed),
-        *_projections(one),
-        of_pixels("Q'", _scaled_query(attention, head), queries.mT, at[0]),
-        of_pixels("K'", _scaled_key(attention), keys.mT, at[1]),
-        *_shares(one, scores, mask, shares),
-        *_result(one, shares),
-    )
-
-
-def _features(one: _Shown, is_normed: bool) -> list[MatrixStep]:
-    """The steps that show the features before the projections."""
-    asking, answering = one.at
-    told = "LayerNorm of the features" if is_normed else "features"
-    formula = f"{told} of {len(asking)} pixels"
-    steps = [of_pixels("X", formula, one.tokens.features[0].mT, asking)]
-    if one.name_of_keys != "X":
-        formula = f"those of the {len(answering)} pixels that answer"
-        steps.append(of_pixels(one.name_of_keys, formula, one.tokens.features[1].mT, answering))
-    return steps
-
-
-def _projections(one: _Shown) -> list[MatrixStep]:
-    """Queries and keys."""
-    asking, answering = one.at
-    of_queries, of_keys, _ = one.weights
-    queries, keys = one.tokens.queries[one.head], one.tokens.keys[one.head]
-    return [
-        _learnt("W_Q", "weights of the queries", of_queries),
-        of_pixels("Q", f"W_Q X{one.bias}", queries.mT, asking),
-        _learnt("W_K", "weights of the keys", of_keys),
-        of_pixels("K", f"W_K {one.name_of_keys}{one.bias}", keys.mT, answering),
-    ]
-
-
-def _shares(one: _Shown, scores: Tensor, mask: Tensor, shares: Tensor) -> list[MatrixStep]:
-    """Scores, what is added to them, and their softmax."""
-    asking, answering = one.at
-    steps = [
-        _between("S", "K'^T Q'", scores, one.at),
-        _between("B", "bias of the relative places", one.tokens.bias[one.head], one.at),
-    ]
-    added = "S + B"
-    if one.attention.sides.shift:
-        added = "S + B + M"
-        formula = "-inf between parts of a shifted window, else 0"
-        steps.append(_between("M", formula, mask, one.at))
-    values = numbers(shares.mT)
-    formula = f"softmax of the columns of {added}"
-    return [*steps, MatrixStep("A", formula, values, sums_told(values, 0), answering, asking)]
-
-
-def _result(one: _Shown, shares: Tensor) -> list[MatrixStep]:
-    """Values, their averages, and what the head adds to the features."""
-    asking, answering = one.at
-    values = one.tokens.values[one.head]
-    attended = shares @ values
-    steps = [
-        _learnt("W_V", "weights of the values", one.weights[2]),
-        of_pixels("V", f"W_V {one.name_of_keys}{one.bias}", values.mT, answering),
-        of_pixels("O", "V A", attended.mT, asking),
-    ]
-    if not isinstance(one.attention.proj, nn.Linear):
-        return steps
-    projection = one.attention.proj.weight[:, _span(one.attention, one.head)]
-    return [
+        *window.features(is_normed),
+        *window.projections(),
         *steps,
-        _learnt("W_O", "weights of the projection after the heads", projection),
-        of_pixels("Y", "W_O O, what this head adds", (attended @ projection.mT).mT, asking),
-    ]
-
-
-def _span(attention: WindowAttention, head: int) -> slice:
-    """The channels of a head."""
-    depth = attention.channels // attention.heads
-    return slice(head * depth, (head + 1) * depth)
+        *window.result(shares),
+    )
 
 
 def _scaled_query(attention: WindowAttention, head: int) -> str:
@@ -228,11 +221,6 @@ def _scaled_query(attention: WindowAttention, head: int) -> str:
 
 def _scaled_key(attention: WindowAttention) -> str:
     return "K / |K| of each column" if attention.options.score == "cosine" else "K"
-
-
-def _between(name: str, formula: str, matrix: Tensor, at: tuple[Places, Places]) -> MatrixStep:
-    asking, answering = at
-    return MatrixStep(name, formula, numbers(matrix.mT), BETWEEN, answering, asking)
 
 
 def _learnt(name: str, formula: str, weights: Tensor) -> MatrixStep:

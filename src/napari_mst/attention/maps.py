@@ -90,8 +90,8 @@ class AttentionMap:
     Examples
     --------
     >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
-    >>> one = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
-    >>> one.describe()["block"], one.describe()["total"]
+    >>> score = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
+    >>> score.describe()["block"], score.describe()["total"]
     ('stages.0.encoder.0', 2)
     """
 
@@ -108,9 +108,8 @@ class AttentionMap:
     def describe(self) -> dict[str, Any]:
         """All but the numbers, for JSON."""
         names = ("overlay", "unit", "pitch", "offset", "total", "pixel")
-        told = {name: getattr(self, name) for name in names}
         return {
-            **told,
+            **{name: getattr(self, name) for name in names},
             **asdict(self.selection),
             "provenance": json.loads(self.provenance.to_json()),
         }

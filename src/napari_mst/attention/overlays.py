@@ -169,6 +169,6 @@ ALIKE = Caption(
 """The map of what one pixel attends to before the network, where a photo is denoised."""
 
 DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
-    {one.name: one for one in (SENSITIVITY, WEIGHTS, ALIKE)},
+    {caption.name: caption for caption in (SENSITIVITY, WEIGHTS, ALIKE)},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

@@ -21,7 +21,7 @@ from napari_mst.attention.head_steps import (
     Places,
     numbers,
     of_pixels,
-    sums_told,
+    sums_said,
 )
 from napari_mst.denoising.attention import embedding, projections
 from napari_mst.denoising.photos import Denoising
@@ -58,7 +58,7 @@ def patch_steps(
 ) -> PatchSteps:
     """Every matrix of a single head for *side* x *side* pixels of *photo* from *corner* on.
 
-    *how* tells noise and h. The patch is moved to lie on the photo.
+    *how* has the noise and h. The patch is moved to lie on the photo.
 
     Raises
     ------
@@ -95,10 +95,10 @@ def places_of(row: int, column: int, side: int) -> Places:
 def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[MatrixStep, ...]:
     """Every matrix of *head* for the *features* of the pixels *at* their places."""
     with torch.inference_mode():
-        found = head.steps(features)
+        head_steps = head.steps(features)
     reading = head.reading
-    shares = numbers(found.attention)
-    of_shares = sums_told(shares, 0 if reading == "columns" else 1)
+    shares = numbers(head_steps.attention)
+    of_shares = sums_said(shares, 0 if reading == "columns" else 1)
     scores = "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)"
 
     def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> MatrixStep:
@@ -107,14 +107,14 @@ def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[Mat
     return (
         of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1", features, at),
         of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
-        of_pixels("Q", "W_Q X", found.queries, at),
+        of_pixels("Q", "W_Q X", head_steps.queries, at),
         of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),
-        of_pixels("K", "W_K X", found.keys, at),
+        of_pixels("K", "W_K X", head_steps.keys, at),
         of_filter("W_V", "picks the colour t", head.value),
-        of_pixels("V", "W_V X", found.values, at),
-        MatrixStep("S", scores, numbers(found.scores), BETWEEN, at, at),
+        of_pixels("V", "W_V X", head_steps.values, at),
+        MatrixStep("S", scores, numbers(head_steps.scores), BETWEEN, at, at),
         MatrixStep("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
-        of_pixels("O", "V A", found.output, at),
+        of_pixels("O", "V A", head_steps.output, at),
     )
 
 

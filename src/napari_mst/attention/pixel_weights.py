@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import WEIGHTS
+from napari_mst.attention.record import PixelBlock
 from napari_mst.cube import Provenance
-from napari_mst.networks.attention.windows import Geometry
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,8 @@ class PixelWeights:
         Row and column of the photo at which the pixels of the query begin.
     pitch
         Pixels of the photo, on each side, that a query or key stands for.
-    geometry
-        Sides of the window of queries and of that of the keys, and the shift, in keys; None where
-        all pixels attend to each other.
+    sides
+        The block, with its sides of windows in keys.
     provenance
         The history of the run whose weights these are.
     """
@@ -48,7 +47,7 @@ class PixelWeights:
     regions: NDArray[np.int64]
     query: tuple[int, int]
     pitch: int
-    geometry: Geometry | None
+    sides: PixelBlock
     provenance: Provenance = field(default_factory=Provenance)
 
     def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
@@ -94,8 +93,8 @@ class PixelWeights:
     @property
     def heard(self) -> NDArray[np.bool_]:
         """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
-        (own,) = np.flatnonzero((self.places == self.query).all(1))
-        is_heard: NDArray[np.bool_] = self.regions == self.regions[own]
+        is_query = (self.places == self.query).all(1)
+        is_heard: NDArray[np.bool_] = self.regions == self.regions[is_query]
         return is_heard
 
 
@@ -118,31 +117,27 @@ class Outline(NamedTuple):
     rectangle: tuple[int, int, int, int]
 
 
-def outlines(found: PixelWeights) -> list[Outline]:
-    """The outlines of *found*, the largest first and the pixel last."""
-    pitch = found.pitch
-    row, column = found.query
+def outlines(weights: PixelWeights) -> list[Outline]:
+    """The outlines of the *weights* of a pixel, the largest first and the pixel last."""
+    pitch = weights.pitch
+    row, column = weights.query
     pixel = Outline("pixel", (row, row + pitch, column, column + pitch))
-    if found.geometry is None:
+    if not weights.sides.window:
         return [pixel]
-    is_heard = found.heard
-    own = _bounds(found, is_heard)
-    apart = [
-        Outline("masked", _bounds(found, found.regions == region))
-        for region in np.unique(found.regions[~is_heard])
+    is_heard = weights.heard
+    top, bottom, left, right = keys = _bounds(weights, is_heard)
+    masked = [
+        Outline("masked", _bounds(weights, weights.regions == region))
+        for region in np.unique(weights.regions[~is_heard])
     ]
-    more = found.geometry.keys - found.geometry.window
-    if not more:
-        return [*apart, Outline("window", own), pixel]
-    rim = more // 2 * pitch
-    top, bottom, left, right = own
+    rim = (weights.sides.keys - weights.sides.window) // 2 * pitch
     window = Outline("window", (top + rim, bottom - rim, left + rim, right - rim))
-    return [Outline("keys", own), window, pixel]
+    return [*masked, *([Outline("keys", keys)] if rim else []), window, pixel]
 
 
-def _bounds(found: PixelWeights, chosen: np.ndarray) -> tuple[int, int, int, int]:
+def _bounds(weights: PixelWeights, chosen: np.ndarray) -> tuple[int, int, int, int]:
     """The rectangle around the *chosen* keys."""
-    places = found.places[chosen]
+    places = weights.places[chosen]
     top, left = places.min(0).tolist()
-    bottom, right = (places.max(0) + found.pitch).tolist()
+    bottom, right = (places.max(0) + weights.pitch).tolist()
     return top, bottom, left, right

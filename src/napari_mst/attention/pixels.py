@@ -4,11 +4,12 @@ They are those of a run. Only the part of the map is computed on which they depe
 Letters: C channels, h heads, H rows, W columns of the map of a block.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from napari_mst.attention.block_maps import BlockMaps
 from napari_mst.attention.head_steps import Places, WindowSteps, window_steps
@@ -17,8 +18,9 @@ from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.windows import Size, Window
 from napari_mst.errors import AttentionError, shown
+from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.blocks import WindowBlock
-from napari_mst.networks.attention.query import QueryWeights, check_query
+from napari_mst.networks.attention.query import check_query
 from napari_mst.networks.attention.windows import WindowTokens
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -31,25 +33,25 @@ class _Near(NamedTuple):
 
     Attributes
     ----------
-    features
-        What the attention hears, (1, C, h, w), of a *part* of the map, which has a *size*.
+    entering
+        What the block sees, (1, C, h, w), in a *part* of the map, which has a *size*.
     query
         Row and column of the pixel on the map.
     """
 
-    features: Tensor
+    entering: Tensor
     query: tuple[int, int]
     part: Window
     size: Size
 
     @property
-    def own(self) -> tuple[int, int]:
+    def place(self) -> tuple[int, int]:
         """Row and column of the pixel in the part."""
         return self.query[0] - self.part.top, self.query[1] - self.part.left
 
 
 class PixelExplorer(BlockMaps):
-    """Tells what any pixel of *photo*, or of a *region* of it, attends to.
+    """Finds what any pixel of *photo*, or of a *region* of it, attends to.
 
     The network is that of *reconstructor*; `shape` is (H, W) of what it sees. Rows and columns
     count from the first of the region.
@@ -84,10 +86,7 @@ class PixelExplorer(BlockMaps):
         Cancelled
             As soon as *watch* says so.
         """
-        near = self._near(block, row, column, watch)
-        with torch.inference_mode():
-            found = self.blocks[block].attention.weights(near.features, near.own)
-        return self._told(block, near, found)
+        return self._weights(block, self._near(block, row, column, watch))
 
     def steps(
         self, block: str, head: int, row: int, column: int, watch: Watch = UNWATCHED
@@ -103,12 +102,12 @@ class PixelExplorer(BlockMaps):
             As soon as *watch* says so.
         """
         self._check(block, row, column)
-        attending = self._with_windows(block, head)
-        attention = attending.attention
+        parts = _taken_apart(self.blocks[block].attends, head)
+        attention = parts.attention
         near = self._near(block, row, column, watch)
+        pixel = self._weights(block, near)
         with torch.inference_mode():
-            tokens = attention.around(near.features, near.own)
-            pixel = self._told(block, near, attention.weights(near.features, near.own))
+            tokens = attention.around(parts.normal(near.entering), near.place)
             if not pixel.heard.all():
                 features = self._from_all_borders(block, pixel, tokens.features[0], watch)
                 queries, keys, values = attention.split(features)
@@ -116,24 +115,8 @@ class PixelExplorer(BlockMaps):
                     features=(features, features), queries=queries, keys=keys, values=values
                 )
             at = _places_of_queries(tokens, near) * pixel.pitch, pixel.places
-            is_normed = not isinstance(attending.norm, nn.Identity)
-            steps = window_steps(attention, tokens, head, at, is_normed)
+            steps = window_steps(attention, tokens, head, at, parts.has_norm)
         return WindowSteps(steps, pixel, head)
-
-    def _with_windows(self, block: str, head: int) -> WindowBlock:
-        """A block whose *head* can be shown in numbers."""
-        attending = self.blocks[block]
-        Selection(block, head).check(attending.attention.heads, 1)
-        if not isinstance(attending, WindowBlock):
-            got = "attention between all pixels"
-        elif attending.attention.key_window**2 > MOST_TOKENS:
-            got = f"{attending.attention.key_window**2}"
-        else:
-            return attending
-        raise AttentionError(
-            f"Expected windows of at most {MOST_TOKENS} pixels to show in numbers, got {got} in "
-            f"{shown(block)}. Look at the weights of a pixel instead."
-        )
 
     def _from_all_borders(
         self, block: str, pixel: PixelWeights, features: Tensor, watch: Watch
@@ -143,13 +126,13 @@ class PixelExplorer(BlockMaps):
         A part of the map has others in their place: those of its own opposite border.
         """
         result = features.clone()
+        normal = self.blocks[block].attends.parts.normal
         for region in np.unique(pixel.regions[~pixel.heard]):
             is_there = torch.from_numpy(pixel.regions == region)
             places = pixel.places[pixel.regions == region] // pixel.pitch
             (top, left), (bottom, right) = places.min(0).tolist(), (places.max(0) + 1).tolist()
-            part = Window(top, bottom, left, right)
-            own = self.features(block, part, watch)
-            result[is_there] = own[0].flatten(1).mT
+            part = normal(self.entering(block, Window(top, bottom, left, right), watch))
+            result[is_there] = part[0].flatten(1).mT
         return result
 
     def _check(self, block: str, row: int, column: int) -> None:
@@ -166,36 +149,54 @@ class PixelExplorer(BlockMaps):
         pitch = self.pitch(block)
         query = (row // pitch, column // pitch)
         part = self.around(block, query)
-        features = self.features(block, part, watch)
-        return _Near(features, query, part, self.size(block))
+        return _Near(self.entering(block, part, watch), query, part, self.size(block))
 
-    def _told(self, block: str, near: _Near, found: QueryWeights) -> PixelWeights:
-        """The weights of a query that were *found*, in pixels of the photo."""
-        attending = self.blocks[block]
+    def _weights(self, block: str, near: _Near) -> PixelWeights:
+        """The weights of the query of *near*, in pixels of the photo."""
+        attends = self.blocks[block].attends
+        weigh = cast("Callable[[Tensor, Sequence[int]], QueryWeights]", attends.weights)
+        with torch.inference_mode():
+            weights = weigh(near.entering, near.place)
         pitch = self.pitch(block)
         row, column = near.query
         return PixelWeights(
             block=block,
-            weights=found.weights.double().cpu().numpy(),
-            places=_on_the_map(found, near).numpy() * pitch,
-            regions=found.regions.numpy(),
+            weights=weights.weights.double().cpu().numpy(),
+            places=_on_the_map(weights, near).numpy() * pitch,
+            regions=weights.regions.numpy(),
             query=(row * pitch, column * pitch),
             pitch=pitch,
-            geometry=attending.attention.sides if isinstance(attending, WindowBlock) else None,
+            sides=self.blocks[block].described,
             provenance=self.provenance(),
         )
 
 
-def _on_the_map(found: QueryWeights, near: _Near) -> Tensor:
-    """The places of keys on the whole map, of those that were *found* in a part of it.
+def _taken_apart(attends: Attends, head: int) -> WindowBlock:
+    """The parts of a block whose *head* can be shown in numbers."""
+    Selection(attends.block, head).check(attends.heads, 1)
+    if attends.parts is None:
+        got = "another attention" if attends.window else "attention between all pixels"
+    elif attends.keys**2 > MOST_TOKENS:
+        got = f"{attends.keys**2}"
+    else:
+        parts: WindowBlock = attends.parts
+        return parts
+    raise AttentionError(
+        f"Expected windows of at most {MOST_TOKENS} pixels to show in numbers, got {got} in "
+        f"{shown(attends.block)}. Look at the weights of a pixel instead."
+    )
+
+
+def _on_the_map(weights: QueryWeights, near: _Near) -> Tensor:
+    """The places of the keys on the whole map; *weights* has those in a part of it.
 
     Keys that the mask keeps apart came round from the opposite border of the part; on the map they
     come from the opposite border of the map.
     """
     part = near.part
-    places = found.places + torch.tensor([part.top, part.left])
-    own = (places == torch.tensor(near.query)).all(1)
-    is_apart = found.regions != found.regions[own]
+    places = weights.places + torch.tensor([part.top, part.left])
+    is_query = (places == torch.tensor(near.query)).all(1)
+    is_apart = weights.regions != weights.regions[is_query]
     for axis in (0, 1):
         length, first = near.size[axis], (part.top, part.left)[axis]
         last = first + part.size[axis]
@@ -211,8 +212,8 @@ def _places_of_queries(tokens: WindowTokens, near: _Near) -> Places:
     """The places on the whole map of the pixels that ask in the window of *tokens*."""
     asking, answering = tokens.at
     if len(asking) == len(answering):
-        own = QueryWeights(tokens.bias[:, tokens.own], answering, tokens.regions)
-        return _on_the_map(own, near).numpy()
+        window = QueryWeights(tokens.bias[:, tokens.own], answering, tokens.regions)
+        return _on_the_map(window, near).numpy()
     corner = near.part.top, near.part.left
     places: Places = asking.numpy() + np.array(corner)
     return places

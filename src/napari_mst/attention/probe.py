@@ -9,16 +9,20 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import lcm
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from napari_mst.attention.blocks import ChannelBlock, attending_pass
+from napari_mst.attention.blocks import attentions
 from napari_mst.attention.maps import Selection
 from napari_mst.networks.attention.spectral import channel_norms
 from napari_mst.networks.network import Pass, Program
 
-Probe = Callable[[ChannelBlock, Tensor], Callable[[Tensor], Tensor]]
+Block = Any
+"""A block of this package with S-MSA: `Attends.parts` of an attention between channels."""
+
+Probe = Callable[[Block, Tensor], Callable[[Tensor], Tensor]]
 """A block and the Gram matrix of its input -> a function of any piece of that input.
 
 The function takes (1, C, h, w) and returns (planes, h, w).
@@ -33,7 +37,7 @@ class HeadProbe:
     has all channels, they are summed.
     """
 
-    def __init__(self, selection: Selection, block: ChannelBlock, gram: Tensor) -> None:
+    def __init__(self, selection: Selection, block: Block, gram: Tensor) -> None:
         module = block.channel_attention
         matrix = module.attention(gram)
         depth = matrix.shape[-1]
@@ -108,12 +112,10 @@ def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: 
     *stride*-th row and column is kept. The result of the probe has to be right `halo` pixels of
     its block away from a cut.
     """
-    # A pass applies a bound method of its block, by which the block is found.
-    own = attending_pass(program, block)
-    (source,) = own.reads
-    attended: ChannelBlock = own.local.__self__  # type: ignore[attr-defined]
+    attending = attentions(program, between_pixels=False)[block]
+    source, parts = attending.source, attending.attends.parts
     # The Gram matrix of the input is not folded into a mixing matrix, but handed to the probe.
-    known = replace(program.writer(source), fold=lambda gram, _pixels: probe(attended, gram))
+    probed = replace(program.writer(source), fold=lambda gram, _pixels: probe(parts, gram))
 
     def measured(x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
         height, width = x.shape[-2:]
@@ -125,12 +127,12 @@ def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: 
         (source,),
         measured,
         planes,
-        halo=attended.halo,
+        halo=parts.halo,
         scale=Fraction(1, stride),
         # What is kept of a tile begins at a whole window, and at a pixel that is kept.
-        align=lcm(attended.align, stride),
+        align=lcm(parts.align, stride),
         uses=source,
         is_kept=False,
-        work=float(own.channels),
+        work=float(attending.attends.channels),
     )
-    return program.replaced(known).until(source, shown)
+    return program.replaced(probed).until(source, shown)

@@ -73,8 +73,8 @@ class BlockAttention:
 
     def of_head(self, head: int) -> "BlockAttention":
         """The matrices of one head, (1, d, d)."""
-        own = slice(head, head + 1)
-        return BlockAttention(self.logits[own], self.attention[own])
+        only = slice(head, head + 1)
+        return BlockAttention(self.logits[only], self.attention[only])
 
     @property
     def entropy(self) -> NDArray[np.float64]:
@@ -169,11 +169,11 @@ class AttentionRecord:
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Channels and heads of all blocks by name."""
         between_channels = {
-            name: (one.attention.shape[0] * one.attention.shape[1], one.attention.shape[0])
-            for name, one in self.blocks.items()
+            name: (matrices.attention.shape[0] * matrices.attention.shape[1], len(matrices.logits))
+            for name, matrices in self.blocks.items()
         }
         between_pixels = {
-            name: (one.channels, one.heads) for name, one in self.pixel_blocks.items()
+            name: (block.channels, block.heads) for name, block in self.pixel_blocks.items()
         }
         return between_pixels | between_channels
 
@@ -183,7 +183,7 @@ class AttentionRecord:
 
         "" if they are not near, or if there are none.
         """
-        if not self.blocks or not all(one.is_nearly_uniform for one in self.blocks.values()):
+        if not self.blocks or not all(block.is_nearly_uniform for block in self.blocks.values()):
             return ""
         return "The matrices of all blocks are nearly uniform."
 
@@ -197,8 +197,8 @@ class AttentionRecord:
         """The matrices of a block; raises `AttentionError` for a name that is not there."""
         if name not in self.blocks:
             names = ", ".join(self.blocks)
-            known = f"one of {names}" if names else "a run while the record was open"
-            raise AttentionError(f"Expected {shown(known, 180)}, got the block {shown(name)!r}.")
+            expected = f"one of {names}" if names else "a run while the record was open"
+            raise AttentionError(f"Expected {shown(expected, 180)}, got the block {shown(name)!r}.")
         return self.blocks[name]
 
     def __iter__(self) -> Iterator[str]:

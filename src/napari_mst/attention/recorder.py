@@ -1,7 +1,7 @@
-"""The attention of MST++ while it runs: a recorder of all its matrices.
+"""The attention of a network while it runs: a recorder of all its matrices.
 
-The recorder is a forward hook on the parameterless softmax of each block, which the network itself
-and every mode of the engine call once a block. Letters: h heads of d channels.
+The recorder is a forward hook on the softmax that each attention says (`Attends`), which the
+network itself and every mode of the engine call once a block. Letters: h heads of d channels.
 """
 
 import threading
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from napari_mst.attention.blocks import attention_blocks, described, pixel_blocks
+from napari_mst.attention.blocks import attention_blocks, pixel_blocks
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.errors import AttentionError
 
@@ -52,7 +52,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     network: nn.Module = model if isinstance(model, nn.Module) else model.network
     blocks = attention_blocks(network)
     first = next(iter(blocks), "")
-    between_pixels = {name: described(block) for name, block in pixel_blocks(network).items()}
+    between_pixels = {name: block.described for name, block in pixel_blocks(network).items()}
     record = AttentionRecord(pixel_blocks=between_pixels)
     thread = threading.get_ident()
 
@@ -66,8 +66,10 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
 
     with ExitStack() as hooks:
         for name, block in blocks.items():
-            handle = block.channel_attention.softmax.register_forward_hook(partial(hear, name))
-            hooks.callback(handle.remove)
+            softmax = block.attends.softmax
+            if softmax is not None:
+                handle = softmax.register_forward_hook(partial(hear, name))
+                hooks.callback(handle.remove)
         yield record
 
 

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from napari_mst.attention.blocks import ChannelBlock, attending_pass
+from napari_mst.attention.blocks import attentions
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
+from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -73,12 +74,15 @@ def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tens
     `engine.run` folds Gram matrices to the same.
     """
     mixing = {}
-    for name in record:
-        own = attending_pass(program, name)
-        block: ChannelBlock = own.local.__self__  # type: ignore[attr-defined]
-        attention = block.channel_attention
+    for name, block in attentions(program, between_pixels=False).items():
+        if block.attends.parts is None:
+            raise AttentionError(
+                "Expected blocks of S-MSA, whose matrices can be held fixed, "
+                f"got {shown(name)}, which is of another kind. Take another model."
+            )
+        attention = block.attends.parts.channel_attention
         recorded = torch.from_numpy(record[name].attention)[None]
-        mixing[own.uses] = attention.mixing(recorded.to(attention.rescale))
+        mixing[block.by.uses] = attention.mixing(recorded.to(attention.rescale))
     return mixing
 
 

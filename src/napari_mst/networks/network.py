@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import PhotoError
+from napari_mst.networks.attends import Attends
 
 PHOTO = "photo"
 """The map that a program begins with: (N, in_bands, H, W)."""
@@ -79,6 +80,8 @@ class Pass:
     values
         Numbers for each pixel that it works with at a time; by default twice those that it reads
         and writes.
+    attends
+        The attentions in it, which can be looked at.
     """
 
     writes: str
@@ -96,6 +99,7 @@ class Pass:
     same_as: str = ""
     work: float | None = None
     values: int | None = None
+    attends: tuple[Attends, ...] = ()
 
     @property
     def cost(self) -> float:

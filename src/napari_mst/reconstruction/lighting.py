@@ -4,6 +4,7 @@ Letters: B bands, P pixels.
 """
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -68,9 +69,10 @@ def _is_of_sensor(photo: Photo, capture: Capture) -> bool:
 
 def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
     """The doubt of `lighting_of`, measured on squares of pixels from all over the photo."""
-    network = getattr(lit.model.network, "pixelwise", lit.model.network)
-    if not isinstance(network, CameraNetwork):
+    if not lit.model.card.needs_camera:
         return ()
+    inner = getattr(lit.model.network, "pixelwise", lit.model.network)
+    network = cast("CameraNetwork", inner)
     values = photo.sampled(_SQUARES, _SIDE)
     white = lit.options.capture.white if lit.options.capture else 0
     scale = np.float32(photo.full_scale / white if white else 1)

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import AttentionError, ModelError, NapariMstError, OutOfMemory
+from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention import patches, query
 from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
-from napari_mst.networks.attention.query import QueryWeights
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.attention.transformer_block import ConvolutionMerging, stacked_neighbours

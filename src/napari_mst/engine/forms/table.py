@@ -158,7 +158,7 @@ def _is_method(local: Any, method: Callable[..., Any]) -> bool:
 
 
 def _has_no_norm(block: SpectralAttentionBlock) -> bool:
-    return isinstance(block.norm, nn.Identity)
+    return not block.has_norm
 
 
 def _is_block(local: Local) -> bool:

@@ -12,17 +12,21 @@ are cosines times a learnt number. So what these blocks do otherwise than the sp
 attends to whom, and nothing else. *LN* before the attention can be left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attention.heads import HeadOptions
+from napari_mst.networks.attends import Attends, QueryWeights
+from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.spectral import (
     FeedForward,
     SpectralAttention,
+    channel_attends,
     gram,
     position_branch,
 )
@@ -67,6 +71,7 @@ class AttentionBlock(nn.Module):
         self, attention: NoAttention | WindowAttention | PatchAttention, has_norm: bool = True
     ) -> None:
         super().__init__()
+        self.has_norm = has_norm
         self.norm = ChannelNorm(attention.channels) if has_norm else nn.Identity()
         self.attention = attention
         self.pos = position_branch(attention.channels)
@@ -78,7 +83,8 @@ class AttentionBlock(nn.Module):
 
     def passes(self, name: str, source: str) -> list[Pass]:
         """The passes of this block from the map *source* to the map *name*."""
-        attended = self.attention_pass(f"{name}.attended", source)
+        first_half = self.attention_pass(f"{name}.attended", source)
+        attended = replace(first_half, attends=self.attends(name))
         channels = self.attention.channels
         fed_forward = Pass(
             name,
@@ -90,6 +96,18 @@ class AttentionBlock(nn.Module):
             values=_FEED_FORWARD_VALUES * channels,
         )
         return [attended, fed_forward]
+
+    def attends(self, name: str) -> tuple[Attends, ...]:  # noqa: ARG002 - without attention: none
+        """What the first half says of its attention, in the block *name*."""
+        return ()
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of one query on a part of the map that enters the block, (1, C, h, w)."""
+        return cast("Heads", self.attention).weights(self.normal(x), query)
+
+    def normal(self, x: Tensor) -> Tensor:
+        """What the attention gets of *x*, in the precision of the weights."""
+        return self.norm(x.to(self.attention.value_weight.dtype))
 
     def attention_pass(self, name: str, source: str) -> Pass:
         """The first half of the block, from the map *source* to the map *name*."""
@@ -132,6 +150,21 @@ class WindowBlock(AttentionBlock):
     """A block whose attention is in windows: its tiles are whole windows."""
 
     attention: WindowAttention
+
+    def attends(self, name: str) -> tuple[Attends, ...]:
+        """What the first half says of its windows."""
+        attention = self.attention
+        between_pixels = Attends(
+            block=name,
+            channels=attention.channels,
+            heads=attention.heads,
+            softmax=attention.softmax,
+            weights=self.weights,
+            **attention.sides._asdict(),
+            halo=attention.halo,
+            parts=self,
+        )
+        return (between_pixels,)
 
     def attention_pass(self, name: str, source: str) -> Pass:
         """The first half of the block: aligned to windows, with as much around as they look at."""
@@ -179,6 +212,10 @@ class HybridBlock(WindowBlock):
     def align(self) -> int:
         """The side of a window, at whose multiples parts of a map have to begin."""
         return self.attention.window
+
+    def attends(self, name: str) -> tuple[Attends, ...]:
+        """What the first half says of both attentions."""
+        return (channel_attends(name, self), *super().attends(name))
 
     def channel_input(self, x: Tensor) -> Tensor:
         """The features whose channels attend to each other: those that enter the block."""
@@ -235,14 +272,18 @@ class GlobalBlock(AttentionBlock):
 
     attention: PatchAttention
 
+    def attends(self, name: str) -> tuple[Attends, ...]:
+        """What the first half says of its attention, whose scores no module hears."""
+        channels, heads = self.attention.channels, self.attention.heads
+        return (Attends(block=name, channels=channels, heads=heads, weights=self.weights),)
+
     def prepared(self, source: Pass) -> Pass:
         """*source*, which also gathers the keys and values of its map."""
         return replace(source, statistic=self.keys_and_values, gathers=2 * self.attention.channels)
 
     def keys_and_values(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, H W, 2 C), in the precision of the weights."""
-        wide = x.to(self.attention.to_qkv.weight.dtype)
-        return self.attention.keys_and_values(self.norm(wide))
+        return self.attention.keys_and_values(self.normal(x))
 
     def attention_pass(self, name: str, source: str) -> Pass:
         """The first half of the block: with the keys and values of all pixels."""

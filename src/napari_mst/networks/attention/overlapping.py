@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import check_pixel
+from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention.windows import (
     Geometry,
     RelativePositionBias,
@@ -29,7 +29,6 @@ from napari_mst.networks.attention.windows import (
     check_window,
     filled_up,
     partitioned,
-    square,
     united,
 )
 

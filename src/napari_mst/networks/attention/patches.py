@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_pixel, unmasked
+from napari_mst.networks.attention.query import check_pixel, unmasked
 from napari_mst.networks.attention.windows import check_window, filled_up, partitioned, united
 
 MOST_SCORES = 1 << 22

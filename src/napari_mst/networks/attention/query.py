@@ -6,7 +6,6 @@ Each mechanism of this folder has `forward`, and `weights(x, query)`, which give
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import SupportsIndex
 
 import torch
@@ -14,38 +13,10 @@ from torch import Tensor
 
 from napari_mst.errors import AttentionError, ModelError, OutOfMemory
 from napari_mst.memory import free_host_memory
+from napari_mst.networks.attends import QueryWeights
 
 _CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up
 _COPIES = 3  # scores, their exponentials and the weights are in memory at a time
-
-
-@dataclass(frozen=True, eq=False)
-class QueryWeights:
-    """The weights with which one query takes the values of all its keys.
-
-    Attributes
-    ----------
-    weights
-        (heads, keys), from 0 to 1; each head sums to 1.
-    places
-        (keys, axes), whole numbers: row and column of each key on a map, or the index of a token or
-        channel. Keys outside the map are padding.
-    regions
-        (keys,), whole numbers: the part of a shifted window in which a key lies. Only keys in the
-        part of the query have weight. All are 0 where no window is shifted.
-    """
-
-    weights: Tensor
-    places: Tensor
-    regions: Tensor
-
-    @property
-    def effective_keys(self) -> Tensor:
-        """The number of keys that count in each head, (heads,): 1 / sum of the squared weights.
-
-        It is 1 where one key has all weight, and the number of keys where all have the same.
-        """
-        return 1 / self.weights.square().sum(-1)
 
 
 def unmasked(weights: Tensor, places: Tensor) -> QueryWeights:
@@ -56,6 +27,12 @@ def unmasked(weights: Tensor, places: Tensor) -> QueryWeights:
 def listed(count: int) -> Tensor:
     """The places of *count* tokens or channels in a row: (count, 1)."""
     return torch.arange(count)[:, None]
+
+
+def square(corner: Sequence[int], side: int) -> Tensor:
+    """Rows and columns of the pixels of a square, (side^2, 2), from its first *corner*."""
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side))
+    return places.reshape(-1, 2) + torch.tensor(corner)
 
 
 def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:

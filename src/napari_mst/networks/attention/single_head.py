@@ -23,7 +23,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from napari_mst.networks.attention.query import QueryWeights, check_query, listed, unmasked
+from napari_mst.networks.attends import QueryWeights
+from napari_mst.networks.attention.query import check_query, listed, unmasked
 
 Reading = Literal["columns", "rows"]
 """The axis of A that sums to 1: columns in scaled dot-product attention."""

@@ -18,14 +18,15 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.query import (
-    QueryWeights,
     check_heads,
     check_one,
     check_query,
@@ -187,6 +188,7 @@ class SpectralAttentionBlock(nn.Module):
 
     def __init__(self, channels: int, heads: int, norm_before_attention: bool = False) -> None:
         super().__init__()
+        self.has_norm = norm_before_attention
         self.norm = ChannelNorm(channels) if norm_before_attention else nn.Identity()
         self.attention = SpectralAttention(channels, heads)
         self.feed_forward = FeedForward(channels)
@@ -227,6 +229,7 @@ class SpectralAttentionBlock(nn.Module):
             uses=source,
             work=self.local_work,
             values=BLOCK_VALUES * channels,
+            attends=(channel_attends(name, self),),
         )
         return [whole_block]
 
@@ -258,6 +261,19 @@ class SpectralAttentionBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
         return self.apply_mixing(x, self.mixing(self.input_gram(x)))
+
+
+def channel_attends(name: str, block: Any) -> Attends:
+    """What a pass says of the `channel_attention` of *block*."""
+    attention: SpectralAttention = block.channel_attention
+    channels = attention.to_v.in_features
+    return Attends(
+        block=name,
+        channels=channels,
+        heads=attention.heads,
+        softmax=attention.softmax,
+        parts=block,
+    )
 
 
 def channel_norms(weight: Tensor, gram: Tensor) -> Tensor:

@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
+from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
-from napari_mst.networks.attention.query import QueryWeights, check_pixel
+from napari_mst.networks.attention.query import check_pixel, square
 
 
 class Geometry(NamedTuple):
@@ -209,12 +210,6 @@ def check_window(window: int) -> None:
     """Refuse a side of a window that is no positive integer. Raises `ModelError`."""
     if type(window) is not int or window < 1:
         raise ModelError(f"Expected a window of 1 pixel or more, got {window!r}. Choose 8.")
-
-
-def square(corner: Sequence[int], side: int) -> Tensor:
-    """Rows and columns of the pixels of a square, (side^2, 2), from its first *corner*."""
-    places = torch.cartesian_prod(torch.arange(side), torch.arange(side))
-    return places.reshape(-1, 2) + torch.tensor(corner)
 
 
 def filled_up(x: Tensor, side: int) -> Tensor:

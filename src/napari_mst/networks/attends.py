@@ -1,0 +1,73 @@
+"""What a network says of an attention in it: where its weights are, and whose they are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class QueryWeights:
+    """The weights with which one query takes the values of all its keys.
+
+    Attributes
+    ----------
+    weights
+        (heads, keys), from 0 to 1; each head sums to 1.
+    places
+        (keys, axes), whole numbers: row and column of each key on a map, or the index of a token or
+        channel. Keys outside the map are padding.
+    regions
+        (keys,), whole numbers: the part of a shifted window in which a key lies. Only keys in the
+        part of the query have weight. All are 0 where no window is shifted.
+    """
+
+    weights: Tensor
+    places: Tensor
+    regions: Tensor
+
+    @property
+    def effective_keys(self) -> Tensor:
+        """The number of keys that count in each head, (heads,): 1 / sum of the squared weights.
+
+        It is 1 where one key has all weight, and the number of keys where all have the same.
+        """
+        return 1 / self.weights.square().sum(-1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attends:
+    """What a pass says of an attention in it, by which it is recorded, drawn and clicked.
+
+    Attributes
+    ----------
+    block
+        The name of the block under which it is recorded.
+    channels, heads
+        Those of the block.
+    softmax
+        Makes the weights (..., heads, queries, keys) of their scores: a hook on it hears both. None
+        where no module does; between channels there has to be one.
+    weights
+        Makes the weights of one query from a part of the map that the pass reads, (1, C, h, w), and
+        a row and column of that part. None where channels attend to channels.
+    window, keys, shift
+        Sides of the window of queries and of that of its keys, and by how much windows are shifted,
+        in pixels of the map; 0 where every pixel attends to all.
+    halo
+        Pixels around a window on which the weights of its queries depend.
+    parts
+        The block of this package that its maps and steps take apart; None for others.
+    """
+
+    block: str
+    channels: int
+    heads: int
+    softmax: nn.Module | None = None
+    weights: Callable[[Tensor, Sequence[int]], QueryWeights] | None = None
+    window: int = 0
+    keys: int = 0
+    shift: int = 0
+    halo: int = 0
+    parts: Any = None
