@@ -21,6 +21,7 @@ from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.denoising.noise import estimated_noise as estimated_noise
 from napari_mst.denoising.non_local_means import non_local_means as non_local_means
 from napari_mst.denoising.non_local_means import non_local_weights as non_local_weights
+from napari_mst.engine.checking import check_network as check_network
 from napari_mst.errors import NapariMstError as NapariMstError
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube

@@ -107,7 +107,7 @@ def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtyp
         # A form computes no map between its passes: where one is kept, they run as written.
         if any(each.writes in sweep.keeps for each in left[: count - 1]):
             form, count = None, 1
-        steps.append(_step(tuple(left[:count]), form))
+        steps.append(step_of(tuple(left[:count]), form))
         del left[:count]
     return steps
 
@@ -146,7 +146,7 @@ def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
     return max((dtypes[name] for name in one.reads), key=lambda dtype: dtype.itemsize)
 
 
-def _step(passes: tuple[Pass, ...], form: Form | None) -> Step:
+def step_of(passes: tuple[Pass, ...], form: Form | None) -> Step:
     """The step of *passes*, with the maps that they read from outside.
 
     A form reads a halo of the first map only; a plain pass reads one of all its maps.

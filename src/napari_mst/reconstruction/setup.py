@@ -16,6 +16,7 @@ from torch import nn
 
 from napari_mst.arrays import Array, Floats
 from napari_mst.cube.colour import SRGB_D65
+from napari_mst.engine.checking import check_network
 from napari_mst.engine.device import DeviceChoice, choose_device
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import native
@@ -39,6 +40,9 @@ PATIENCE = 0.1
 
 N = TypeVar("N", bound=nn.Module)
 
+
+_CHECKED: set[tuple[type, str]] = set()
+"""Networks of others whose passes were checked, with their weights."""
 
 AS_LOADED = ("cpu", torch.float32)
 """Device and precision of the network of a model."""
@@ -145,7 +149,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     DenoisingError
         If the options say something impossible about denoising.
     ModelError
-        If the model makes no cubes.
+        If the model makes no cubes, or its network is not ours and fails `check_network`.
     DeviceError
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
@@ -156,6 +160,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     device = choose_device(options.device)
     device.check(options.precision)
     _check_features(model, options.precision)
+    _check_stranger(model)
     return Setup(model, options, device, _network_on(device, model, options))
 
 
@@ -220,6 +225,16 @@ def _check_features(model: Model, precision: str) -> None:
             f"Expected float32 or float64 for {model.card.name}, which keeps no features, "
             f"got {precision}."
         )
+
+
+def _check_stranger(model: Model) -> None:
+    """Check, once, the passes of a network that is not ours."""
+    kind = type(model.network)
+    if kind.__module__.split(".")[0] == __name__.split(".")[0]:
+        return
+    if (kind, model.weights_sha256) not in _CHECKED:
+        check_network(model.network)
+        _CHECKED.add((kind, model.weights_sha256))
 
 
 def _see_with(network: nn.Module, capture: Capture) -> None:
