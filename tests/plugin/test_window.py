@@ -238,10 +238,10 @@ def test_control_z_takes_back_a_pick_wherever_the_focus_is(
         qtbot.waitUntil(lambda: not spectra.is_drawing)
 
 
-def test_a_polygon_is_drawn_with_the_mouse_from_the_menu(
+def test_a_region_is_drawn_with_the_mouse_from_the_menu(
     window: napari.Viewer, spectra: Any, qtbot: QtBot
 ) -> None:
-    choose(spectra.menus.regions, "Draw a rectangle")
+    choose(spectra.menus.regions, "Draw regions")
     Mouse(window, qtbot).drag((3, 4), (9, 12))
     qtbot.waitUntil(lambda: len(spectra.plot.curves.lines) == 1)
     (shape,) = window.layers["Regions"].data

@@ -28,9 +28,9 @@ def shown(bench: Bench) -> list[str]:
 
 def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerModel) -> None:
     bench.settings = replace(bench.settings, has_regions=False)
-    shapes = bench.draw_regions("add_polygon")
+    shapes = bench.draw_regions()
     assert shapes is not None
-    assert shapes.mode == "add_polygon"
+    assert shapes.mode == "add_rectangle"
     assert bench.settings.has_regions
     shapes.add_polygons(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]))
     (line,) = bench.finish().curves.lines

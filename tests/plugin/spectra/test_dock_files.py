@@ -29,20 +29,20 @@ def test_saved_spectra_open_again_as_the_same_picks_and_regions(
     before = desk.lines()
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-    desk.dock.menus.files.save_spectra()
+    desk.dock.menus.save_spectra()
     desk.wait_for_text("saved as")
     assert len(read_spectra(path)) == 2
     for name in ("Picks", "soil"):
         desk.viewer.layers.remove(desk.viewer.layers[name])
     assert desk.lines() == []
-    desk.dock.menus.files.open_spectra()
+    desk.dock.menus.open_spectra()
     after = desk.lines()
     for one, two in zip(before, after, strict=True):
         np.testing.assert_allclose(one.spectrum.values, two.spectrum.values, rtol=1e-6)
         assert (one.spectrum.name, one.spectrum.colour) == (two.spectrum.name, two.spectrum.colour)
     (regions,) = (layer for layer in desk.viewer.layers if isinstance(layer, Shapes))
     assert regions.nshapes == 1
-    desk.dock.menus.files.open_spectra()
+    desk.dock.menus.open_spectra()
     assert len(desk.points.data) == 1
 
 
@@ -50,7 +50,7 @@ def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(desk: Desk) 
     desk.pin(4, 7)
     desk.lines()
     spectra = spectra_of(desk.bench.entries)
-    desk.bench.clear()
+    desk.bench.delete(desk.bench.entries)
     desk.viewer.layers["cube"].data = make_cube().data + 1
     desk.bench.open_spectra(spectra)
     (line,) = desk.lines()
@@ -70,7 +70,7 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
     path = tmp_path / f"plot{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     desk.bench.set(is_legend_shown=False)
-    desk.dock.menus.files.save_plot()
+    desk.dock.menus.save_plot()
     desk.lines()
     assert not desk.dock.plot.legend.isVisible()
     assert desk.dock.plot.backgroundBrush().color().lightness() < 128
@@ -84,7 +84,7 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
 def test_spectra_are_copied_as_a_table(desk: Desk) -> None:
     desk.pin(4, 7)
     desk.lines()
-    desk.dock.menus.files.copy_spectra()
+    desk.dock.menus.copy_spectra()
     desk.wait_for_text("Copied")
     text = QApplication.clipboard().text()
     assert "pick 1" in text

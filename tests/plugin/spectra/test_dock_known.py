@@ -170,7 +170,7 @@ def test_spots_are_suggested_and_undone(
 
 
 def test_what_cannot_become_known_is_grey(dock: SpectraDock, scene: ViewerModel) -> None:
-    dock.bench.clear()
+    dock.bench.delete(dock.bench.entries)
     dock.bench.finish()
     menu = entries(dock.known.button)
     assert not menu["A grey ..."].isEnabled()

@@ -15,7 +15,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog
 from tests.plugin.conftest import make_cube
-from tests.plugin.spectra.probe import Desk, bounds
+from tests.plugin.spectra.probe import Desk, bounds, choose
 
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.models.cards import CAMERA, MODELS
@@ -48,7 +48,7 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(desk: D
     points.selected_data = {0}
     points.remove_selected()
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
-    desk.choose("pick", "Clear all")
+    desk.bench.delete(desk.bench.entries)
     assert desk.drawn() == []
     desk.choose("pick", f"Undo\t{UNDO.text}")
     assert [colour for colour, _ in desk.drawn()] == ["#102030"]
@@ -60,7 +60,8 @@ def test_curves_follow_their_points_through_add_recolour_move_and_delete(desk: D
 def test_a_colour_that_is_chosen_is_that_of_the_pick(desk: Desk, qtbot: QtBot) -> None:
     desk.pin(5, 1)
     desk.lines()
-    desk.dock._ask_colour(desk.bench.entries[0])
+    desk.bench.choose([0])
+    choose(desk.dock._row_menu, "Colour ...")
     (dialog,) = desk.dock.findChildren(QColorDialog)
     qtbot.waitUntil(dialog.isVisible)
     dialog.setCurrentColor(QColor("#102030"))
@@ -103,10 +104,6 @@ def hide_second(dock: SpectraDock, _: Points) -> None:
     dock.bench.show([dock.bench.entries[1]], False)
 
 
-def clear(dock: SpectraDock, _: Points) -> None:
-    dock.bench.clear()
-
-
 def delete_second(dock: SpectraDock, _: Points) -> None:
     dock.table.selectRow(1)
     dock.bench.delete(dock.bench.chosen)
@@ -121,7 +118,7 @@ ACTIONS: dict[str, Callable[[SpectraDock, Any], object]] = {
     "hide": hide_second,
     "delete": delete_second,
     "delete with napari's key": lambda _, points: picks.remove(points, [1]),
-    "clear": clear,
+    "delete all": lambda dock, _: dock.bench.delete(dock.bench.entries),
 }
 
 

@@ -69,7 +69,7 @@ def test_ticks_stay_with_their_curves_when_others_are_deleted(desk: Desk) -> Non
     desk.lines()
     shown = [(entry.first.name, entry.is_shown) for entry in desk.bench.entries]
     assert shown == [("leaves 1", True), ("leaves 2", False), (names[4], False), (names[5], True)]
-    desk.bench.clear()
+    desk.bench.delete(desk.bench.entries)
     desk.bench.open_spectra(colour_checker()[:1])
     desk.lines()
     assert desk.bench.entries[-1].is_shown
@@ -94,7 +94,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range
     )
     path = tmp_path / "cells.sli"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    desk.dock.menus.files.save_spectra()
+    desk.dock.menus.save_spectra()
     desk.wait_for_text("saved as")
     saved = read_spectra(path)
     assert [one.name for one in saved] == [f"cells {7 * number}" for number in range(1, 600)]

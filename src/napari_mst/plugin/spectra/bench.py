@@ -17,7 +17,6 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 from psygnal import Signal
@@ -248,14 +247,6 @@ class Bench:
             points.selected_data = {len(points.data) - 1}
         return points is not None
 
-    def clear(self) -> None:
-        """Take all picks off the image, and spectra from files off the plot."""
-        self._scene.files.delete(set(range(len(self._scene.files.spectra))))
-        points = self._scene.points
-        if points is not None:
-            points.data = np.empty((0, points.ndim))
-        self._end_action()
-
     def undo(self) -> None:
         """Undo the last change of the picks."""
         self.history.undo(self._scene.points)
@@ -266,9 +257,9 @@ class Bench:
         self.history.redo(self._scene.points)
         self.touch()
 
-    def draw_regions(self, mode: str) -> Shapes | None:
-        """Let the user draw regions with the napari tool *mode*; None without a cube."""
-        layer = regions.draw(self.viewer, mode)
+    def draw_regions(self) -> Shapes | None:
+        """Let the user draw regions; None without a cube."""
+        layer = regions.draw(self.viewer)
         if layer is not None:
             # Where regions are switched off, the user would draw one that gets no curve.
             self.set(has_regions=True)

@@ -9,7 +9,6 @@ from qtpy.QtWidgets import (
     QColorDialog,
     QLabel,
     QListWidget,
-    QMenu,
     QSizePolicy,
     QVBoxLayout,
 )
@@ -21,8 +20,7 @@ from napari_mst.plugin.dock import Link, reported
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known_menu import KnownMenu
-from napari_mst.plugin.spectra.menus import SpectraMenus, style_of
-from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.menus import FilledMenu, SpectraMenus, style_of
 from napari_mst.plugin.spectra.snapshot import HINT, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
@@ -47,6 +45,7 @@ class SpectraDock(BenchDock):
         super().__init__(napari_viewer)
         self.model = SpectraModel()
         self.table = SpectraTable(self.model)
+        self._row_menu = FilledMenu(self._fill_row_menu, self.table)
         self.matches = QListWidget()
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
@@ -193,20 +192,19 @@ class SpectraDock(BenchDock):
                 self._composer.show(layer, self._composer.colours(layer))
 
     def _show_row_menu(self, place: QPoint) -> None:
-        """Show the menu of the selected rows at *place* in the table, if there are some."""
-        entries = self.bench.chosen
-        if not entries:
-            return
-        menu = QMenu(self.table)
-        recolour = menu.addAction("Colour ...", lambda: self._ask_colour(entries[0]))
-        recolour.setEnabled(entries[0].rows.can_recolour)
-        delete = menu.addAction("Delete", self._delete)
-        delete.setEnabled(any(entry.rows.can_delete for entry in entries))
-        # The lambdas above hold entries, and they a cube: no longer than the menu is open.
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(self.table.viewport().mapToGlobal(place))
+        if self.bench.chosen:
+            self._row_menu.popup(self.table.viewport().mapToGlobal(place))
 
-    def _ask_colour(self, entry: Entry) -> None:
+    def _fill_row_menu(self, menu: FilledMenu) -> None:
+        """List what can be done to the selected rows."""
+        kinds = [entry.rows for entry in self.bench.chosen]
+        no_colour = "" if kinds and kinds[0].can_recolour else "It has the colour of its file."
+        menu.entry("Colour ...", self._ask_colour, lacks=no_colour)
+        is_fixed = not any(kind.can_delete for kind in kinds)
+        menu.entry("Delete", self._delete, lacks="Labels are pixels of an image." * is_fixed)
+
+    def _ask_colour(self) -> None:
+        entry = self.bench.chosen[0]
         dialog = QColorDialog(self.table)
         dialog.setCurrentColor(QColor(entry.first.colour))
         dialog.colorSelected.connect(lambda colour: self.bench.recolour(entry, colour.name()))

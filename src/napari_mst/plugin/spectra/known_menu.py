@@ -1,11 +1,10 @@
 """The menu "Known" of the spectra dock, and the switch between before and after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QToolButton, QWidget
 
 from napari_mst.errors import CubeError, NapariMstError
-from napari_mst.plugin.dock import reported
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
 from napari_mst.plugin.spectra.menus import FilledMenu, menu_button
@@ -90,7 +89,6 @@ class KnownMenu:
         menu.entry("Suggest where to measure ...", self._suggest, tip=SUGGEST, lacks=no_cube)
         menu.entry(
             "Layer: width of the error band",
-            self._do,
             known.show_width,
             not state.has_width,
             tip=WIDTH,
@@ -114,36 +112,31 @@ class KnownMenu:
             self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
         )
         if is_given:
-            with reported():
-                wavelengths = self._bench.known.cube.wavelengths
-                self._bench.known.mark(self._picks(), grey(percent, wavelengths))
+            known = self._bench.known
+            known.mark(self._picks(), grey(percent, known.cube.wavelengths))
 
     def _mark_from_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self._parent, "Open known spectra", "", OPENS)
         if not path:
             return
-        with reported():
-            spectra = read_spectra(path, as_reflectance=True)
-            if not self._bench.chosen:
-                self._bench.known.open(spectra)
-                return
+        spectra = read_spectra(path, as_reflectance=True)
+        if self._bench.chosen:
             self._mark_one_of(spectra)
+        else:
+            self._bench.known.open(spectra)
 
     def _mark_from_clipboard(self) -> None:
-        with reported():
-            wavelengths = self._bench.known.cube.wavelengths
-            self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
+        wavelengths = self._bench.known.cube.wavelengths
+        self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
 
     def _mark_from(self, name: str) -> None:
         """Mark the picks as they are on the cube of the layer *name*."""
-        with reported():
-            layers = self._bench.viewer.layers
-            if name in layers:
-                self._bench.known.mark_from(self._picks(), layers[name])
+        layers = self._bench.viewer.layers
+        if name in layers:
+            self._bench.known.mark_from(self._picks(), layers[name])
 
     def _unmark(self) -> None:
-        with reported():
-            self._bench.known.unmark(self._picks())
+        self._bench.known.unmark(self._picks())
 
     def _picks(self) -> Sequence[Entry]:
         """The rows that are selected; if there is only one row, that one."""
@@ -152,19 +145,18 @@ class KnownMenu:
 
     def _mark_one_of(self, spectra: Sequence[Spectrum]) -> None:
         """Mark the picks as one of *spectra*, which a person chooses if there are several."""
-        with reported():
-            picks = self._picks()
-            chosen = spectra[0]
-            if len(spectra) > 1 and picks:
-                ranked = _by_likeness(spectra, picks[0])
-                titles = [f"{number}. {one.name}" for number, one in enumerate(ranked, 1)]
-                title, is_given = QInputDialog.getItem(
-                    self._parent, "Known spectrum", "The picks are:", titles, 0, False
-                )
-                if not is_given:
-                    return
-                chosen = ranked[titles.index(title)]
-            self._bench.known.mark(picks, chosen)
+        picks = self._picks()
+        chosen = spectra[0]
+        if len(spectra) > 1 and picks:
+            ranked = _by_likeness(spectra, picks[0])
+            titles = [f"{number}. {spectrum.name}" for number, spectrum in enumerate(ranked, 1)]
+            title, is_given = QInputDialog.getItem(
+                self._parent, "Known spectrum", "The picks are:", titles, 0, False
+            )
+            if not is_given:
+                return
+            chosen = ranked[titles.index(title)]
+        self._bench.known.mark(picks, chosen)
 
     # ------------------------------------------------------------ what comes of it
 
@@ -173,11 +165,7 @@ class KnownMenu:
             self._parent, "Where to measure", "Spots:", USUAL_COUNT, 1, MOST_SPOTS
         )
         if is_given:
-            self._do(self._bench.known.suggest, count)
-
-    def _do(self, act: Callable[..., object], *arguments: object) -> None:
-        with reported():
-            act(*arguments)
+            self._bench.known.suggest(count)
 
     def _set_after(self, is_after: bool) -> None:
         self._bench.known.is_after = is_after
@@ -191,4 +179,4 @@ def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
         return list(spectra)
     ranked = [match.spectrum for match in matches]
     # What cannot be compared with the estimate may still be what it is.
-    return [*ranked, *(one for one in spectra if one not in ranked)]
+    return [*ranked, *(spectrum for spectrum in spectra if spectrum not in ranked)]

@@ -77,11 +77,7 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-SHAPES = {
-    "a polygon": "add_polygon",
-    "a rectangle": "add_rectangle",
-    "an ellipse": "add_ellipse",
-}
+DRAW = "Rectangles; the tools of napari for polygons, ellipses and lines stand at the left."
 
 
 Fill = Callable[["FilledMenu"], None]
@@ -90,8 +86,8 @@ Fill = Callable[["FilledMenu"], None]
 class FilledMenu(QMenu):
     """Has *fill*, a method of an object that it does not keep alive, add its entries."""
 
-    def __init__(self, fill: Fill, parent: QWidget, title: str = "") -> None:
-        super().__init__(title, parent)
+    def __init__(self, fill: Fill, parent: QWidget) -> None:
+        super().__init__(parent)
         self._fill = WeakMethod(fill)
         # Else a menu of Qt shows no tooltips of its entries.
         self.setToolTipsVisible(True)
@@ -113,12 +109,18 @@ class FilledMenu(QMenu):
         is_on: bool | None = None,
         lacks: str = "",
     ) -> QAction:
-        """Add an entry that calls the method *act* with *arguments*.
+        """Add an entry that calls the method *act* with *arguments*, and shows what it refuses.
 
         It has a tick if *is_on* is not None. What it *lacks* makes it grey, and is its tooltip.
         """
         action = self.addAction(title)
-        action.triggered.connect(calling(act, *arguments))
+        slot = calling(act, *arguments)
+
+        def chosen(*_: object) -> None:
+            with reported():
+                slot()
+
+        action.triggered.connect(chosen)
         action.setToolTip(lacks or tip)
         action.setEnabled(not lacks)
         if is_on is not None:
@@ -134,59 +136,6 @@ def menu_button(texts: tuple[str, str], fill: Fill, *, is_split: bool = False) -
     modes = QToolButton.ToolButtonPopupMode
     made.setPopupMode(modes.MenuButtonPopup if is_split else modes.InstantPopup)
     return made
-
-
-class SpectraFiles:
-    """Asks for files over the window of *parent*, and has *bench* and *plot* save and open them."""
-
-    def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
-        self._bench = bench
-        self._plot = plot
-        self._parent = parent
-
-    def fill(self, menu: FilledMenu) -> None:
-        """List what can be saved and opened."""
-        no_curve = "" if self._bench.shown else "Keep a spectrum first: click on the image."
-        no_cube = "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
-        menu.entry("Save cube ...", self.save_cube, lacks=no_cube)
-        menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
-        menu.entry("Open spectra ...", self.open_spectra)
-        menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)
-        menu.entry("Save plot ...", self.save_plot)
-        menu.entry("Copy plot", self.copy_plot)
-
-    def save_cube(self) -> None:
-        """Ask for a file, and save the cube with its wavelengths, its history and the picks."""
-        ask_to_save(self._bench.viewer)
-
-    def save_spectra(self) -> None:
-        """Ask for a file, and save the spectra whose curves are shown."""
-        path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
-        if path:
-            self._bench.save_spectra(path)
-
-    def open_spectra(self) -> None:
-        """Ask for a file; spectra that belong to the cube become picks and regions again."""
-        path, _ = QFileDialog.getOpenFileName(self._parent, "Open spectra", "", OPENS)
-        if path:
-            with reported():
-                self._bench.open_spectra(read_spectra(path))
-
-    def copy_spectra(self) -> None:
-        """Put the spectra on the clipboard, as a table."""
-        # The worker only makes the text: Qt's clipboard is left to the thread of the window.
-        self._bench.use_spectra(spectra_text, _copy)
-
-    def save_plot(self) -> None:
-        """Ask for a file, and save the plot with its legend, black on white."""
-        path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
-        if path:
-            with reported(), self._plot.as_printed():
-                save_picture(self._plot.scene(), self._plot.size(), Path(path))
-
-    def copy_plot(self) -> None:
-        """Put a picture of the plot on the clipboard."""
-        QApplication.clipboard().setPixmap(self._plot.grab())
 
 
 def _copy(text: str) -> str:
@@ -236,13 +185,13 @@ class SpectraMenus:
 
     def __init__(self, bench: Bench, plot: SpectraPlot, parent: QWidget) -> None:
         self._bench = bench
+        self._plot = plot
         self._parent = parent
-        self.files = SpectraFiles(bench, plot, parent)
         self.pick = menu_button(PICK, self._fill_pick, is_split=True)
         self.regions = menu_button(REGIONS, self._fill_regions, is_split=True)
         self.view = menu_button(VIEW, self._fill_view)
         self.compare = menu_button(COMPARE, self._fill_compare)
-        self.save = menu_button(SAVE, self.files.fill)
+        self.save = menu_button(SAVE, self._fill_save)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
         self.pick.clicked.connect(calling(self._flip, "is_picking"))
         self.regions.clicked.connect(calling(self._flip, "has_regions"))
@@ -261,10 +210,10 @@ class SpectraMenus:
     def _set(self, setting: str, value: object) -> None:
         self._bench.set(**{setting: value})
 
-    def _switch(self, menu: FilledMenu, title: str, setting: str, tip: str = "") -> None:
+    def _switch(self, menu: FilledMenu, title: str, setting: str, **how: str) -> None:
         """Add an entry that turns a setting on and off."""
         is_on = getattr(self._bench.settings, setting)
-        menu.entry(title, self._flip, setting, is_on=is_on, tip=tip)
+        menu.entry(title, self._flip, setting, is_on=is_on, **how)
 
     def _choice(self, menu: FilledMenu, setting: str, values: dict[str, Any]) -> None:
         """Add entries that choose one of the *values* of a setting, by their titles."""
@@ -276,26 +225,22 @@ class SpectraMenus:
         bench = self._bench
         self._choice(menu, "window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
         menu.addSeparator()
-        no_pick = "" if bench.entries else "Nothing is kept yet."
         no_change = "" if bench.history.can_undo else "Nothing was changed."
         menu.entry(f"Undo\t{UNDO.text}", bench.undo, lacks=no_change)
         nothing_undone = "" if bench.history.can_redo else "Nothing was undone."
         menu.entry(f"Redo\t{REDO.text}", bench.redo, lacks=nothing_undone)
-        menu.entry("Clear all", bench.clear, lacks=no_pick)
 
     def _fill_regions(self, menu: FilledMenu) -> None:
-        no_cube = "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
-        for title, mode in SHAPES.items():
-            menu.entry(f"Draw {title}", self._bench.draw_regions, mode, lacks=no_cube)
+        menu.entry("Draw regions", self._bench.draw_regions, tip=DRAW, lacks=self._lacks_cube())
         menu.addSeparator()
         self._choice(menu, "spread", SPREADS)
 
     def _fill_view(self, menu: FilledMenu) -> None:
         self._choice(menu, "view", {view.title: view for view in VIEWS})
         menu.addSeparator()
-        self._switch(menu, "Fit the values", "is_fitted", FIT)
+        self._switch(menu, "Fit the values", "is_fitted", tip=FIT)
         self._switch(menu, "Legend", "is_legend_shown")
-        self._switch(menu, "Error band (90 %)", "has_error_bands", ERROR_BAND)
+        self._switch(menu, "Error band (90 %)", "has_error_bands", tip=ERROR_BAND)
 
     # ------------------------------------------------------------ Compare
 
@@ -305,19 +250,19 @@ class SpectraMenus:
         for layer in bench.viewer.layers:
             if cube_of(layer) is not None:
                 is_on = layer is bench.reference
-                value = None if is_on else layer
-                menu.entry(
-                    f"Reference: {layer.name}", self._compare, "reference", value, is_on=is_on
-                )
+                chosen = None if is_on else layer
+                title = f"Reference: {layer.name}"
+                menu.entry(title, self._compare, "reference", chosen, is_on=is_on)
         no_reference = "" if bench.reference else "Choose a reference first."
-        is_on = bench.settings.is_error_shown
-        menu.entry("Show errors", self._flip, "is_error_shown", is_on=is_on, lacks=no_reference)
+        self._switch(menu, "Show errors", "is_error_shown", lacks=no_reference)
         menu.addSeparator()
-        chart = colour_checker()
-        menu.entry("Library: ColorChecker", self._compare, "library", chart)
+        menu.entry("Library: ColorChecker", self._compare, "library", colour_checker())
         menu.entry("Library: from a file ...", self.open_library)
         if bench.library:
             menu.entry("No library", self._compare, "library", ())
+
+    def _lacks_cube(self) -> str:
+        return "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
 
     def _compare(self, name: str, value: object) -> None:
         setattr(self._bench, name, value)
@@ -326,8 +271,51 @@ class SpectraMenus:
         """Ask for a library, and compare with it."""
         path, _ = QFileDialog.getOpenFileName(self._parent, "Open a library of spectra", "", OPENS)
         if path:
-            with reported():
-                self._bench.library = read_spectra(path)
+            self._bench.library = read_spectra(path)
+
+    # ------------------------------------------------------------ Save
+
+    def _fill_save(self, menu: FilledMenu) -> None:
+        """List what can be saved and opened."""
+        no_curve = "" if self._bench.shown else "Keep a spectrum first: click on the image."
+        menu.entry("Save cube ...", self.save_cube, lacks=self._lacks_cube())
+        menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
+        menu.entry("Open spectra ...", self.open_spectra)
+        menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)
+        menu.entry("Save plot ...", self.save_plot)
+        menu.entry("Copy plot", self.copy_plot)
+
+    def save_cube(self) -> None:
+        """Ask for a file, and save the cube with its wavelengths, its history and the picks."""
+        ask_to_save(self._bench.viewer)
+
+    def save_spectra(self) -> None:
+        """Ask for a file, and save the spectra whose curves are shown."""
+        path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
+        if path:
+            self._bench.save_spectra(path)
+
+    def open_spectra(self) -> None:
+        """Ask for a file; spectra that belong to the cube become picks and regions again."""
+        path, _ = QFileDialog.getOpenFileName(self._parent, "Open spectra", "", OPENS)
+        if path:
+            self._bench.open_spectra(read_spectra(path))
+
+    def copy_spectra(self) -> None:
+        """Put the spectra on the clipboard, as a table."""
+        # The worker only makes the text: Qt's clipboard is left to the thread of the window.
+        self._bench.use_spectra(spectra_text, _copy)
+
+    def save_plot(self) -> None:
+        """Ask for a file, and save the plot with its legend, black on white."""
+        path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
+        if path:
+            with self._plot.as_printed():
+                save_picture(self._plot.scene(), self._plot.size(), Path(path))
+
+    def copy_plot(self) -> None:
+        """Put a picture of the plot on the clipboard."""
+        QApplication.clipboard().setPixmap(self._plot.grab())
 
 
 def style_of(theme: Theme) -> str:

@@ -298,18 +298,15 @@ def _percentiles(values: Values) -> Values:
     return found
 
 
-def draw(viewer: ViewerModel, mode: str) -> Shapes | None:
-    """Have the layer of regions on the selected cube drawn on with the napari tool *mode*.
-
-    None without a cube.
-    """
+def draw(viewer: ViewerModel) -> Shapes | None:
+    """Have rectangles drawn on the layer of regions of the selected cube; None without a cube."""
     cube_layer = active_cube_layer(viewer)
     if cube_layer is None:
         return None
     shapes = [layer for layer in region_layers(viewer) if isinstance(layer, Shapes)]
     layer = shapes[-1] if shapes else add_regions(viewer, cube_layer)
     viewer.layers.selection.active = layer
-    layer.mode = mode
+    layer.mode = "add_rectangle"
     return layer
 
 
