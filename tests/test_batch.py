@@ -9,8 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst.batch.finding import find_photos
-from napari_mst.batch.jobs import BatchJob, check_names, claimed, finished, folders_for, plan_jobs
+from napari_mst.batch.jobs import (
+    BatchJob,
+    check_names,
+    claimed,
+    find_photos,
+    finished,
+    folders_for,
+    plan_jobs,
+)
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube

@@ -16,14 +16,14 @@ from PIL import Image
 from tqdm import tqdm
 
 from napari_mst.cli.arguments import DONE, REFUSED
+from napari_mst.cli.console import HarmlessStream, harmless_output
 from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, NapariMstError, SaveError
+from napari_mst.errors import CubeFileError, NapariMstError, SaveError, harmless
 from napari_mst.formats import write_cube
 from napari_mst.models import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.terminal import HarmlessStream, harmless, harmless_output
 
 NASTY = "a\x1b[31m\x1b]0;title\x07\x9b5m"
 COMMAND = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -1,11 +1,23 @@
-"""The errors that a caller may catch, one warning, and the sentences in which they name a file."""
+"""The errors that a caller may catch, one warning, and the sentences in which they name a file.
+
+Names of files and layers may hold characters that a terminal takes for commands (ECMA-48): they can
+retitle a window, hide text, or type into some terminals. `harmless` replaces them.
+"""
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from napari_mst.terminal import harmless
+# Control characters but tabs and line ends. And halves of characters (surrogates), in which Python
+# keeps bytes of odd file names.
+_COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def harmless(text: str) -> str:
+    """*text*, with a question mark for every character that a terminal takes for a command."""
+    return _COMMANDS.sub("?", text)
 
 
 class NapariMstError(Exception):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_mst.errors import AttentionError
-from napari_mst.light.attention import LightAttention
+from napari_mst.light.estimate import LightAttention
 
 BLOCKS, HEADS, GRID = 2, 3, 4
 TOKENS = GRID**2 + 1

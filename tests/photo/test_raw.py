@@ -14,7 +14,7 @@ from tests.raw_photos import BAYER, XTRANS, Camera, mosaic, write_dng, write_lin
 
 import napari_mst
 from napari_mst import isolation
-from napari_mst.batch.finding import find_photos
+from napari_mst.batch.jobs import find_photos
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.photo import raw
 from napari_mst.photo.files import camera_named_in, decode_pages, is_shown_otherwise, orientation

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
-from napari_mst.cube.tensor import plain_array
+from napari_mst.cube.parts import plain_array
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.spectrum import Spectrum

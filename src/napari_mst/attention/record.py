@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import Provenance
-from napari_mst.cube.plotting import new_figure
+from napari_mst.cube.showing import new_figure
 from napari_mst.errors import AttentionError, shown
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from napari_mst.batch.finding import Tell
-from napari_mst.batch.jobs import BatchJob
+from napari_mst.batch.jobs import BatchJob, Tell
 from napari_mst.errors import ClusterError, NapariMstError, shown
 
 if TYPE_CHECKING:

@@ -1,20 +1,50 @@
-"""Notes and progress of the command line, which go to standard error."""
+"""Notes and progress of the command line, on standard error, and output that is harmless."""
 
 import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.errors import CurveWarning
+from napari_mst.errors import CurveWarning, harmless
 from napari_mst.watch import Watch
 
 BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
+
+
+class HarmlessStream:
+    """A text stream that writes `harmless` text to *stream*, and is like it in all else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write *text*, and return how many characters that were."""
+        return self._stream.write(harmless(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write *lines*, which have line ends of their own."""
+        self._stream.writelines(map(harmless, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def harmless_output() -> Iterator[None]:
+    """Let all that is printed meanwhile be harmless.
+
+    It may come from us or from libraries, as progress, warning, log or error.
+    """
+    output = HarmlessStream(sys.stdout)
+    errors = HarmlessStream(sys.stderr)
+    with redirect_stdout(output), redirect_stderr(errors):
+        yield
 
 
 def tell(line: str) -> None:

@@ -25,11 +25,10 @@ from napari_mst.cli.arguments import (
     add_arguments,
     record_of,
 )
-from napari_mst.cli.console import curves_noted, tell
+from napari_mst.cli.console import curves_noted, harmless_output, tell
 from napari_mst.cli.control_c import INTERRUPTED
 from napari_mst.errors import Cancelled, NapariMstError, shown
 from napari_mst.option import Option
-from napari_mst.terminal import harmless_output
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.batch import processes
-from napari_mst.batch.finding import FOLDERS, find_photos
 from napari_mst.batch.jobs import (
     ASIDE,
+    FOLDERS,
     BatchJob,
     band_targets,
     check_names,
     check_outputs,
     claimed,
     damaged,
+    find_photos,
     finished,
     folders_for,
     is_there,

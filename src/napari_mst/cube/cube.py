@@ -19,14 +19,15 @@ from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spe
 from napari_mst.cube.parts import (
     PlainCube,
     Span,
+    array_of_tensor,
     checked_span,
     cropped_metadata,
     metadata_of_bands,
+    plain_array,
 )
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
 from napari_mst.cube.signal import as_signal, parts_of_signal
-from napari_mst.cube.tensor import array_of_tensor, plain_array
 from napari_mst.errors import CubeError, shown
 from napari_mst.watch import Watched, watching
 

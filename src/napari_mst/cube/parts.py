@@ -1,6 +1,7 @@
 """The parts that make up a cube, and cuts of it: the checks, and what becomes of its metadata.
 
-Letters: B bands, H rows, W columns.
+Tensors of other libraries come in by DLPack (https://dmlc.github.io/dlpack), masked arrays as
+arrays with NaN. Letters: B bands, H rows, W columns.
 """
 
 import operator
@@ -9,12 +10,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.provenance import Provenance
 from napari_mst.errors import CubeError, shown
+
+
+def array_of_tensor(tensor: Any) -> Array:
+    """The numbers of *tensor* as an array that shares its memory.
+
+    Raises
+    ------
+    CubeError
+        If they are not in the main memory, need gradients, or are of a type that NumPy has not.
+    """
+    try:
+        return np.from_dlpack(tensor)
+    # Each library raises what it likes: torch a RuntimeError for bfloat16, TypeError for sparse.
+    except (AttributeError, BufferError, NotImplementedError, RuntimeError, TypeError) as error:
+        raise CubeError(
+            f"Expected a tensor that NumPy can share, got {shown(type(tensor).__name__, 30)}: "
+            f"{shown(error, 80)}. Convert it first, as by tensor.detach().float().cpu()."
+        ) from error
+
+
+def plain_array(source: ArrayLike) -> Array:
+    """*source* as an array without a mask: what it hides is NaN, so integers become floats."""
+    if not np.ma.is_masked(source):
+        return np.asarray(source)
+    numbers = np.ma.getdata(source)
+    floats = numbers.astype(np.result_type(numbers, np.float32))
+    floats[np.ma.getmaskarray(np.asanyarray(source))] = np.nan
+    return floats
+
 
 Span = slice | tuple[int, int]
 """Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""

@@ -1,4 +1,4 @@
-"""The cube as a page of a notebook, and as a figure of matplotlib.
+"""The cube as a page of a notebook, and as a figure of matplotlib, where that is installed.
 
 Letters: B bands, H rows, W columns.
 """
@@ -8,8 +8,10 @@ import io
 import json
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from html import escape
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +20,11 @@ from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.parts import PlainCube
 from napari_mst.cube.pictures import strided, thumbnail
-from napari_mst.cube.plotting import new_figure
-from napari_mst.errors import CubeError, shown
+from napari_mst.errors import CubeError, NapariMstError, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 FIGURE_SIDE = 1024
 """The longest side of the picture in a figure, in pixels that are read."""
@@ -132,3 +134,37 @@ def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "F
     else:
         right.remove()
     return figure
+
+
+def new_figure(error: type[NapariMstError], **options: Any) -> "Figure":
+    """A figure of `matplotlib.pyplot` with these *options*; raises *error* without matplotlib.
+
+    So `pyplot.show()` shows it in a script, and a notebook shows it below its cell. Many
+    figures in one cell or script should be closed: `pyplot.close(figure)`.
+    """
+    try:
+        pyplot = import_module("matplotlib.pyplot")
+        base: object = import_module("matplotlib.figure").Figure
+    except ImportError:
+        base = None
+    # Where matplotlib is missing, colour-science puts mocks of its modules into their place.
+    if not isinstance(base, type):
+        advice = 'Run: pip install "napari-mst[figures]"'
+        raise error(f"Expected matplotlib for a figure, got none. {advice}.")
+    figure: Figure = pyplot.figure(FigureClass=_figure_class(base), **options)
+    return figure
+
+
+@cache
+def _figure_class(base: Any) -> type[Any]:
+    """The figures of *base* that a notebook shows once, though they also end a cell."""
+
+    class NotebookFigure(base):  # type: ignore[misc]
+        def _ipython_display_(self) -> None:
+            pyplot = import_module("matplotlib.pyplot")
+            # A notebook shows the value of a cell, and below it each figure that pyplot holds.
+            if "inline" in pyplot.get_backend():
+                pyplot.close(self)
+            raise NotImplementedError  # IPython shows it as it shows any figure
+
+    return NotebookFigure

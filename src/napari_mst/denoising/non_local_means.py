@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.arrays import Doubles, Mask
-from napari_mst.cube.tensor import plain_array
+from napari_mst.cube.parts import plain_array
 from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.streaming import (
     Filter,

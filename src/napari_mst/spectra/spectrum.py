@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.cube import NANOMETRES
-from napari_mst.cube.plotting import new_figure
-from napari_mst.cube.tensor import plain_array
+from napari_mst.cube.parts import plain_array
+from napari_mst.cube.showing import new_figure
 from napari_mst.errors import SpectrumError, shown
 
 if TYPE_CHECKING:

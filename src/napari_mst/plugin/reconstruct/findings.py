@@ -34,8 +34,7 @@ from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 if TYPE_CHECKING:
-    from napari_mst.light.attention import LightAttention
-    from napari_mst.light.estimate import LightCandidate, LightEstimate
+    from napari_mst.light.estimate import LightAttention, LightCandidate, LightEstimate
 
 ROLE = "light attention"
 """Marks this layer in its metadata."""
