@@ -18,8 +18,8 @@ PHOTO = Photo.from_array(
 
 def test_the_result_is_the_patch_denoised_by_itself() -> None:
     found = patch_steps(PHOTO, HOW, (3, 5), 4, "columns")
-    patch = HOW.stabilised(PHOTO.cropped((3, 7, 5, 9)))
-    expected = non_local_means(patch, HOW.h, patch=1, distance=None)
+    patch = HOW.noise.codes * HOW.stabilised(PHOTO.cropped((3, 7, 5, 9)))
+    expected = non_local_means(patch, HOW.codes, patch=1, distance=None)
     np.testing.assert_allclose(found["O"].reshape(3, 4, 4), expected, rtol=1e-9)
     np.testing.assert_allclose(found["A"].sum(0), 1)
     np.testing.assert_allclose(found["V"].reshape(patch.shape), patch)

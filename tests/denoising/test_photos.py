@@ -1,6 +1,7 @@
 """Non-local means of photos: one pixel as the whole photo, refusals."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ import pytest
 from napari_mst import Photo
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.denoising.photos import (
+    BEST_H,
+    LEAST_CODES,
+    ROUNDING,
     Denoising,
     denoised_photo,
     denoising_of,
+    denoising_to_look_at,
     pixel_weights,
 )
 from napari_mst.errors import DenoisingError
@@ -40,6 +45,24 @@ def test_weights_of_a_pixel_make_the_pixel_of_the_denoised_photo(
     np.testing.assert_allclose(expected, whole, rtol=1e-6)
 
 
+def test_a_photo_without_noise_is_looked_at_with_eight_codes_and_its_pixels_share_weight() -> None:
+    sample = Photo.read(Path(__file__).parents[2] / "sample_data" / "coffee.jpg")
+    assert denoising_of(sample).noise.codes < ROUNDING
+    how = denoising_to_look_at(sample)
+    assert how.codes == pytest.approx(LEAST_CODES)
+    assert pixel_weights(sample, how, 200, 300).effective > 20
+    # The scale is about that of codes.
+    assert 200 < how.noise.codes * how.stabilised(sample).max() < 300
+
+
+def test_a_noisy_photo_is_looked_at_as_a_run_denoises_it() -> None:
+    noisy = np.random.default_rng(1).normal(0.4, 0.1, (64, 72, 3)).astype(np.float32)
+    seen = Photo.from_array(noisy, encoding="linear")
+    assert denoising_to_look_at(seen).h == pytest.approx(BEST_H)
+    assert denoising_to_look_at(seen).noise == denoising_of(seen).noise
+    assert denoising_to_look_at(seen, 30.0).codes == pytest.approx(30)
+
+
 CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
 
 
@@ -50,6 +73,7 @@ CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
         (lambda: pixel_weights(photo(), HOW, 0, -1), "within 30 rows x 40 columns, got 0, -1"),
         (lambda: denoising_of(photo(), 0.0), "Expected h above 0"),
         (lambda: denoising_of(photo(), -1.0), "Expected h above 0"),
+        (lambda: denoising_to_look_at(photo(), float("nan")), "Expected h above 0"),
         (lambda: denoising_of(photo(), np.nan), "Expected h above 0"),
         (lambda: denoising_of(CLIPPED), "Expected a photo whose noise can be told"),
     ],

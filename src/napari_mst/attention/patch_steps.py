@@ -2,8 +2,8 @@
 
 The head is that of non-local means between single pixels (see `denoising.attention`), whose
 matrices are known: no training is needed, and its result is the patch denoised by itself.
-A pixel is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its colour t on the scale on which
-noise has a standard deviation of 1.
+A pixel is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its colour t, in 8-bit codes: on
+the scale on which noise is the same everywhere, times the codes of the noise at middle grey.
 
 Letters: n pixels, D = 5 numbers of a pixel, d channels of queries and keys, e of values.
 """
@@ -80,9 +80,9 @@ def patch_steps(
     row = min(row, height - side)
     column = min(column, width - side)
     patch = photo.cropped((row, row + side, column, column + side))
-    tokens = how.stabilised(patch).reshape(COLOURS, -1).T
+    tokens = how.noise.codes * how.stabilised(patch).reshape(COLOURS, -1).T
     features = torch.from_numpy(embedding(tokens).T.copy())
-    head = _head(how.h, reading)
+    head = _head(how.codes, reading)
     return PatchSteps(_steps(head, features, places_of(row, column, side)), row, column, side)
 
 
@@ -105,7 +105,7 @@ def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[Mat
         return MatrixStep(name, formula, numbers(layer.weight), _OF_FILTER)
 
     return (
-        of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1", features, at),
+        of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1; t in 8-bit codes", features, at),
         of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
         of_pixels("Q", "W_Q X", head_steps.queries, at),
         of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),

@@ -33,6 +33,15 @@ BEST_H = 1.2
 PATCH = 5
 DISTANCE = 9
 
+LEAST_CODES = 8.0
+"""The h in 8-bit codes, at least, for a person who looks at weights, to see some on any photo."""
+
+ROUNDING = 12**-0.5
+"""The noise of rounding to 8 bits, in codes: a photo with less counts as one without noise."""
+
+# The same as the noise of photons, so that the scale is about that of sRGB.
+_ROUNDED = SensorNoise(gain=(ROUNDING / SensorNoise(1.0, 0.0).codes) ** 2, floor=0.0)
+
 
 @dataclass(frozen=True)
 class Denoising:
@@ -46,6 +55,11 @@ class Denoising:
             f"non-local means, h = {self.h:g} x the noise of the photo "
             f"({self.noise.codes:.1f} codes at middle grey)"
         )
+
+    @property
+    def codes(self) -> float:
+        """h in 8-bit sRGB codes at middle grey."""
+        return self.h * self.noise.codes
 
     @property
     def filter(self) -> Filter:
@@ -76,6 +90,23 @@ def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> D
             "Take a larger photo, or one that is exposed less."
         )
     return Denoising(noise, h)
+
+
+def denoising_to_look_at(
+    photo: Photo, codes: float | None = None, watch: Watch = UNWATCHED
+) -> Denoising:
+    """`denoising_of` *photo* with an h of 8-bit *codes*, in which even a clean photo shows weights.
+
+    By default they are the larger of `BEST_H` times its noise and `LEAST_CODES`. Noise below
+    `ROUNDING` counts as that. Raises what `denoising_of` raises.
+    """
+    if codes is not None:
+        Filter(codes)  # refuses an impossible h before the noise is estimated
+    noise = denoising_of(photo, watch=watch).noise
+    if noise.codes < ROUNDING:
+        noise = _ROUNDED
+    codes = max(BEST_H * noise.codes, LEAST_CODES) if codes is None else codes
+    return Denoising(noise, codes / noise.codes)
 
 
 def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Photo:

@@ -227,7 +227,7 @@ class AttentionDock(Dock):
             self.exploration.choose_run(recordings[index])
 
     def _choose_kind(self) -> None:
-        self.picking.choose(self.pixel.kind, self.pixel.h.value())
+        self.picking.choose(self.pixel.kind, self.pixel.h.value() or None)
 
     def _choose_patch(self) -> None:
         self.picking.choose_patch(self.pixel.side.value(), self.pixel.reading.currentData())

@@ -16,10 +16,10 @@ from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import block_title
 from napari_mst.cube import Provenance
 from napari_mst.denoising.photos import (
-    BEST_H,
+    ROUNDING,
     Denoising,
     denoised_photo,
-    denoising_of,
+    denoising_to_look_at,
     in_codes,
     pixel_weights,
 )
@@ -83,7 +83,7 @@ class Alike:
             source_sha256=photo.sha256,
             encoding=photo.encoding,
             denoise=f"{how.h:g}",
-            denoising=str(how),
+            denoising=f"non-local means, h = {how.codes:.3g} codes",
             assumptions=photo.assumptions,
             versions={name: version(name) for name in ("napari-mst", "numpy")},
         )
@@ -91,8 +91,8 @@ class Alike:
 
     def denoised(self, reports: Reports) -> "Alike":
         """The photo after non-local means, whose history says so."""
-        reports.say(f"Denoising by {self.how} ...")
-        note = f"The photo was denoised: {self.how}."
+        reports.say(f"Denoising by {self.provenance.denoising} ...")
+        note = f"The photo was denoised: {self.provenance.denoising}."
         past = replace(self.provenance, assumptions=(*self.provenance.assumptions, note))
         return Alike(denoised_photo(self.photo, self.how, reports), self.how, past)
 
@@ -107,7 +107,7 @@ class Alike:
             values=near.weights.astype(np.float32),
             overlay=ALIKE_MAP.name,
             unit=ALIKE_MAP.unit,
-            selection=Selection(str(self.how)),
+            selection=Selection(str(self.provenance.denoising)),
             pitch=1,
             offset=(float(near.top), float(near.left)),
             total=float(total),
@@ -146,7 +146,7 @@ class Picking(ViewerHelper):
     kind
         `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`.
     h
-        The strength of non-local means.
+        The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
     side, reading
         Pixels along a side of the patch of a single head, and the axis of A that sums to 1.
     changed
@@ -164,7 +164,7 @@ class Picking(ViewerHelper):
     ) -> None:
         super().__init__(viewer)
         self.kind = ALIKE
-        self.h = BEST_H
+        self.h: float | None = None
         self.side = 4
         self.reading: Literal["columns", "rows"] = "columns"
         self.is_on = False
@@ -175,6 +175,8 @@ class Picking(ViewerHelper):
         self._pending: Request | None = None
         self._alike: tuple[LayerPhoto, Alike] | None = None
         self._pixel: tuple[int, int] | None = None
+        # A click before the noise was known.
+        self._early: Position | None = None
 
     def turn(self, is_on: bool) -> None:
         """Begin to listen to the mouse, or stop."""
@@ -185,10 +187,10 @@ class Picking(ViewerHelper):
         else:
             self._mouse.detach()
 
-    def choose(self, kind: str, h: float) -> None:
+    def choose(self, kind: str, h: float | None) -> None:
         """Compare pixels by another attention, or with another strength."""
         self.kind, self.h = kind, h
-        self._alike = self._pixel = self._pending = None
+        self._alike = self._pixel = self._pending = self._early = None
         self.changed.emit(PixelView())
         if self.is_on:
             # What was found by another kind is no longer looked at.
@@ -214,11 +216,12 @@ class Picking(ViewerHelper):
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
-        if self.kind == ALIKE:
+        if self.kind not in OF_NETWORK and self._alike is None:
+            self._early = position
+        elif self.kind == ALIKE:
             self._on_move(position)
-        elif self.kind == SINGLE:
-            if self._alike is not None:
-                self._show_patch(_pixel_of(self._alike[0], position))
+        elif self.kind == SINGLE and self._alike is not None:
+            self._show_patch(_pixel_of(self._alike[0], position))
         else:
             try:
                 self._start(self._order_of_network(position))
@@ -305,7 +308,7 @@ class Picking(ViewerHelper):
             import napari_mst.attention.patch_steps  # noqa: F401
 
             photo = request.read()
-            alike = Alike.of(photo, denoising_of(photo, h, reports))
+            alike = Alike.of(photo, denoising_to_look_at(photo, h, reports))
             return alike.denoised(reports) if is_denoised else alike
 
         try:
@@ -323,9 +326,14 @@ class Picking(ViewerHelper):
         # A person may look at another kind by now.
         if self.kind not in OF_NETWORK:
             self._alike = photo, alike
+            noise, h = alike.how.noise.codes, alike.how.codes
+            has_noise = noise > ROUNDING
+            which = f"The noise is {noise:.1f} codes" if has_noise else "This photo has no noise"
             how = "Move over" if self.kind == ALIKE else "Click"
-            text = f"Noise {alike.how.noise.codes:.1f} codes. {how} the photo."
-            self.changed.emit(PixelView(text))
+            self.changed.emit(PixelView(f"{which}: h is {h:.3g} codes. {how} the photo."))
+            early, self._early = self._early, None
+            if early is not None:
+                self.click(early)
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.attention.record import block_title
-from napari_mst.denoising.photos import BEST_H
+from napari_mst.denoising.photos import LEAST_CODES
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.picking import (
     ALIKE,
@@ -125,7 +125,10 @@ PICK_HINT = (
     "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
     "the mouse does."
 )
-H_HINT = "The strength h in units of the noise of the photo; a run that denoises takes 1.2."
+H_HINT = (
+    "The strength h in codes of 8 bits: pixels that differ by less count. By itself it is 1.2 "
+    f"times the noise of the photo, as in a run that denoises, and {LEAST_CODES:g} codes at least."
+)
 DENOISE_HINT = (
     "Show the whole photo, denoised by non-local means with this h, as a photo layer; "
     "the eye of the layer shows it as it was before."
@@ -140,7 +143,7 @@ NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
     "attend to pixels in networks with windows, and in non-local means."
 )
-MOST_H = 10.0
+MOST_H = 100.0
 LETTERS = 8
 """Width of a list in letters, at least; else a long entry would widen the dock."""
 KINDS = {
@@ -173,10 +176,13 @@ class PixelPage(QWidget):
             self.by.addItem(title, kind)
         self.pick_button = QPushButton("Pick", checkable=True, toolTip=PICK_HINT)
         self.h = QDoubleSpinBox(
-            minimum=0.1, maximum=MOST_H, singleStep=0.1, prefix="h ", suffix=" \u03c3"
+            maximum=MOST_H,
+            decimals=1,
+            prefix="h ",
+            suffix=" codes",
+            specialValueText="h by the noise",
+            toolTip=H_HINT,
         )
-        self.h.setValue(BEST_H)
-        self.h.setToolTip(H_HINT)
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
         self.side = QSpinBox(
             minimum=2, maximum=MOST_SIDE, value=4, prefix="patch of ", suffix=" px"
