@@ -93,7 +93,7 @@ class SpectrumView(BenchDock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        fill(QVBoxLayout(self), self.plot)
+        fill(QVBoxLayout(self), self.plot, self.problem, stretched=self.plot)
 
 
 class PhotoPage(Dock):

@@ -114,5 +114,5 @@ def test_a_map_follows_its_lines_in_the_same_layer(bench: Bench, cube_viewer: Vi
 
 def test_without_a_cube_a_map_cannot_be_made(bench: Bench, cube_viewer: ViewerModel) -> None:
     cube_viewer.layers.clear()
-    with pytest.raises(SpectrumError, match="Expected a cube layer to make a map of, got none"):
+    with pytest.raises(SpectrumError, match="There is no cube to make a map of"):
         bench.maps.run()

@@ -164,20 +164,23 @@ def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make)
 @pytest.mark.parametrize(
     "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
 )
-def test_what_a_map_lacks_is_said_in_one_sentence(
+def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
     maps_dock: MapsDock, qtbot: QtBot, told: Callable[[], list[str]], title: str
 ) -> None:
+    assert maps_dock.problem.isHidden()
     maps_dock.kinds.setCurrentIndex(NUMBERS[title])
     maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(maps_dock.viewer.layers) == 1
-    (message,) = told()
-    assert message.startswith("Expected ")
+    assert maps_dock.problem.text().startswith("Expected ")
+    assert maps_dock.problem.isVisible()
+    assert maps_dock.problem.height() >= maps_dock.problem.heightForWidth(maps_dock.problem.width())
     needs = MAPS[maps_dock.kinds.currentData()].needs
     assert maps_dock.run_button.isEnabled() == (needs == "photo")
     maps_dock.viewer.layers.clear()
     maps_dock.run()
-    assert told()[1:] == ["Expected a cube layer to make a map of, got none. Select one."]
+    assert maps_dock.problem.text().startswith("There is no cube to make a map of.")
+    assert told() == []
 
 
 def test_a_map_is_cancelled_and_another_can_be_made(
@@ -233,14 +236,15 @@ def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_firs
 
 
 def test_thousands_of_spectra_are_refused_as_classes(
-    maps_dock: MapsDock, chart: Image, qtbot: QtBot, told: Callable[[], list[str]]
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot
 ) -> None:
     curve = Spectrum(np.array([400.0, 700.0]), np.array([0.1, 0.2]))
     maps_dock.bench.open_spectra([curve] * (MOST_CLASSES + 1))
     qtbot.waitUntil(lambda: len(maps_dock.bench.entries) > MOST_CLASSES)
     maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
-    assert told() == ["Expected at most 250 spectra to classify by, got more. Leave some out."]
+    sentence = "Expected at most 250 spectra to classify by, got more. Leave some out."
+    assert maps_dock.problem.text() == sentence
 
 
 def test_a_cube_is_denoised_to_a_cube(chart: Image, make: Make) -> None:

@@ -251,15 +251,15 @@ def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:
         If there is none.
     """
     encoding: Encoding | None = "linear" if cube.provenance.camera else None
-    others = list[str]()
+    others = ""
     for layer_photo in photos:
         photo = layer_photo.read(encoding)
         try:
             return photo_of(cube, photo)
         except PhotoError:
-            others.append(f"{layer_photo.name[:30]!r}, which is another one")
+            others = f"; {layer_photo.name[:30]!r} is another one"
     rows, columns = cube.shape[1:]
     raise PhotoError(
-        f"Expected a layer with the photo of the cube, {rows} x {columns} pixels, got "
-        f"{others[0] if others else 'none'}. Open the photo that the cube was made from."
+        f"No layer shows the photo of the cube, {rows} x {columns} pixels{others}. "
+        "Open the photo that the cube was made from."
     )

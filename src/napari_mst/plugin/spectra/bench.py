@@ -11,7 +11,8 @@ user -> dock or script -> `Bench` -> `resolve` -> a frozen `Snapshot` -> a dock,
     snapshot.curves.lines[0].spectrum.values
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -93,6 +94,8 @@ class Bench:
             (self._scene.acted, self._end_action),
             (self._scene.said, self.say),
             (self.known.changed, self._publish),
+            (self.failed, self._on_failed),
+            (self.maps.busy_changed, self._on_map),
         ):
             signal.connect(slot)
 
@@ -216,8 +219,27 @@ class Bench:
             self.changed.emit(self.snapshot)
         return self.snapshot
 
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Show an error of ours where the spectra are shown, instead of raising it."""
+        self._intend(problem="")
+        try:
+            yield
+        except NapariMstError as error:
+            self.failed.emit(error)
+
+    def _on_failed(self, error: Exception) -> None:
+        self._intend(problem=str(error))
+        self._publish()
+
+    def _on_map(self) -> None:
+        if self.maps.is_busy:
+            self._intend(problem="")
+            self._publish()
+
     def _end_action(self) -> None:
         """Close an action of the user: it is one step to undo, however much it has changed."""
+        self._intend(problem="")
         self._scene.record()
         self.touch()
 

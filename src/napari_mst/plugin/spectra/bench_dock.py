@@ -41,6 +41,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
+from napari_mst.plugin.viewer.widgets import Paragraph
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
@@ -48,6 +49,7 @@ REST = 3
 """Rest after a drawing, in multiples of its length, as some cubes are slow to read."""
 LOWEST_PLOT = 180
 """Pixels; a plot that is lower cannot be read."""
+PROBLEM = "border-left: 3px solid {}; padding-left: 5px;"
 NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
 _opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
 
@@ -97,8 +99,7 @@ class SharedBench(ViewerHelper):
         weakref.finalize(self, self.pace.deleteLater).atexit = False
         self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click)
         self._joined = 0
-        # Also while no dock is seen: a file may be written then.
-        self.bench.failed.connect(self._tell)
+        self.bench.failed.connect(self._on_failed)
         self.bench.became_stale.connect(self.pace.draw_soon)
 
     @property
@@ -132,8 +133,10 @@ class SharedBench(ViewerHelper):
         self.bench.point_at(position)
         self.pace.draw_soon()
 
-    def _tell(self, error: Exception) -> None:
-        show_error(str(error))
+    def _on_failed(self, error: Exception) -> None:
+        # A file may be written while no dock is seen.
+        if not self._joined:
+            show_error(str(error))
 
 
 class BenchDock(Dock):
@@ -145,6 +148,8 @@ class BenchDock(Dock):
         self.bench = self.shared.bench
         self.pace = self.shared.pace
         self.plot = SpectraPlot()
+        self.problem = Paragraph()
+        self.problem.hide()
         self.plot.setMinimumHeight(LOWEST_PLOT)
         # Its own hint is as large as its scene: a page that scrolls would give it all of that.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
@@ -193,6 +198,9 @@ class BenchDock(Dock):
         """Draw everything in which *new* differs from what was drawn last."""
         # Noted before anything is drawn: a menu that is checked here has the bench publish again.
         old, self._drawn = self._drawn, new
+        if new.problem != old.problem:
+            self.problem.setText(new.problem)
+            self.problem.setVisible(bool(new.problem))
         self._draw_plot(old, new)
         self._draw_rows(old, new)
 
@@ -217,7 +225,10 @@ class BenchDock(Dock):
 
     def _dress(self) -> None:
         """Take on the colours of napari."""
-        self.plot.set_theme(get_theme(self.viewer.theme))
+        theme = get_theme(self.viewer.theme)
+        self.plot.set_theme(theme)
+        # A bar at its side, as the colour itself is hard to read on some themes.
+        self.problem.setStyleSheet(PROBLEM.format(theme.warning.as_hex()))
 
     # ------------------------------------------------------------ forwarding
 

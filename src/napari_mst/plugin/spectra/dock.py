@@ -16,7 +16,7 @@ from superqt import QFlowLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import best_bands, has_colour
-from napari_mst.plugin.dock import Link, reported
+from napari_mst.plugin.dock import Link
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known_menu import KnownMenu
@@ -45,7 +45,7 @@ class SpectraDock(BenchDock):
         super().__init__(napari_viewer)
         self.model = SpectraModel()
         self.table = SpectraTable(self.model)
-        self._row_menu = FilledMenu(self._fill_row_menu, self.table)
+        self._row_menu = FilledMenu(self.bench, self._fill_row_menu, self.table)
         self.matches = QListWidget()
         self.text = QLabel(HINT)
         self.notes = QLabel(wordWrap=True)
@@ -73,7 +73,7 @@ class SpectraDock(BenchDock):
         layout.setSpacing(4)
         layout.addLayout(row)
         layout.addWidget(self.plot, stretch=1)
-        for widget in (self.text, self.notes, self.table, self.matches):
+        for widget in (self.problem, self.text, self.notes, self.table, self.matches):
             layout.addWidget(widget)
         self.notes.hide()
         self.matches.hide()
@@ -188,7 +188,7 @@ class SpectraDock(BenchDock):
     def _on_handle_dropped(self) -> None:
         layer = active_cube_layer(self.viewer)
         if layer is not None:
-            with reported():
+            with self.bench.reported():
                 self._composer.show(layer, self._composer.colours(layer))
 
     def _show_row_menu(self, place: QPoint) -> None:

@@ -39,9 +39,9 @@ from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.watch import Watch
 
-NO_PICK = "Expected picks to make known, got none. Click on the image, or select rows of picks."
+NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
 STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start anew."
-NO_CUBE = "Expected a cube layer to adapt, got none. Select the layer of a reconstruction."
+NO_CUBE = "There is no cube to adapt. Select the layer of a reconstruction."
 CLIPBOARD = "the clipboard"
 """The name of copied text in messages."""
 
@@ -287,9 +287,7 @@ class KnownSpectra:
         points = self._points()
         pixels, inside = picks.pixels_of(points, layer)
         if not inside[pick]:
-            raise SpectrumError(
-                f"Expected picks on {layer.name!r}, got one beside it. Choose others."
-            )
+            raise SpectrumError(f"A pick lies beside {layer.name!r}. Select picks that lie on it.")
         row, column = pixels[pick].tolist()
         return (row, column), max(LEAST_WINDOW, int(picks.windows(points)[pick]))
 
@@ -314,7 +312,7 @@ class KnownSpectra:
         if there.size:
             return int(there[0])
         if not picks.add(points, layer, (row, column)):
-            raise SpectrumError("Expected picks on the plane of the cube, got others. Delete them.")
+            raise SpectrumError("The picks lie in another plane than the cube. Delete their layer.")
         return len(points.data) - 1
 
 
@@ -338,8 +336,8 @@ def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
     column = spectrum.origin.column
     if row is None or column is None:
         raise SpectrumError(
-            "Expected spectra with rows and columns, as Save spectra writes them, got "
-            f"{spectrum.name or 'one'!r} without. Select the picks that they belong to."
+            f"The file does not say where {spectrum.name or 'a spectrum'!r} was measured. Select "
+            "the picks that it belongs to, or open a file with rows and columns."
         )
     return row, column
 
@@ -374,7 +372,7 @@ def grey(percent: float, wavelengths: Values) -> Spectrum:
     """
     if not 0 < percent <= 100:
         raise SpectrumError(
-            f"Expected a grey above 0 and up to 100 %, got {percent:g} %. "
+            f"A tile reflects more than 0 and up to 100 % of the light, not {percent:g} %. "
             "Read it off the tile or its certificate."
         )
     values = np.full(len(wavelengths), percent / 100)
@@ -399,8 +397,8 @@ def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
         cells = [cell for row in rows for cell in row]
         if len(cells) != len(wavelengths):
             raise SpectrumError(
-                f"Expected {len(wavelengths)} values, one a band, or lines of a wavelength and a "
-                f"value, got {len(cells) or 'nothing'}. Copy them again."
+                f"The cube has {len(wavelengths)} bands, but {len(cells) or 'no'} values were "
+                "copied. Copy one for each band, or lines of a wavelength and a value."
             )
         with suppress(ValueError):
             return [Spectrum(wavelengths, np.array(cells, np.float64), name=PASTED)]

@@ -51,7 +51,7 @@ class KnownMenu:
     def __init__(self, bench: Bench, parent: QWidget) -> None:
         self._bench = bench
         self._parent = parent
-        self.button = menu_button(KNOWN, self._fill)
+        self.button = menu_button(bench, KNOWN, self._fill)
         self.after = QToolButton(text="Adapted", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
         self.after.clicked.connect(self._set_after)

@@ -228,7 +228,7 @@ class MapMaker:
         layer = active_cube_layer(viewer)
         reference = self._scene.reference
         if layer is None:
-            raise SpectrumError("Expected a cube layer to make a map of, got none. Select one.")
+            raise SpectrumError("There is no cube to make a map of. Select the layer of one.")
         cube = cube_at(layer)
         inputs = MapInputs(
             cube,

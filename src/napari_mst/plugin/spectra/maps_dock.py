@@ -12,7 +12,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.plugin.dock import Link, reported
+from napari_mst.plugin.dock import Link
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.snapshot import Snapshot
 from napari_mst.plugin.viewer.widgets import Paragraph
@@ -59,6 +59,7 @@ class MapsDock(BenchDock):
         head.addLayout(row)
         head.addWidget(self.bar)
         head.addWidget(self.about)
+        head.addWidget(self.problem)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
@@ -92,12 +93,12 @@ class MapsDock(BenchDock):
         self.maps.cancel() if self.maps.is_busy else self.run()
 
     def _on_marker(self, number: int, wavelength: float) -> None:
-        with reported():
+        with self.bench.reported():
             self.maps.move_line(number, wavelength)
 
     def run(self) -> None:
         """Make the map that is chosen, as a new layer, or report what it lacks."""
-        with reported():
+        with self.bench.reported():
             self.maps.run()
 
     # ------------------------------------------------------------ drawing

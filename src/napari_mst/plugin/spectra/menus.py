@@ -20,7 +20,6 @@ from napari_mst.plugin.dock import (
     PREVIOUS_BAND,
     REDO,
     UNDO,
-    reported,
 )
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.spectra.bench import Bench
@@ -86,8 +85,9 @@ Fill = Callable[["FilledMenu"], None]
 class FilledMenu(QMenu):
     """Has *fill*, a method of an object that it does not keep alive, add its entries."""
 
-    def __init__(self, fill: Fill, parent: QWidget) -> None:
+    def __init__(self, bench: Bench, fill: Fill, parent: QWidget) -> None:
         super().__init__(parent)
+        self._reported = bench.reported
         self._fill = WeakMethod(fill)
         # Else a menu of Qt shows no tooltips of its entries.
         self.setToolTipsVisible(True)
@@ -117,7 +117,7 @@ class FilledMenu(QMenu):
         slot = calling(act, *arguments)
 
         def chosen(*_: object) -> None:
-            with reported():
+            with self._reported():
                 slot()
 
         action.triggered.connect(chosen)
@@ -129,10 +129,12 @@ class FilledMenu(QMenu):
         return action
 
 
-def menu_button(texts: tuple[str, str], fill: Fill, *, is_split: bool = False) -> QToolButton:
+def menu_button(
+    bench: Bench, texts: tuple[str, str], fill: Fill, *, is_split: bool = False
+) -> QToolButton:
     """A flat button with its text, its tooltip and a menu, which a split one has at its arrow."""
     made = QToolButton(text=texts[0], toolTip=texts[1], checkable=is_split)
-    made.setMenu(FilledMenu(fill, made))
+    made.setMenu(FilledMenu(bench, fill, made))
     modes = QToolButton.ToolButtonPopupMode
     made.setPopupMode(modes.MenuButtonPopup if is_split else modes.InstantPopup)
     return made
@@ -153,10 +155,7 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        expected = " or ".join(SUFFIXES)
-        raise SaveError(
-            f"Expected a file name ending in {expected}, got {path.name[:60]!r}. Add one."
-        )
+        raise SaveError(f"A plot is saved as {' or '.join(SUFFIXES)}, not as {path.name[:60]!r}.")
     pixels = FINENESS**2 * size.width() * size.height()
     frame = QRect(QPoint(), size)
     with saving(path, needed=BYTES_PER_PIXEL * pixels, overwrite=True) as (temporary,):
@@ -175,9 +174,7 @@ def save_picture(scene: QGraphicsScene, size: QSize, path: Path) -> None:
         # Only now does Qt write the file of an SVG.
         painter.end()
         if suffix == ".png" and not image.save(str(temporary), "PNG"):
-            raise SaveError(
-                f"Expected to write {path.name[:60]!r}, got a failure. Choose another folder."
-            )
+            raise SaveError(f"{path.name[:60]!r} could not be written. Choose another folder.")
 
 
 class SpectraMenus:
@@ -187,11 +184,11 @@ class SpectraMenus:
         self._bench = bench
         self._plot = plot
         self._parent = parent
-        self.pick = menu_button(PICK, self._fill_pick, is_split=True)
-        self.regions = menu_button(REGIONS, self._fill_regions, is_split=True)
-        self.view = menu_button(VIEW, self._fill_view)
-        self.compare = menu_button(COMPARE, self._fill_compare)
-        self.save = menu_button(SAVE, self._fill_save)
+        self.pick = menu_button(bench, PICK, self._fill_pick, is_split=True)
+        self.regions = menu_button(bench, REGIONS, self._fill_regions, is_split=True)
+        self.view = menu_button(bench, VIEW, self._fill_view)
+        self.compare = menu_button(bench, COMPARE, self._fill_compare)
+        self.save = menu_button(bench, SAVE, self._fill_save)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
         self.pick.clicked.connect(calling(self._flip, "is_picking"))
         self.regions.clicked.connect(calling(self._flip, "has_regions"))

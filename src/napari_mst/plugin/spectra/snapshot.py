@@ -211,6 +211,8 @@ class Snapshot:
         The spectra of a library that the selected one is most like, and which of them is drawn.
     known
         What has become of the known spectra.
+    problem
+        The error of the last action; "" if there is none.
     axes
         None until there is a cube or a spectrum.
     reading
@@ -234,6 +236,7 @@ class Snapshot:
     matches: tuple[Match, ...] = ()
     match_row: int = 0
     known: KnownState = KnownState()
+    problem: str = ""
 
     axes: Axes | None = None
     reading: tuple[float, str] | None = None
