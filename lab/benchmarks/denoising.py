@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,8 @@ import psutil
 from lab.benchmarks import common
 from napari_mst import Reconstructor, load_model
 from napari_mst.arrays import Doubles
-from napari_mst.denoising import blocks, kernel
-from napari_mst.denoising.blocks import Block, Tile
+from napari_mst.denoising.blocks import Block, Tile, attend
+from napari_mst.denoising.kernel import CompiledBlock
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.evaluation.inputs import INPUTS
@@ -29,31 +30,28 @@ from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepare
 
-ATTEND: dict[str, Callable[[Block, Tile, Doubles], None]] = {
-    "numba": kernel.attend,
-    "numpy": blocks.attend,
-}
 USING = Filter(1.2, 5, 9, sigma=1.0)
-TILE = Tile(9, 41, 9, 137)
+TILE = Tile(0, 32, 0, 124)
 
 
 def block() -> Block:
-    """A tile of 32 x 128 pixels with all that it looks at."""
-    image = np.random.default_rng(0).random((3, 50, 146))
-    padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
-    return Block(padded, image, USING.taps, USING.distance, -1.0, 0.0)
+    """A tile of 32 x 124 pixels with all that it looks at."""
+    generator = np.random.default_rng(0)
+    image, values = generator.random((3, 54, 146)), generator.random((4, 50, 142))
+    return Block(image, values, USING.taps, USING.distance, -1.0, 0.0)
 
 
-def seconds(form: str, megapixels: float, threads: int) -> tuple[float, float]:
+def seconds(
+    attend: Callable[[Tile], Doubles], megapixels: float, threads: int
+) -> tuple[float, float]:
     """Wall time and processor time of so many megapixels."""
-    pixels = block()
-    tiles = max(round(megapixels * 1e6 / (32 * 128)), threads)
-    attend = ATTEND[form]
-    attend(pixels, TILE, np.empty((3, 32, 128)))  # compiled
+    area = (TILE.bottom - TILE.top) * (TILE.right - TILE.left)
+    tiles = max(round(megapixels * 1e6 / area), threads)
+    attend(TILE)  # compiled
     wall, processor = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda _: attend(pixels, TILE, np.empty((3, 32, 128))), range(tiles)))
-    done = tiles * 32 * 128 / 1e6
+        list(pool.map(lambda _: attend(TILE), range(tiles)))
+    done = tiles * area / 1e6
     return (time.perf_counter() - wall) / done, (time.process_time() - processor) / done
 
 
@@ -84,10 +82,12 @@ def main() -> None:
     arguments = parser.parse_args()
     load = psutil.getloadavg()[0]
     print(f"load {load:.1f} on {os.cpu_count()} cores; seconds a megapixel, wall and processor:")
-    wall, processor = seconds("numba", arguments.megapixels, arguments.threads)
+    wall, processor = seconds(
+        CompiledBlock(block()).attend, arguments.megapixels, arguments.threads
+    )
     print(f"numba, {arguments.threads} threads: {wall:.2f}, {processor:.2f}")
     if arguments.numpy:
-        wall, processor = seconds("numpy", arguments.megapixels / 100, 1)
+        wall, processor = seconds(partial(attend, block()), arguments.megapixels / 100, 1)
         print(f"NumPy, 1 thread: {wall:.1f}, {processor:.1f}")
     for width in (1000, 4000):
         print(

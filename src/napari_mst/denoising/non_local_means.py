@@ -63,7 +63,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
 
     Returns
     -------
-    (K, H, W) float64, exact to rounding; the same bits with numba (extra `fast`) or without.
+    (K, H, W) float64, within 1e-6 of the largest value; exact to rounding without numba.
 
     Raises
     ------

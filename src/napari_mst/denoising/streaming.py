@@ -3,8 +3,8 @@
 Letters: C channels, K values, H rows, W columns.
 """
 
+import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,28 +14,27 @@ from importlib.util import find_spec
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles, Mask
-from napari_mst.denoising import blocks
-from napari_mst.denoising.blocks import Block, Tile
+from napari_mst.denoising.blocks import Block, Tile, attend
+from napari_mst.engine.kernels import fault_of
 from napari_mst.errors import DenoisingError
 from napari_mst.watch import Watch
 
 ReadRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""
 
-Attend = Callable[[Block, Tile, Doubles], None]
-"""`blocks.attend`, or the same compiled."""
+Attend = Callable[[Tile], Doubles]
+"""`blocks.attend` of a block, or the same compiled."""
+
+logger = logging.getLogger("napari_mst")
 
 _TILE_ROWS = 32
-_TILE_COLUMNS = 128
+_TILE_COLUMNS = 124  # with the border of a patch of 5, whole groups of vectors
 
 # Pixels of a tile times the pixels that each looks at, at most: a tile then takes 0.1 s.
 _TILE_WORK = 8_000_000
 
 _BAND_PIXELS = 1 << 16
 """Pixels whose rows are in memory at a time, besides those around them that they look at."""
-
-_PATIENCE = 0.1
-"""Seconds between two questions whether the user has cancelled."""
 
 
 @dataclass(frozen=True)
@@ -103,25 +102,24 @@ def non_local_rows(
     """The means (K, rows, W) of *values* by the patches of *image*, band of rows by band of rows.
 
     Both are read row by row, and have the *shape* (H, W). The means have the same bits however the
-    image is cut, and with numba or without.
+    image is cut.
 
     Raises
     ------
     Cancelled
         Soon after *watch* says so.
     """
-    attend = _ready(watch)
+    prepared = _fastest()
     height, width = shape
     step = _band_rows(width)
     with ThreadPoolExecutor(os.cpu_count(), "napari-mst-denoising") as pool:
         try:
             for top in range(0, height, step):
-                bottom = min(top + step, height)
-                first = max(top - using.distance, 0)
-                read = range(first, min(bottom + using.distance, height))
-                block = _block(image, values, shape, using, read)
-                work = partial(attend, block), pool, watch.part(top / height, bottom / height)
-                yield slice(top, bottom), _band(block, range(top - first, bottom - first), *work)
+                rows = range(top, min(top + step, height))
+                block = _block(image, values, shape, using, rows)
+                part = watch.part(top / height, rows.stop / height)
+                sums = _band(prepared(block), _tiles(len(rows), width, using.distance), pool, part)
+                yield slice(top, rows.stop), sums[:-1] / sums[-1]
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -154,9 +152,8 @@ def averaged(
 def working_bytes(width: int, channels: int, values: int, using: Filter) -> int:
     """About the bytes that `non_local_rows` works with, for an image of *width* columns."""
     rows = _band_rows(width) + 2 * using.halo
-    # The image is read, turned into float64 and padded; the values are read, and their means made.
-    numbers = 3 * channels + 3 * values
-    return 8 * rows * (width + 2 * using.border) * numbers
+    # Both are read and padded in float64, and then of 32 bits; the means are made twice.
+    return 8 * rows * (width + 2 * using.halo) * (3 * channels + 4 * (values + 1))
 
 
 def _band_rows(width: int) -> int:
@@ -164,88 +161,69 @@ def _band_rows(width: int) -> int:
     return max(_BAND_PIXELS // (width * _TILE_ROWS), 1) * _TILE_ROWS
 
 
-def _band(
-    block: Block,
-    rows: range,
-    attend: Callable[[Tile, Doubles], None],
-    pool: ThreadPoolExecutor,
-    watch: Watch,
-) -> Doubles:
-    """The means of some *rows* of *block*."""
-    count, _, width = block.values.shape
-    means = np.empty((count, len(rows), width))
-    tiles = list(_tiles(rows.start, rows.stop, width, block.distance))
+def _band(attend: Attend, tiles: list[Tile], pool: ThreadPoolExecutor, watch: Watch) -> Doubles:
+    """The sums of a band, of which these are the *tiles*, row by row of them."""
 
-    def compute(tile: Tile) -> None:
+    def compute(tile: Tile) -> Doubles:
         watch.check()
-        sums = np.empty((count, tile.bottom - tile.top, tile.right - tile.left))
-        attend(tile, sums)
-        inside = slice(tile.top - rows.start, tile.bottom - rows.start)
-        means[:, inside, tile.left : tile.right] = sums
+        return attend(tile)
 
-    for done, _ in enumerate(pool.map(compute, tiles), start=1):
-        watch.reach(done / len(tiles))
-    return means
+    parts = []
+    for sums in pool.map(compute, tiles):
+        parts.append(sums)
+        watch.reach(len(parts) / len(tiles))
+    columns = sum(tile.top == 0 for tile in tiles)
+    rows = [np.concatenate(parts[i : i + columns], axis=2) for i in range(0, len(parts), columns)]
+    return np.concatenate(rows, axis=1)
 
 
 def _block(
     image: ReadRows, values: ReadRows, shape: tuple[int, int], using: Filter, rows: range
 ) -> Block:
-    """Some *rows* with the border that their patches need."""
-    border = using.border
+    """Some *rows* with all that they look at."""
+    border, distance = using.border, using.distance
+    first = max(rows.start - distance, 0)
+    last = min(rows.stop + distance, shape[0])
     row_of, column_of = (np.pad(np.arange(side), border, mode="reflect") for side in shape)
-    row_of = row_of[rows.start : rows.stop + 2 * border]
+    row_of = row_of[first : last + 2 * border]
     start = int(row_of.min())
     pixels = image(start, int(row_of.max()) + 1)
-    padded = pixels.take(row_of - start, axis=1).take(column_of, axis=2)
-    channels = len(padded)
+    reflected = pixels.take(row_of - start, axis=1).take(column_of, axis=2)
+    numbers = np.concatenate([values(first, last), np.ones((1, last - first, shape[1]))])
+    beyond = first - rows.start + distance, rows.stop + distance - last
+    padding = (0, 0), beyond, (distance, distance)
+    channels = len(reflected)
     return Block(
-        padded=np.ascontiguousarray(padded, dtype=np.float64),
-        values=np.ascontiguousarray(values(rows.start, rows.stop), dtype=np.float64),
+        image=np.pad(reflected.astype(np.float64), padding),
+        values=np.pad(numbers.astype(np.float64), padding),
         taps=using.taps,
-        distance=using.distance,
+        distance=distance,
         scale=-1 / (channels * using.h**2),
         free=2 * using.sigma**2 * channels,
     )
 
 
-def _tiles(top: int, bottom: int, width: int, distance: int) -> Iterator[Tile]:
-    """Tiles that cover rows *top* to *bottom*, the smaller the further each pixel looks."""
-    looked_at = min((2 * distance + 1) ** 2, (bottom + distance) * width)
+def _tiles(height: int, width: int, distance: int) -> list[Tile]:
+    """Tiles that cover a band of *height* rows, the smaller the further each pixel looks."""
+    looked_at = (2 * distance + 1) ** 2
     pixels = max(_TILE_WORK // looked_at, 1)
     columns = min(_TILE_COLUMNS, pixels)
     rows = min(_TILE_ROWS, max(pixels // columns, 1))
-    for row in range(top, bottom, rows):
-        for column in range(0, width, columns):
-            yield Tile(row, min(row + rows, bottom), column, min(column + columns, width))
-
-
-def _ready(watch: Watch) -> Attend:
-    """The fastest way to attend; where it must be compiled first, a cancel does not wait for it."""
-    if watch.is_cancelled is None or find_spec("numba") is None:
-        return _fastest()
-    # A daemon, since the compiler cannot be stopped and no program that ends should wait for it.
-    compiler = threading.Thread(target=_fastest, daemon=True)
-    compiler.start()
-    while compiler.is_alive():
-        compiler.join(_PATIENCE)
-        watch.check()
-    return _fastest()
-
-
-_compiling = threading.Lock()
-
-
-def _fastest() -> Attend:
-    with _compiling:
-        return _compiled() if find_spec("numba") else blocks.attend
+    return [
+        Tile(row, min(row + rows, height), column, min(column + columns, width))
+        for row in range(0, height, rows)
+        for column in range(0, width, columns)
+    ]
 
 
 @cache
-def _compiled() -> Attend:
-    """The kernel, compiled, which takes some seconds once on a machine."""
-    from napari_mst.denoising.kernel import attend
+def _fastest() -> Callable[[Block], Attend]:
+    """The fastest way to attend in a block."""
+    if find_spec("numba") is not None:
+        from napari_mst.denoising.kernel import CompiledBlock, largest_error
 
-    block = Block(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones(1), 0, -1.0, 0.0)
-    attend(block, Tile(0, 1, 0, 1), np.empty((1, 1, 1)))
-    return attend
+        fault = fault_of(largest_error)
+        if not fault:
+            return lambda block: CompiledBlock(block).attend
+        logger.info("Photos are denoised without the compiled kernel (%s), slower.", fault)
+    return lambda block: partial(attend, block)
