@@ -1,6 +1,6 @@
 """The workspace: its pages share one state, every control explains itself, and keys reach all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 from tests.plugin.spectra.probe import choose, entries
 
+from napari_mst.formats import write_cube
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.pictures.composing import Composer
@@ -353,6 +354,26 @@ def test_a_page_is_torn_off_and_closed_again(window: napari.Viewer, qtbot: QtBot
     window.window.remove_dock_widget(torn)
     dock.bench.pin((550, 9, 9))
     qtbot.waitUntil(partial(has_lines, page, 2))
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["cube-first", "dock-first"])
+def test_a_cube_opens_at_its_spectra_where_there_is_no_photo(
+    make_napari_viewer: Callable[..., napari.Viewer],
+    devices: None,
+    qtbot: QtBot,
+    tmp_path: Path,
+    is_first: bool,
+) -> None:
+    viewer = make_napari_viewer(show=True)
+    if not is_first:
+        assert opened(viewer, qtbot).page == "photo"
+    viewer.open(write_cube(tmp_path / "cube.hdr", make_cube()), plugin="napari-mst")
+    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in viewer.window.dock_widgets)
+    dock = opened(viewer, qtbot)
+    assert dock.page == "spectra"
+    dock.go_to("photo")
+    viewer.add_points([[1, 2]])
+    assert dock.page == "photo"
 
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:

@@ -5,14 +5,13 @@ workspace too: Run is one click away. The README of sample_data names the source
 """
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
-from qtpy.QtCore import QSize, Qt, QTimer, QUrl
+from qtpy.QtCore import QSize, Qt, QUrl
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QHBoxLayout,
@@ -31,6 +30,7 @@ from napari_mst.cube.layer import LayerTuple
 from napari_mst.formats import read_cube
 from napari_mst.photo.files import decode_file
 from napari_mst.plugin.dock import Dock, Link
+from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -39,11 +39,9 @@ from napari_mst.plugin.spectra.bench_dock import BenchDock, SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
-from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill
 
-TITLE = "Workspace"
-"""The name of this dock in `napari.yaml`."""
 DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/window.md"
 HELP_HINT = "Read about this page in the documentation, in your browser."
 TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."
@@ -161,12 +159,13 @@ class WorkspaceDock(Dock):
         self.step_button = QPushButton()
         self._step_row = QWidget()
         self._step = NO_STEP
+        self._had_cube = has_cube(self.viewer)
         self._lay_out()
         self.tabs.currentChanged.connect(self._on_tab)
         self.tear_button.clicked.connect(self.tear_off)
         self.help_button.clicked.connect(self.open_help)
         self.step_button.clicked.connect(self._take_step)
-        self.go_to("photo")
+        self.go_to("spectra" if self._had_cube and not photo_layers(self.viewer) else "photo")
 
     def _lay_out(self) -> None:
         for page in PAGES.values():
@@ -202,7 +201,11 @@ class WorkspaceDock(Dock):
         ]
 
     def refresh(self, _: object = None) -> None:
-        """Offer the next step, if it is another one."""
+        """Offer the next step, if it is another one; with a cube but no photo, show spectra."""
+        had_cube, self._had_cube = self._had_cube, has_cube(self.viewer)
+        if self._had_cube and not had_cube and not photo_layers(self.viewer):
+            self.go_to("spectra")
+            return
         step = next_step(self.page, self.viewer, self.bench, self.workspace)
         if step != self._step or self._step_row.isHidden() != (step is NO_STEP):
             self._offer(step)
@@ -279,7 +282,7 @@ def sample_path(name: str) -> Path:
 
 def chart() -> list[LayerTuple]:
     """Describe the colour chart as an sRGB photo, and the cube that it is rendered from."""
-    _open_soon()
+    open_workspace_soon(current_viewer())
     cube = read_cube(sample_path("chart.tif"))
     linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
     photo = np.round(255 * colour.linear_to_srgb(linear)).astype(np.uint8)
@@ -291,14 +294,6 @@ def chart() -> list[LayerTuple]:
 
 def coffee() -> list[LayerTuple]:
     """Describe a photo of a cup of coffee."""
-    _open_soon()
+    open_workspace_soon(current_viewer())
     pixels = decode_file(sample_path("coffee.jpg"), []).pixels
     return [(pixels, {"name": "coffee", "rgb": True}, "image")]
-
-
-def _open_soon() -> None:
-    """Open the workspace of the viewer, once its sample is there."""
-    window = getattr(current_viewer(), "window", None)
-    if window is not None:
-        # A dock that opens earlier would be looked at by whoever waits for the sample.
-        QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, TITLE))

@@ -5,6 +5,7 @@ reader, is opened with `open_files` or `open_folder` of the menu File > IO Utili
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
 from napari.utils.notifications import show_error, show_info, show_warning
 from PIL import Image
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_mst.cube import SpectralCube
@@ -30,6 +32,8 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
+WORKSPACE = "Workspace"
+"""The name of its dock in `napari.yaml`."""
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
 
 
@@ -59,7 +63,7 @@ def is_photo(path: Path) -> bool:
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
     """Read a layer from each file, and the picks that were saved with a cube.
 
-    A file is left out if the user cancels the question about it.
+    A file is left out if the user cancels the question about it. A cube opens the workspace.
 
     Raises
     ------
@@ -82,7 +86,18 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
         if cube is not None:
             cubes[path.name] = cube
             layers.append(cube_layer(cube, path.stem))
-    return [*layers, *saved_picks(cubes, current_viewer())]
+    viewer = current_viewer()
+    if cubes:
+        open_workspace_soon(viewer)
+    return [*layers, *saved_picks(cubes, viewer)]
+
+
+def open_workspace_soon(viewer: ViewerModel | None) -> None:
+    """Open the workspace of *viewer*, if it has a window, once its new layers are there."""
+    window = getattr(viewer, "window", None)
+    if window is not None:
+        # A dock that opens earlier would be looked at by whoever waits for the layers.
+        QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, WORKSPACE))
 
 
 def photo_layer(path: Path) -> LayerTuple:

@@ -30,13 +30,20 @@ from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import builtin_writer, questions
-from napari_mst.plugin.files.opening import add_layers, raw_layer, saved_picks, tell_warnings
+from napari_mst.plugin.files.opening import (
+    add_layers,
+    open_workspace_soon,
+    raw_layer,
+    saved_picks,
+    tell_warnings,
+)
 from napari_mst.plugin.jobs.job import Job, Reports
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import BandContrast, ColourBar, SliderLabel, bring_into_view
+from napari_mst.plugin.viewer.fitting import FittedView
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
@@ -85,6 +92,7 @@ class Recogniser(ViewerHelper):
         self.running = 0
         builtin_writer.watch()
         viewer.layers.events.inserted.connect(self.hear)
+        FittedView.of(viewer)
         SliderLabel.of(viewer)
         composer = Composer.of(viewer)
         BandContrast.of(viewer)
@@ -184,6 +192,7 @@ class Recogniser(ViewerHelper):
         else:
             # The axis is another now: where the slider stood at band 7, it has to stand at 470 nm.
             go_to(viewer, layer, float(cube.wavelengths[band]))
+        open_workspace_soon(viewer)
         self.changed.emit()
 
     # ---------------------------------------------------------------------------------- photos
