@@ -45,6 +45,13 @@ def test_white_of_a_patch_becomes_grey_and_stays_as_bright_as_it_was(orange: Pat
     np.testing.assert_allclose(card, before.max(), atol=0.01)
 
 
+def test_a_patch_of_a_colour_is_refused_in_daylight() -> None:
+    codes = codes_under("D65", 1)
+    codes[:6, :6] = (230, 160, 90)
+    with pytest.raises(PhotoError, match="Expected a grey patch, got one that is"):
+        nm.white_balance(nm.Photo.from_array(codes), (2, 2))
+
+
 def test_estimate_brings_white_nearer_to_grey_and_daylight_is_left_alone() -> None:
     photos = [nm.Photo.from_array(codes_under(LAMP, index)) for index in range(4)]
     told = [nm.white_balance(photo) for photo in photos]

@@ -31,6 +31,7 @@ from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.white import OFF_DAYLIGHT
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,9 +297,10 @@ def warning_of(photo: Photo) -> str:
     if not estimate.is_far:
         return ""
     return (
-        f"The photo seems to have a white that is {estimate.off_daylight:.0f} degrees off that of "
+        f"{OFF_DAYLIGHT} that is {estimate.off_daylight:.0f} degrees off that of "
         f"D65 ({estimate.candidates[0].name}), which this model takes for granted. "
-        "Correct its white balance for better spectra (--balance estimate, or the button Light)."
+        "Correct its white balance for better spectra (--balance estimate, or Colours off? in the "
+        "window)."
     )
 
 

@@ -21,7 +21,7 @@ from napari_mst.light.estimate import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import Place, patch_values
+from napari_mst.photo.white import FROM_START, Place, angle_between, patch_values
 
 _DARKEST = 0.02
 """Least share of a channel in white: noise and the steps of 8-bit codes dominate below."""
@@ -140,7 +140,8 @@ def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
     ------
     PhotoError
         If the photo is not in sRGB or shows nothing but black and clipped pixels, or the patch is
-        clipped, dark, uneven or outside.
+        clipped, dark, uneven, outside or not grey: more than 18 degrees off D65, and as far off the
+        light that the photo shows.
 
     Notes
     -----
@@ -162,7 +163,9 @@ def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
     _check(photo)
     if patch is not None:
         red, green, blue = patch_values(photo, patch).tolist()
-        return WhiteBalance((red, green, blue), "a grey patch")
+        measured = WhiteBalance((red, green, blue), "a grey patch")
+        _check_grey(measured, photo)
+        return measured
     return balance_for(estimate_light(photo, SRGB))
 
 
@@ -178,6 +181,19 @@ def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
         source = f"{name}, chosen among the likely lights"
     red, green, blue = white.clip(_DARKEST * white.max()).tolist()
     return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)
+
+
+def _check_grey(measured: WhiteBalance, photo: Photo) -> None:
+    """Refuse a patch far from the white of D65, and from the one that the whole photo shows."""
+    # A camera set to daylight leaves a tungsten lamp 35 degrees off, and the whole photo shows it.
+    if measured.degrees <= FROM_START:
+        return
+    off = angle_between(np.array(measured.white), estimate_light(photo, SRGB).white[None])[0]
+    if off > FROM_START:
+        raise PhotoError(
+            f"Expected a grey patch, got one that is {measured.degrees:.0f} degrees off D65, and "
+            f"{off:.0f} off the white that the photo shows. Choose another."
+        )
 
 
 def _check(photo: Photo) -> None:

@@ -262,8 +262,8 @@ def _patch_colour(part: Photo, name: str) -> Points:
     clipped = float((values >= _CLIPPED).any(axis=0).mean())
     if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
         raise PhotoError(
-            f"Expected a chart below full scale, got its patch {name!r} with {clipped:.0%} of its "
-            "pixels clipped. Expose the photo less."
+            f"Expected a chart below full scale, got {clipped:.0%} of the pixels clipped where its "
+            f"patch {name!r} should be. There may be no chart here; if there is, expose it less."
         )
     return np.asarray(np.median(values, axis=1))
 

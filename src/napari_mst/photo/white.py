@@ -24,6 +24,9 @@ from napari_mst.photo.photo import Photo, Rectangle
 Place = tuple[int, int] | Rectangle
 """Row and column of a pixel; or first row, one past the last, first column, one past the last."""
 
+OFF_DAYLIGHT = "The photo seems to have a white"
+"""Begins the note of a run on an sRGB photo whose white is far from that of D65."""
+
 _WINDOW = 0.01  # side of the square around a pixel, as a share of the photo's longer side
 _SIDES = (3, 31)
 _MIDDLE = (0.45, 0.55)  # the part of a white frame, of its sides, that shows the light
@@ -35,7 +38,7 @@ _MOST_UNEVEN = 0.35  # spread of half of the values, as a share of their median
 # cameras: its greys lie within 1.8 of a light, and mixed lights within 3; most colours lie further
 # off. Orange and sky blue lie beside a light too, 20 from the white of the camera.
 _FROM_LIGHTS = 4.0
-_FROM_START = 18.0
+FROM_START = 18.0
 _ALIKE = 1.0  # degrees within which the more usual light is taken: D65 and F7 are 0.5 apart
 
 
@@ -138,10 +141,10 @@ def capture_from_patch(
         light = _nearest_light(values, camera)
     # A patch that is far from the white that the camera itself found is no grey.
     if not is_of_sensor:
-        _check_grey(_angle(values, np.ones((1, 3)))[0], _FROM_START, "the photo's own white")
+        _check_grey(angle_between(values, np.ones((1, 3)))[0], FROM_START, "the photo's own white")
     elif start == BALANCED and shot is not None and shot.gains is not None:
-        off = _angle(values * shot.gains, np.ones((1, 3)))[0]
-        _check_grey(off, _FROM_START, "the camera's own white")
+        off = angle_between(values * shot.gains, np.ones((1, 3)))[0]
+        _check_grey(off, FROM_START, "the camera's own white")
     if not (illuminant or light):
         raise CameraError(
             "Expected the illuminant of a photo that is balanced already, got none. "
@@ -242,7 +245,7 @@ def _nearest_light(values: Doubles, camera: str) -> str:
     lights = [name for name in load_illuminants() if name not in load_lamps()]
     whites = np.stack([unbalanced_response(camera, light).sum(axis=0) for light in lights])
     # Angles of balanced colours, so that a weak channel counts as much as the others.
-    angles = _angle(values / whites[0], whites / whites[0])
+    angles = angle_between(values / whites[0], whites / whites[0])
     nearest = float(angles.min())
     _check_grey(nearest, _FROM_LIGHTS, "white under any usual light")
     return next(light for light, off in zip(lights, angles, strict=True) if off <= nearest + _ALIKE)
@@ -256,7 +259,7 @@ def _check_grey(off: float, most: float, what: str) -> None:
         )
 
 
-def _angle(colour: Doubles, others: Doubles) -> Doubles:
+def angle_between(colour: Doubles, others: Doubles) -> Doubles:
     """(L,) degrees between *colour* (3,) and *others* (L, 3)."""
     lengths = np.linalg.norm(colour) * np.linalg.norm(others, axis=1)
     return np.asarray(np.degrees(np.arccos(np.clip(others @ colour / lengths, -1, 1))))

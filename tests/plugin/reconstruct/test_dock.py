@@ -15,10 +15,12 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import Desk, FakeDevice, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
+from napari_mst.cube import Provenance
 from napari_mst.engine import device
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.forms import native
 from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.dock import (
@@ -193,6 +195,32 @@ def test_correction_can_be_switched_off(desk: Desk) -> None:
     desk.run()
     assert desk.names == ["photo", "photo (MST++)"]
     assert cube_in(desk.viewer.layers[1]).quality is None
+
+
+def test_colours_are_asked_for_where_white_is_far_off_or_the_settings_are_open(desk: Desk) -> None:
+    colours, note = desk.dock.rows.colours, f"{OFF_DAYLIGHT} that is 26 degrees off."
+    provenance = Provenance(assumptions=(note,))
+    assert colours.isHidden()
+    for is_open in (True, False):
+        desk.dock.rows.settings.button.click()
+        assert colours.isHidden() != is_open
+    cube = replace(make_cube(), provenance=provenance)
+    desk.dock.workspace.cube_ready.emit(cube, LayerPhoto.of(desk.photo, (0, 0)))
+    assert not colours.isHidden()
+    assert "far from that of daylight" in colours.button.text()
+    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
+    desk.widgets["photo"].setCurrentText("other")
+    assert colours.isHidden()
+
+
+def test_a_click_that_shows_nothing_leaves_no_mark(desk: Desk) -> None:
+    desk.dock.rows.settings.button.click()
+    desk.dock.rows.colours.button.click()
+    desk.dock.rows.asks["patch"].click()
+    desk.viewer.layers[-1].add((500, 500))
+    desk.qtbot.waitUntil(lambda: "within 20 rows x 30 columns" in desk.text)
+    assert desk.names == ["photo"]
+    assert desk.told() == []
 
 
 def corners(layer: Image) -> list[list[float]]:

@@ -36,7 +36,8 @@ from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.reconstruct.drawing import ask_for_places, has_drawing, marks_layer
+from napari_mst.plugin.reconstruct import measuring
+from napari_mst.plugin.reconstruct.drawing import has_drawing
 from napari_mst.plugin.reconstruct.findings import (
     AttentionView,
     FindingRows,
@@ -47,19 +48,23 @@ from napari_mst.plugin.reconstruct.findings import (
 from napari_mst.plugin.reconstruct.form import (
     NO_CAMERA,
     DeviceEntry,
-    Finding,
     ReconstructionForm,
     resolve,
 )
+from napari_mst.plugin.reconstruct.marks import FRAME, MARKS, Marks
 from napari_mst.plugin.reconstruct.measuring import (
+    NO_CHART,
     NO_FRAME,
     TICK_TO_CORRECT,
     chart_order,
     frames_order,
     light_order,
     patch_order,
+    search_order,
 )
+from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.sharing import shared
 
 CAMERA = "Nikon_D5100"
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
@@ -119,13 +124,12 @@ def next_run(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return order
 
 
-def done(order: Request, viewer: ViewerModel) -> Finding:
+def done(order: Request, viewer: ViewerModel) -> Any:
     """Do the job of *order* as the workspace does, and return what it found."""
     assert order.job is not None
     assert order.job.show is not None
     finding = order.job.make(order, Reports())
     order.job.show(viewer, finding, order)
-    assert isinstance(finding, Finding)
     return finding
 
 
@@ -134,7 +138,7 @@ def test_grey_patch_tells_the_capture_of_the_next_run(
 ) -> None:
     form = sensor_form
     form.grey = 30.0
-    finding = done(patch_order(form, viewer, [(5.2, 7.9)]), viewer)
+    finding = done(patch_order(form, viewer, (5.2, 7.9)), viewer)
     photo = Photo.from_array(viewer.layers[0].data, encoding="linear")
     expected = capture_from_patch(photo, GreyPatch((5, 8), 0.3), CAMERA, start=OF_SENSOR)
     assert finding.capture == expected
@@ -165,7 +169,7 @@ def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
     )
     plain = Photo.from_array(layer.data, encoding="linear")
     assert next_run(form, viewer).read().sha256 == flat_field.corrected(plain).sha256
-    measured = done(patch_order(form, viewer, [(40, 50)]), viewer)
+    measured = done(patch_order(form, viewer, (40, 50)), viewer)
     assert measured.corrections == finding.corrections
     form.finding = None
     form.illuminant = "A"
@@ -181,7 +185,7 @@ def test_rectangle_that_is_selected_is_the_grey_patch_and_one_beside_the_photo_i
     viewer.add_shapes([[[2, 3], [2, 12], [9, 12], [9, 3]]])
     assert has_drawing(viewer)
     drawn = done(patch_order(sensor_form, viewer), viewer)
-    clicked = done(patch_order(sensor_form, viewer, [(5, 7)]), viewer)
+    clicked = done(patch_order(sensor_form, viewer, (5, 7)), viewer)
     assert drawn.capture is not None
     assert clicked.capture is not None
     assert drawn.capture.balance == clicked.capture.balance
@@ -190,24 +194,56 @@ def test_rectangle_that_is_selected_is_the_grey_patch_and_one_beside_the_photo_i
         patch_order(sensor_form, viewer)
 
 
-def test_chart_corrects_the_photo_of_the_next_run_and_shows_its_patches(
+def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_patches(
     viewer: ViewerModel,
 ) -> None:
-    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    layer = viewer.add_image(codes_of_srgb(), rgb=True, scale=(2, 2), translate=(10, 0))
     form = form_with(layer, SRGB)
-    taken: list[Any] = []
-    points = ask_for_places(viewer, layer, "ColorChecker", 4, taken.append)
-    for corner in CORNERS:
-        points.add(corner)
-    assert taken == [list(CORNERS)]
-    finding = done(chart_order(form, viewer, taken[0]), viewer)
+    marks = shared(viewer, Marks, form)
+    with pytest.raises(PhotoError, match=NO_CHART):
+        chart_order(form, viewer)
+    marks.ask_for_frame(layer)
+    frame, squares = layer_of_role(viewer, FRAME), layer_of_role(viewer, MARKS)
+    for _ in range(2):
+        # As the mouse moves a corner.
+        frame._data_view.edit(0, np.array(CORNERS))
+        frame.refresh()
+        assert form.corners == CORNERS
+        np.testing.assert_allclose(squares.data, Chart(CORNERS).centres)
+    finding = done(chart_order(form, viewer), viewer)
     assert finding.calibration is not None
     assert finding.calibration.means.after < 0.3 * finding.calibration.means.before
-    assert len(points.data) == 24
+    assert (form.corners, layer_of_role(viewer, FRAME)) == (None, None)
+    assert len(squares.data) == 24
     assert finding.details == finding.calibration.table()
     photo = Photo.from_array(layer.data)
     expected = calibrate(photo, Chart(CORNERS)).corrected(photo)
     np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
+    form.forget()
+    assert list(viewer.layers) == [layer]
+
+
+def test_a_frame_is_laid_around_the_chart_that_is_found_and_goes_with_its_photo_or_layer(
+    viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(photo: Photo, kind: str) -> Chart:
+        return Chart(CORNERS, kind)
+
+    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    form = form_with(layer, SRGB)
+    monkeypatch.setattr(measuring, "find_chart", find)
+    for _ in range(2):
+        done(search_order(form, viewer), viewer)
+        assert form.corners == CORNERS
+        viewer.layers.remove(layer_of_role(viewer, FRAME))
+        assert list(viewer.layers) == [layer]
+    # Where none is found, the frame comes all the same.
+    monkeypatch.undo()
+    done(search_order(form, viewer), viewer)
+    assert form.corners != CORNERS
+    assert layer_of_role(viewer, FRAME) is not None
+    form.photo = weakref.ref(viewer.add_image(codes_of_srgb(), rgb=True))
+    assert layer_of_role(viewer, FRAME) is layer_of_role(viewer, MARKS) is None
 
 
 def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
@@ -238,7 +274,7 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
 def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> None:
     layer = viewer.add_image(codes_of_srgb(), rgb=True)
     form = form_with(layer, SRGB)
-    finding = done(patch_order(form, viewer, [(5.2, 7.9)]), viewer)
+    finding = done(patch_order(form, viewer, (5.2, 7.9)), viewer)
     photo = Photo.from_array(layer.data)
     assert finding.balance == white_balance(photo, (5, 8))
     assert finding.corrections == (finding.balance,)
@@ -248,9 +284,11 @@ def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> 
 def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) -> None:
     layer = viewer.add_image(np.full((80, 100, 3), 90, np.uint8), rgb=True)
     form = form_with(layer, SRGB)
+    form.corners = CORNERS
     with pytest.raises(PhotoError, match="Expected a ColorChecker Classic"):
-        done(chart_order(form, viewer, CORNERS), viewer)
-    assert form.finding is None
+        done(chart_order(form, viewer), viewer)
+    # The frame stays, to be dragged on.
+    assert (form.finding, form.corners) == (None, CORNERS)
 
 
 def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
@@ -312,24 +350,27 @@ def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
 
 
 def test_finding_goes_with_its_photo(viewer: ViewerModel, sensor_form: ReconstructionForm) -> None:
-    done(patch_order(sensor_form, viewer, [(5, 8)]), viewer)
+    done(patch_order(sensor_form, viewer, (5, 8)), viewer)
     assert sensor_form.finding is not None
     sensor_form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True))
     assert sensor_form.finding is None
 
 
-def test_asking_again_begins_anew(viewer: ViewerModel) -> None:
+def test_a_click_is_taken_once_and_asking_again_begins_anew(viewer: ViewerModel) -> None:
     layer = viewer.add_image(codes_of_srgb(), rgb=True, scale=(2, 2), translate=(10, 0))
+    marks = shared(viewer, Marks, form_with(layer, SRGB))
     taken: list[Any] = []
-    ask_for_places(viewer, layer, "ColorChecker", 4, taken.append).add((1, 1))
-    points = ask_for_places(viewer, layer, "Grey patch", 1, taken.append)
-    assert [marks_layer(viewer)] == [points]
+    marks.ask_for_click(layer, taken.append)
+    points = marks.ask_for_click(layer, taken.append)
+    assert list(viewer.layers) == [layer, points]
     assert points.mode == "add"
     points.add((3, 4))
-    assert taken == [[(3.0, 4.0)]]
+    assert taken == [(3.0, 4.0)]
     assert points.mode == "pan_zoom"
     points.add((5, 6))
     assert len(taken) == 1
+    marks.clear()
+    assert list(viewer.layers) == [layer]
 
 
 def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patch(

@@ -44,7 +44,8 @@ class SideJob:
     Attributes
     ----------
     make
-        Called on the job's thread with the `Request` and `Reports`; its result has a `provenance`.
+        Called on the job's thread with the `Request` and `Reports`; what it returns may have a
+        `provenance`.
     show
         Called on the main thread with the viewer, the result and the `Request`, whether or not a
         dock is open; None for a result that only a dock draws.

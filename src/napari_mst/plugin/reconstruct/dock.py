@@ -7,6 +7,7 @@ it and to the workspace, and draws what they say.
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 from napari.components import ViewerModel
@@ -16,14 +17,15 @@ from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory
-from napari_mst.photo.chart import CHARTS
+from napari_mst.photo.chart import CHARTS, Corners
+from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.drawing import Places, ask_for_places, draw, has_drawing
+from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
     Device,
     ReconstructionForm,
@@ -31,15 +33,15 @@ from napari_mst.plugin.reconstruct.form import (
     resolve,
     status,
 )
+from napari_mst.plugin.reconstruct.marks import Marks
 from napari_mst.plugin.reconstruct.measuring import (
-    CHART_MARKS,
-    CLICK_CHART,
     CLICK_PATCH,
+    DRAG_FRAME,
     chart_order,
-    find_chart_order,
     frames_order,
     light_order,
     patch_order,
+    search_order,
 )
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.reconstruct.widgets import Fold
@@ -145,7 +147,7 @@ def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
 
 
 Order = Callable[..., Request]
-"""Orders a look at the photo, of the form, the viewer and perhaps clicked places."""
+"""Orders a look at the photo, of the form, the viewer and perhaps a clicked place."""
 DRAW = "Draw a rectangle on the photo, then press Run."
 BUSY = "Another job is running. Wait for its end, then ask the photo again."
 
@@ -175,6 +177,7 @@ class ReconstructDock(Dock):
         super().__init__(napari_viewer)
         self.survey = survey()
         self.form = shared(self.viewer, new_form)
+        self.marks = shared(self.viewer, Marks, self.form)
         self.rows = FormRows(self.form, self.viewer)
         self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
         self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
@@ -206,7 +209,7 @@ class ReconstructDock(Dock):
         self.fit_button.clicked.connect(self.form.use_fitting_card)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
-        orders = {"light": light_order, "search": find_chart_order, "frames": frames_order}
+        orders = {"light": light_order, "read": chart_order, "frames": frames_order}
         for name, order in orders.items():
             self.rows.asks[name].clicked.connect(calling(self._look, order))
         self.rows.asks["patch"].clicked.connect(self.find_patch)
@@ -231,6 +234,7 @@ class ReconstructDock(Dock):
             *self.rows.links(),
             *((changed, self._show_status) for changed in said),
             (chosen.options, self._on_options),
+            (chosen.corners, self._show_frame),
             (remembered().events, self._recall),
             (layers.inserted, self.refresh),
             (layers.removed, self.refresh),
@@ -239,8 +243,8 @@ class ReconstructDock(Dock):
             (layers.renamed, self.refresh),
             (self.survey.ended, self._list_devices),
             (self.workspace.state_changed, self._show_state),
-            (self.workspace.cube_ready, self._show_quality),
-            (self.workspace.failed, self._offer_cpu),
+            (self.workspace.cube_ready, self._on_cube),
+            (self.workspace.failed, self._on_failed),
             (attend(self.viewer).changed, self.refresh),
         ]
 
@@ -272,32 +276,40 @@ class ReconstructDock(Dock):
 
     def find_patch(self) -> None:
         """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
+        layer = self.form.layer
         if has_drawing(self.viewer):
             self._look(patch_order)
-        else:
-            self._ask("Grey patch", 1, CLICK_PATCH, patch_order)
+        elif layer is not None:
+            self.marks.ask_for_click(layer, partial(self._look, patch_order))
+            self._write(CLICK_PATCH)
 
     def find_chart(self) -> None:
-        """Calibrate by the ColorChecker whose corner patches the user clicks next."""
-        corners = CHARTS[self.form.chart].corners
-        self._ask(CHART_MARKS, 4, f"{CLICK_CHART}: {corners}.", chart_order)
-
-    def _ask(self, name: str, count: int, text: str, order: Order) -> None:
-        """Have the user click *count* places, then start the job of *order* with them."""
+        """Lay a frame around the ColorChecker: by a search, where its package is there."""
         layer = self.form.layer
-        if layer is not None:
-            ask_for_places(self.viewer, layer, name, count, partial(self._look, order))
-            self._write(text)
+        if find_spec("colour_checker_detection") is not None:
+            self._look(search_order)
+        elif layer is not None:
+            self.marks.ask_for_frame(layer)
 
-    def _look(self, order: Order, *places: Places) -> None:
+    def _look(self, order: Order, *places: tuple[float, float]) -> None:
         """Start the job of *order*, or say why there is none."""
         try:
             is_run = self.workspace.run(order(self.form, self.viewer, *places))
         except NapariMstError as error:
             self._write(str(error))
+            self._drop_click()
             return
         if not is_run:
             self._write(BUSY)
+
+    def _drop_click(self) -> None:
+        """Take the mark of a click away that has shown nothing; a frame can be dragged on."""
+        if self.form.finding is None and self.form.corners is None:
+            self.marks.clear()
+
+    def _show_frame(self, corners: Corners | None) -> None:
+        if corners is not None:
+            self._write(f"{DRAG_FRAME}: {CHARTS[self.form.chart].corners}.")
 
     def save_cube(self) -> None:
         """Ask for a file, and save the cube that is shown."""
@@ -355,6 +367,12 @@ class ReconstructDock(Dock):
         if options.device != before.device:
             self._show_status()
 
+    def _on_cube(self, cube: SpectralCube, photo: LayerPhoto) -> None:
+        notes = cube.provenance.assumptions
+        if photo.layer() is self.form.layer:
+            self.form.is_far_off = any(note.startswith(OFF_DAYLIGHT) for note in notes)
+        self._show_quality(cube, photo)
+
     def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Add the layer of how far the colours were off, hidden; what was selected stays so."""
         layer = quality_layer(cube, f"{photo.name} (colours off)", photo.placement_of(cube))
@@ -364,6 +382,7 @@ class ReconstructDock(Dock):
         with selection_kept(self.viewer):
             self.viewer.add_image(data, **arguments, visible=False)
 
-    def _offer_cpu(self, error: NapariMstError, request: Request) -> None:
+    def _on_failed(self, error: NapariMstError, request: Request) -> None:
+        self._drop_click()
         is_of_gpu = isinstance(error, OutOfMemory) and request.options.device != "cpu"
         self.cpu_button.setVisible(is_of_gpu and self.form.has_gpu)

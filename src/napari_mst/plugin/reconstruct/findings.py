@@ -189,14 +189,17 @@ class FindingRows(QWidget):
         self.correct_white.clicked.connect(form.correct_white)
         self.bars = LightBars(form.take_light)
         self.attention = LightViews(viewer)
-        forget = QPushButton("Forget", toolTip=texts.FORGET_HINT)
-        forget.clicked.connect(self._forget)
+        self.forget = QPushButton("Forget", toolTip=texts.FORGET_HINT)
+        self.forget.clicked.connect(form.forget)
         layout = fill(QVBoxLayout(self), self.text, self.correct_white, self.bars, self.attention)
-        layout.addWidget(forget, alignment=Qt.AlignmentFlag.AlignRight)
+        layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
 
     def draw(self) -> None:
         """Show what was found in the photo, if anything was."""
         finding = self._form.finding
+        self.forget.setVisible(finding is not None or self._form.corners is not None)
+        self.text.setVisible(finding is not None)
+        self.correct_white.hide()
         if finding is not None:
             self.text.setText(finding.text)
             self.text.setToolTip(finding.details)
@@ -211,9 +214,6 @@ class FindingRows(QWidget):
         if light is not self._light:
             self._light = light
             self.bars.show_lights(light.candidates if light is not None else ())
-
-    def _forget(self) -> None:
-        self._form.finding = None
 
 
 class LightBars(QWidget):

@@ -14,18 +14,17 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
-from napari_mst.cube import Provenance
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
-from napari_mst.photo.chart import CHARTS
+from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.plugin.jobs.request import PhotoCorrection, Request
 from napari_mst.plugin.jobs.workspace import JobState
-from napari_mst.plugin.reconstruct.drawing import Part, Places, photo_part
+from napari_mst.plugin.reconstruct.drawing import Part, photo_part
 from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -72,11 +71,6 @@ class Finding:
     layer: Callable[[], Image | None] = lambda: None
 
     @property
-    def provenance(self) -> Provenance:
-        """The history of the job that found it, of which the workspace has nothing to say."""
-        return Provenance()
-
-    @property
     def corrections(self) -> tuple[PhotoCorrection, ...]:
         """All that the next run does to the photo first."""
         balance = self.balance if self.corrects_white else None
@@ -86,14 +80,6 @@ class Finding:
     def balanced_by(self, balance: "WhiteBalance") -> "Finding":
         """The finding with another white, by which the next run corrects the photo."""
         return replace(self, balance=balance, corrects_white=True)
-
-    @property
-    def squares(self) -> tuple[Places, int]:
-        """Middles of the patches of a chart, and the side of each in pixels; none without one."""
-        if self.calibration is None:
-            return (), 0
-        chart = self.calibration.chart
-        return [(float(row), float(column)) for row, column in chart.centres], chart.window
 
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
@@ -174,8 +160,11 @@ class ReconstructionForm:
     white_frame, dark_frame, frame_reflectance
         Files of the photos by which this one is divided, "" for none, and the per cent of light
         that the white surface reflects.
-    chart
-        The kind of chart in the photo, a name of `CHARTS`.
+    chart, corners
+        The kind of chart in the photo, a name of `CHARTS`, and the frame that a person lays over
+        it: the middles of its corner patches; None without one.
+    is_far_off
+        Whether a run has found the white of the photo far from that of daylight.
     finding
         What the photo itself shows; None if nobody asked, or another photo is chosen since.
     hint
@@ -202,6 +191,8 @@ class ReconstructionForm:
     dark_frame: str = ""
     frame_reflectance: float = 100.0
     chart: str = next(iter(CHARTS))
+    corners: Corners | None = None
+    is_far_off: bool = False
     finding: Finding | None = None
     hint: str = ""
 
@@ -219,9 +210,9 @@ class ReconstructionForm:
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
             changed.connect(self._suggest_light)
-            changed.connect(self._forget)
+            changed.connect(self.forget)
         self.events.is_balanced.connect(self._suggest_light)
-        self.events.photo.connect(self._forget_frames)
+        self.events.photo.connect(self._forget_photo)
 
     @property
     def layer(self) -> Image | None:
@@ -275,6 +266,12 @@ class ReconstructionForm:
     def asks_if_linear(self) -> bool:
         """True if the photo has 8 bits, which a model that needs a camera refuses."""
         return self.needs_camera and self.layer is not None and self.layer.dtype == "uint8"
+
+    @property
+    def may_be_off(self) -> bool:
+        """True if colours may be off: those of a sensor, or of an sRGB photo not in daylight."""
+        is_asked = self.finding is not None or self.corners is not None
+        return self.needs_camera or self.is_far_off or is_asked
 
     @property
     def is_ready(self) -> bool:
@@ -364,13 +361,13 @@ class ReconstructionForm:
             return False
         return is_of_sensor(self.layer) or not self.is_balanced
 
-    def _forget(self) -> None:
-        """Drop the finding of another photo, or of this one for another kind of model."""
-        if self.finding is not None:
-            self.finding = None
+    def forget(self) -> None:
+        """Drop what was found in the photo, as for another photo or another kind of model."""
+        self.corners = self.finding = None
 
-    def _forget_frames(self) -> None:
+    def _forget_photo(self) -> None:
         self.white_frame = self.dark_frame = ""
+        self.is_far_off = False
 
     def _camera_in_file(self) -> str:
         """Return the known camera that the photo's file names; "" if it names none."""

@@ -3,41 +3,38 @@
 A grey patch shows white and balance, a ColorChecker the colours, all pixels together the light.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from napari.components import ViewerModel
+from napari.layers import Image
 
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
-from napari_mst.photo.chart import Chart
+from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.plugin.jobs.request import Request, SideJob
-from napari_mst.plugin.reconstruct.drawing import (
-    Places,
-    add_marks,
-    drawn_place,
-    marks_layer,
-    show_squares,
-)
+from napari_mst.plugin.reconstruct.drawing import drawn_place
 from napari_mst.plugin.reconstruct.form import (
     NO_CAMERA,
     Finding,
     ReconstructionForm,
     photo_layer,
 )
+from napari_mst.plugin.reconstruct.marks import Marks
 from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.sharing import shared
 
 CLICK_PATCH = "Click a grey or white patch of the photo."
-CLICK_CHART = "Click the middles of the four corner patches of the chart, in their order around it"
+DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patches of the chart"
+NO_CHART = "Lay the frame around a chart first."
 NO_FRAME = "Choose a white frame first: a photo of a white surface that fills it."
-CHART_MARKS = "ColorChecker"
-"""Name of the layer of the clicks on a chart, and of the squares of its patches."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Look = Callable[[Photo], Finding]
@@ -54,11 +51,12 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return _order(form, viewer, partial(_light, camera, _balance(form)))
 
 
-def patch_order(form: ReconstructionForm, viewer: ViewerModel, places: Places = ()) -> Request:
-    """Order the measurement of a grey patch: at a place, or in the rectangle that is drawn."""
-    if places:
-        ((row, column),) = places
-        place: Place = round(row), round(column)
+def patch_order(
+    form: ReconstructionForm, viewer: ViewerModel, clicked: tuple[float, float] | None = None
+) -> Request:
+    """Order the measurement of a grey patch: the one that was *clicked*, or a drawn rectangle."""
+    if clicked is not None:
+        place: Place = round(clicked[0]), round(clicked[1])
     else:
         place = drawn_place(viewer, photo_layer(form, viewer))
     if not form.needs_camera:
@@ -73,16 +71,39 @@ def patch_order(form: ReconstructionForm, viewer: ViewerModel, places: Places = 
     return _order(form, viewer, partial(_patch, measure))
 
 
-def chart_order(form: ReconstructionForm, viewer: ViewerModel, corners: Places) -> Request:
-    """Order the calibration by the chosen chart whose four corner patches are at *corners*."""
-    first, second, third, fourth = corners
-    chart = Chart((first, second, third, fourth), form.chart)
-    return _order(form, viewer, partial(_calibrated, chart))
+def chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """Order the calibration by the chart in the frame. Raises `PhotoError` without a frame."""
+    if form.corners is None:
+        raise PhotoError(NO_CHART)
+    return _order(form, viewer, partial(_calibrated, Chart(form.corners, form.chart)))
 
 
-def find_chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
-    """Order the search for the chosen chart, and the calibration by it."""
-    return _order(form, viewer, partial(_found_chart, form.chart))
+def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """Order that the frame is laid around the chart, if that is found, or into the middle."""
+    layer = photo_layer(form, viewer)
+    source = LayerPhoto.of(layer, viewer.dims.point)
+    make = partial(_found_corners, source, form.chart)
+    show = partial(_lay_frame, form, weakref.ref(layer))
+    return Request(source, form.model, job=SideJob(make, show, is_of_photo=True))
+
+
+def _found_corners(source: LayerPhoto, kind: str, *_: object) -> Corners | None:
+    try:
+        return find_chart(source.read(), kind).corners
+    except PhotoError:
+        return None
+
+
+def _lay_frame(
+    form: ReconstructionForm,
+    layer_ref: "weakref.ref[Image]",
+    viewer: ViewerModel,
+    corners: Corners | None,
+    _: object = None,
+) -> None:
+    layer = layer_ref()
+    if layer is not None and layer is form.layer:
+        shared(viewer, Marks, form).ask_for_frame(layer, corners)
 
 
 def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
@@ -142,17 +163,12 @@ def _found(
     return replace(found, layer=source.layer, flat_field=found.flat_field or flat_field)
 
 
-def _keep(form: ReconstructionForm, viewer: ViewerModel, finding: Finding, _: Request) -> None:
-    """Give the form the *finding*, and draw its squares; a photo that is gone has none."""
-    layer = finding.layer()
-    if layer is None:
+def _keep(form: ReconstructionForm, _: ViewerModel, finding: Finding, __: Request) -> None:
+    """Give the form the *finding*, unless its photo is gone."""
+    if finding.layer() is None:
         return
     form.finding = finding
-    centres, side = finding.squares
-    if len(centres):
-        # A chart that nobody clicked has no layer of clicks.
-        marks = marks_layer(viewer) or add_marks(viewer, layer, CHART_MARKS)
-        show_squares(marks, centres, side)
+    form.corners = None
 
 
 def _light(camera: str, balance: str, photo: Photo) -> Finding:
@@ -201,10 +217,6 @@ def _srgb_patch(place: Place, photo: Photo) -> Finding:
 def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:
     capture = measure(photo)
     return Finding(f"The grey patch shows {_summary(capture)}.", capture)
-
-
-def _found_chart(kind: str, photo: Photo) -> Finding:
-    return _calibrated(find_chart(photo, kind), photo)
 
 
 def _calibrated(chart: Chart, photo: Photo) -> Finding:

@@ -162,10 +162,6 @@ def _needs_camera(form: Form) -> bool:
     return form.needs_camera
 
 
-def _has_photo(form: Form) -> bool:
-    return form.layer is not None
-
-
 def _chart_list() -> ChoiceBox:
     box = ChoiceBox(toolTip=texts.CHART_KIND_HINT)
     let_shrink(box, 6)
@@ -206,8 +202,6 @@ ROWS = (
 CAMERA_ROWS = (
     Row("camera", "Camera", _camera_box, _asks_camera),
     Row("illuminant", "Illuminant", _light_box, _asks_camera),
-    Row("white", "White", WhiteEdit, _asks_camera),
-    Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
     Row(
         "is_linear",
         " ",
@@ -217,28 +211,23 @@ CAMERA_ROWS = (
 )
 """The rows that tell how a linear photo came about."""
 
-ASK_ROWS = (
-    Row(
-        "grey",
-        "Ask",
-        partial(_percent, texts.GREY_HINT),
-        _has_photo,
-        # The patch of an sRGB photo shows its white, but not how bright white is.
-        draw=lambda box, form: box.setVisible(form.needs_camera),
-    ),
-    # Beside a label it would make the dock wider than 320 pixels.
-    Row("chart", "", _chart_list, _has_photo),
+COLOUR_ROWS = (
+    Row("white", "White", WhiteEdit, _asks_camera),
+    Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
+    # The patch of an sRGB photo shows its white, but not how bright white is.
+    Row("grey", "Grey patch", partial(_percent, texts.GREY_HINT), _needs_camera),
+    Row("chart", "Chart", _chart_list, lambda form: form.corners is not None),
 )
-"""The rows of the buttons that ask the photo itself."""
+"""The rows under "Colours off?", for who knows more than the photo shows."""
 
 ASKS = {
-    "light": ("Light", texts.FIND_LIGHT_HINT, "grey"),
-    "patch": ("Grey patch", texts.FIND_PATCH_HINT, "grey"),
-    "chart": ("ColorChecker", texts.FIND_CHART_HINT, "chart"),
-    "search": ("Find it", texts.SEARCH_CHART_HINT, "chart"),
-    "frames": ("Divide", texts.USE_FRAMES_HINT, ""),
+    "light": ("Light", texts.FIND_LIGHT_HINT),
+    "patch": ("Grey patch", texts.FIND_PATCH_HINT),
+    "chart": ("ColorChecker", texts.FIND_CHART_HINT),
+    "read": ("Read the squares", texts.READ_CHART_HINT),
+    "frames": ("Divide", texts.USE_FRAMES_HINT),
 }
-"""Titles and tooltips of these buttons, and the rows that they begin."""
+"""Titles and tooltips of the buttons that ask the photo itself; the first three are the choices."""
 
 SETTINGS = [
     Row("device", "Device", partial(_list, texts.DEVICE_HINT), draw=_draw_devices),
@@ -299,6 +288,13 @@ def settings_title(form: Form) -> str:
     return f"Settings: {named}" if named else "Settings"
 
 
+def colours_title(form: Form) -> str:
+    """Title the folded ways to right the colours of *form*, with what is known of them."""
+    if form.finding is not None:
+        return "Colours: as measured in the photo"
+    return texts.COLOURS_FAR if form.is_far_off else texts.COLOURS
+
+
 # ----------------------------------------------------------------------------- the form
 
 
@@ -315,30 +311,34 @@ class FormRows(QWidget):
         self._rows: list[tuple[Row, QFormLayout, QHBoxLayout]] = []
         self._is_drawing = False
         self.about = Paragraph()
-        self.asks = {
-            name: QPushButton(title, toolTip=tip) for name, (title, tip, _) in ASKS.items()
-        }
+        self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
         self.findings = FindingRows(form, viewer)
-        settings = QWidget()
+        settings, colours = QWidget(), QWidget()
         self._top, folded = _form_layout(), _form_layout(settings)
+        self._colours = _form_layout(colours)
         self._add(self._top, ROWS)
         self._top.addRow("", self.about)
         self._add(self._top, CAMERA_ROWS)
-        self._add(self._top, ASK_ROWS)
-        self._top.addRow(self.findings)
+        choices = [self.asks[name] for name in ("light", "patch", "chart")]
+        self._colours.addRow(fill(QHBoxLayout(), *choices))
+        self._add(self._colours, COLOUR_ROWS, self.asks["read"])
+        self._colours.addRow(self.findings)
         self._add(folded, SETTINGS)
-        self._add(folded, FRAME_ROWS)
-        *_, (_, _, last_line) = self._rows
-        last_line.addWidget(self.asks["frames"])
+        self._add(folded, FRAME_ROWS, self.asks["frames"])
         self.settings = Fold("Settings", settings, texts.SETTINGS_HINT)
-        fill(QVBoxLayout(self), self._top, self.settings)
+        self.colours = Fold(texts.COLOURS, colours, texts.COLOURS_HINT)
+        self.settings.button.toggled.connect(self.draw)
+        fill(QVBoxLayout(self), self._top, self.settings, self.colours)
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self.draw()
         for row, *_ in self._rows:
             changed, _, _ = _access(self.widgets[row.field])
             changed.connect(calling(self._write, row))
 
-    def _add(self, layout: QFormLayout, rows: Sequence[Row]) -> None:
+    def _add(
+        self, layout: QFormLayout, rows: Sequence[Row], button: QPushButton | None = None
+    ) -> None:
+        """Add *rows*, and a *button* at the end of the last one."""
         for row in rows:
             widget = self.widgets[row.field] = row.make()
             if row.label is None:
@@ -346,11 +346,10 @@ class FormRows(QWidget):
             else:
                 line = QHBoxLayout()
                 layout.addRow(*filter(None, [row.label]), line)
-            for name, (_, _, field) in ASKS.items():
-                if field == row.field:
-                    line.addWidget(self.asks[name])
             line.addWidget(getattr(widget, "native", widget), 0 if row.label is None else 1)
             self._rows.append((row, layout, line))
+        if button is not None:
+            line.addWidget(button)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -370,8 +369,10 @@ class FormRows(QWidget):
             layout.setRowVisible(line, row.is_shown(self.form))
         self.about.setText(texts.model_help(self.form.chosen_card))
         self.about.setToolTip(texts.model_facts(self.form.chosen_card))
-        self._top.setRowVisible(self.findings, self.form.finding is not None)
         self.findings.draw()
+        is_wanted = self.form.may_be_off or self.settings.button.isChecked()
+        self.colours.setVisible(is_wanted and self.form.layer is not None)
+        self.colours.set_title(colours_title(self.form))
         self.settings.set_title(settings_title(self.form))
         self._is_drawing = False
 

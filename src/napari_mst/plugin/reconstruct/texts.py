@@ -86,8 +86,15 @@ CORRECT_WHITE_HINT = (
 )
 GREY_HINT = "The share of light that the grey patch reflects: 18 % for a grey card."
 FIND_CHART_HINT = (
-    "Press this, then click the middles of the four corner patches of a ColorChecker. Its colours "
-    "calibrate the photo, and its patches correct the spectra."
+    "Lay a frame around a ColorChecker in the photo, and drag its corners onto the middles of the "
+    "corner patches. Its colours calibrate the photo, and its patches correct the spectra."
+)
+READ_CHART_HINT = "Calibrate the photo by the colours in the squares."
+COLOURS = "Colours off?"
+COLOURS_FAR = "Colours off? White is far from that of daylight."
+COLOURS_HINT = (
+    "Let the photo itself show its light, its white or its colours: by all of its pixels, by a "
+    "grey patch, or by a ColorChecker."
 )
 WHITE_FRAME_HINT = (
     "A photo of a white surface that fills it, with the same camera, lens, settings and light: the "
@@ -101,10 +108,6 @@ FRAME_REFLECTANCE_HINT = "The share of light that the white surface reflects."
 USE_FRAMES_HINT = (
     "Read the frames. The next run divides the photo by the white one, whose middle shows the "
     "light. Forget drops them."
-)
-SEARCH_CHART_HINT = (
-    "Look for the ColorChecker in the photo, instead of four clicks. Squares show where its "
-    "colours are read. Needs the extra `charts`: pip install 'napari-mst[charts]'."
 )
 CHART_KIND_HINT = "Which ColorChecker the photo shows."
 TAKE_LIGHT_HINT = "Take this light alone."
