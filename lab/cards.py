@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import nn
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.evaluation.inputs import INPUTS, PhotoKind
+from napari_mst.evaluation.inputs import INPUTS, Input
 from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.evaluation.tables import Method, ModelMethod, means, score
 from napari_mst.models.cards import ModelCard
@@ -58,7 +58,7 @@ def made_by(name: str, options: str, processes: int = 1) -> str:
     return f"; made by `{launch} -m lab retrain {name} {options}`, one thread each"
 
 
-def accuracy(method: Method, folder: Path, kind: PhotoKind = INPUTS[0]) -> dict[str, float]:
+def accuracy(method: Method, folder: Path, kind: Input = INPUTS[0]) -> dict[str, float]:
     """The mean of each metric over the scenes in *folder*, as a card has it.
 
     Raises

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lab.benchmarks import common
 from napari_mst.cube.metrics import core_pixels, mrae
-from napari_mst.evaluation.inputs import INPUTS, CameraInput, Input, camera_inputs
+from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
 from napari_mst.evaluation.scenes import Scene, read_scenes
 from napari_mst.evaluation.tables import RENDERED
 from napari_mst.models import MODELS, load_model
@@ -121,14 +121,13 @@ class Tally:
 
 def show(
     name: str,
-    kind: Input | CameraInput,
+    kind: Input,
     scenes: Sequence[Scene],
     calibrated_by: str = RENDERED,
 ) -> None:
     """Print the two lines of one kind of photo."""
     model = load_model(name)
-    capture = kind.capture if isinstance(kind, CameraInput) else None
-    reconstructor = Reconstructor(model, "cpu", capture=capture, calibrated_by=calibrated_by)
+    reconstructor = Reconstructor(model, "cpu", capture=kind.capture, calibrated_by=calibrated_by)
     tallies = {"before": Tally(), "after": Tally()}
     every = np.s_[:, ::STRIDE, ::STRIDE]
     for scene in scenes:

@@ -184,7 +184,7 @@ def test_history_of_one_factor_is_read_and_has_a_band(cube: SpectralCube) -> Non
     """Cubes of earlier versions have it."""
     old = Provenance.from_json('{"model": "mstpp-srgb", "error_factor": 1.89}')
     upper = model_error_bands(replace(cube, provenance=old))[1]
-    above = margins(cube.data).upper
+    above = margins(cube.data)[1]
     error = instrument_error(WAVELENGTHS)[:, None, None]
     np.testing.assert_allclose(upper.data, cube.data + 1.89 * above + error, atol=1e-6)
     assert old.calibration == UNCALIBRATED

@@ -6,7 +6,6 @@ are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +18,8 @@ from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
-from napari_mst.reconstruction.error_bands import SIDE_NOTE, instrument_error
+from napari_mst.reconstruction.error_bands import instrument_error
 from napari_mst.watch import Watch, Watched, watching
-
-Bounds = tuple[Singles, Singles]
 
 _Strip = tuple[slice, Floats, Floats]
 """Some rows, and the lower and upper spectra (B, rows, W) around them."""
@@ -85,7 +82,9 @@ def error_bands(
     for rows, below, above in _strips(cube, watching(watch)):
         lower[:, rows] = below
         upper[:, rows] = above
-    return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
+    reason = ", by what the known spectra leave open"
+    lower_side = of_models.side_of(cube, lower, "Lower", reason)
+    return lower_side, of_models.side_of(cube, upper, "Upper", reason)
 
 
 def band_width(
@@ -127,7 +126,7 @@ def _strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
     watch.reach(1.0)
 
 
-def spectrum_band(cube: SpectralCube, row: int, column: int) -> Bounds | None:
+def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
 
     Notes
@@ -205,11 +204,3 @@ def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles
     fall = np.hypot(raised * (1 - 1 / factor), instrument)
     rise = np.hypot(raised * (factor - 1), instrument)
     return np.maximum(spectra - fall, 0), spectra + rise
-
-
-def _side(cube: SpectralCube, data: Singles, side: str) -> SpectralCube:
-    """*data* as a cube like *cube* that says what it is, and has no band of its own."""
-    past = cube.provenance
-    note = f"{side}{SIDE_NOTE}, by what the known spectra leave open; {past.calibration}."
-    provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
-    return replace(cube, data=data, quality=None, provenance=provenance)

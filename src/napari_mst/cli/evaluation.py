@@ -20,7 +20,7 @@ from napari_mst.photo.cameras import Capture, spelled
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
-    from napari_mst.evaluation.inputs import PhotoKind
+    from napari_mst.evaluation.inputs import Input
     from napari_mst.evaluation.scenes import Scene
     from napari_mst.evaluation.tables import Method, Score
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -55,7 +55,7 @@ class _Trial(NamedTuple):
     """
 
     title: str
-    inputs: "Sequence[PhotoKind]"
+    inputs: "Sequence[Input]"
     make_methods: Callable[[], Mapping[str, Any]]
     score: "Callable[..., Iterator[Score]]"
     repeats: int = 1
@@ -253,7 +253,7 @@ def _cameras(names: Sequence[str]) -> list[str]:
     return cameras
 
 
-def _chosen_inputs(names: Sequence[str], kinds: "Sequence[PhotoKind]") -> "list[PhotoKind]":
+def _chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":
     """The *kinds* with these *names*; all if there are no names."""
     if not names:
         return list(kinds)

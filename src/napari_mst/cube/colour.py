@@ -32,6 +32,14 @@ def bundled_table(file: str) -> dict[str, Doubles]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
+def stored(file: str, *keys: str) -> dict[str, Doubles]:
+    """The arrays of these *keys* in a bundled archive; without keys all except its wavelengths."""
+    path = resources.files("napari_mst").joinpath("data", file)
+    with path.open("rb") as stream, np.load(stream) as archive:
+        names = keys or [key for key in archive if key != "wavelength"]
+        return {name: archive[name].astype(np.float64) for name in names}
+
+
 def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
     """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3).
 

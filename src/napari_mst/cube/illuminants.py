@@ -8,11 +8,10 @@ import difflib
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from napari_mst.cube.colour import (
     colour_matching_functions,
     interpolation,
     srgb_response,
+    stored,
 )
 from napari_mst.cube.curves import NANOMETRES, parsed, text_of
 from napari_mst.errors import CameraError, CubeFileError, shown
@@ -62,11 +62,8 @@ BRADFORD = np.array(
 """Takes CIE XYZ to sharpened cones, on which von Kries' rule adapts: ICC.1:2022, annex E."""
 
 
-class LightTable(NamedTuple):
-    """Spectral power (n,) at wavelengths (n,), rising."""
-
-    wavelengths: Doubles
-    power: Doubles
+LightTable = tuple[Doubles, Doubles]
+"""Wavelengths (n,), rising, and the spectral power (n,) at them."""
 
 
 def illuminant_names() -> list[str]:
@@ -87,8 +84,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
         If there is no such light, or it is not positive numbers that cover 400-700 nm.
     """
     at = np.asarray(wavelengths, dtype=np.float64)
-    table = table_of(light)
-    return np.asarray(np.interp(at, table.wavelengths, table.power))
+    return np.asarray(np.interp(at, *table_of(light)))
 
 
 def illuminant_title(light: Light) -> str:
@@ -214,20 +210,24 @@ def table_of(light: Light) -> LightTable:
         return _tables()[name]
     if isinstance(light, Curve):
         order = np.argsort(light.wavelengths)
-        table = LightTable(light.wavelengths[order], light.values[order])
+        wavelengths, power = light.wavelengths[order], light.values[order]
     elif names_a_file(light):
-        wavelengths, power = measured(Path(light), columns=1)
-        table = LightTable(wavelengths, power[:, 0])
+        wavelengths, columns = measured(Path(light), columns=1)
+        power = columns[:, 0]
     else:
-        raise _unknown(str(light))
-    is_power = np.isfinite(table.power).all() and (table.power >= 0).all() and table.power.any()
-    if not is_power or not _is_covered(table.wavelengths):
+        names = illuminant_names()
+        raise CameraError(
+            f"Expected a CSV file or a light as {nearest(str(light), names)}, got "
+            f"{shown(str(light))!r}. Check the spelling: `napari-mst render --help` lists them."
+        )
+    is_power = np.isfinite(power).all() and (power >= 0).all() and power.any()
+    if not is_power or not _is_covered(wavelengths):
         low, high = _COVERED
         raise CameraError(
             f"Expected a light of positive numbers from {low:g} to {high:g} nm in "
             f"{illuminant_title(light)}, got others. Measure it there."
         )
-    return table
+    return wavelengths, power
 
 
 def _is_covered(wavelengths: Doubles) -> bool:
@@ -236,41 +236,37 @@ def _is_covered(wavelengths: Doubles) -> bool:
     return bool(wavelengths.size and wavelengths[0] <= low and wavelengths[-1] >= high)
 
 
-def _unknown(name: str) -> CameraError:
-    names = illuminant_names()
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The *names* that are spelled most like *name*, or the first ones, for a message."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
-    return CameraError(
-        f"Expected a CSV file or a light as {', '.join(near)}, got {shown(name)!r}. "
-        "Check the spelling: `napari-mst render --help` lists them."
-    )
+    return ", ".join(near)
 
 
 def _listed(name: str) -> str:
     """The light of the tables that *name* spells; "" if there is no such light."""
-    return _spellings().get(_plain(name), "")
+    return _spellings().get(plain(name), "")
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """The letters and digits of *name*, in small letters: how its spellings are alike."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 @functools.cache
 def _spellings() -> Mapping[str, str]:
-    return {_plain(name): name for name in _tables()}
+    return {plain(name): name for name in _tables()}
 
 
 @functools.cache
 def _tables() -> Mapping[str, LightTable]:
     """Every bundled light, by name."""
-    data = resources.files("napari_mst").joinpath("data/lights31.npz")
-    with data.open("rb") as stream, np.load(stream) as archive:
-        measured = {name: archive[name].astype(np.float64) for name in archive}
+    measured = stored("lights31.npz") | stored("lights31.npz", "wavelength")
     cie = bundled_table("cie.csv")
     at = {"wavelength": cie["wavelength"]}
     cie = at | {DAYLIGHT: cie[DAYLIGHT], "A": cie["A"], "E": np.ones(len(cie["A"]))}
     return MappingProxyType(
         {
-            name: LightTable(table["wavelength"], power)
+            name: (table["wavelength"], power)
             for table in (cie, measured, bundled_table("leds.csv"))
             for name, power in table.items()
             if name != "wavelength"

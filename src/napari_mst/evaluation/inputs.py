@@ -7,10 +7,8 @@ or `camera_inputs`. Letters: H rows, W columns.
 
 import functools
 import zlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +65,8 @@ _FULL = 65535
 
 
 @dataclass(frozen=True)
-class PhotoKind(ABC):
-    """A way to photograph a scene.
+class Input:
+    """One kind of photo of a scene: 8-bit sRGB in daylight (D65), or linear by a known camera.
 
     Attributes
     ----------
@@ -79,44 +77,6 @@ class PhotoKind(ABC):
     noise
         Variance of the sensor noise over the linear signal (of green, if the channels differ): its
         standard deviation is sqrt(noise x signal).
-    """
-
-    encoding: ClassVar[Encoding] = "srgb"
-
-    name: str
-    exposure: float = 1.0
-    noise: float = 0.0
-
-    @abstractmethod
-    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.unsignedinteger]:
-        """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
-
-        *scene* seeds its noise.
-        """
-
-    def photo(self, cube: Floats, scene: str = "") -> Photo:
-        """The same, as it is given to a reconstruction."""
-        return Photo.from_array(self.photograph(cube, scene), encoding=self.encoding)
-
-    def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
-        """The pixels (H, W) that count: those that another exposure has not clipped."""
-        full = np.iinfo(codes.dtype).max
-        return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
-
-    def _noisy(self, linear: Floats, scene: str, gains: Floats | float = 1.0) -> Floats:
-        """*linear* (3, H, W) with noise, whose variance grows with the *gains* of the channels."""
-        # The same scene has the same noise in every run, and another one in every kind of photo.
-        random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
-        deviation = np.sqrt(self.noise * gains * linear.clip(0))
-        return linear + random.standard_normal(linear.shape) * deviation
-
-
-@dataclass(frozen=True)
-class Input(PhotoKind):
-    """One kind of photo in 8-bit sRGB of a scene in daylight (D65).
-
-    Attributes
-    ----------
     kelvin
         The daylight that the camera's white balance took the light for.
     camera
@@ -127,20 +87,56 @@ class Input(PhotoKind):
     contrast
         The tone curve of the camera: an exponent on linear light over mid grey (0.18), above 1 for
         the steeper curve that most cameras have.
+    capture
+        The camera and the light of linear, white-balanced 16-bit photos, which none of the four
+        fields above applies to. The noise of red and blue is larger than that of green by as much
+        as their gains are. None for sRGB.
     """
 
+    name: str
+    exposure: float = 1.0
+    noise: float = 0.0
     kelvin: float = D65_KELVIN
     camera: str = ""
     quality: int | None = None
     contrast: float = 1.0
+    capture: Capture | None = None
 
-    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.uint8]:
-        """The photo in 8 bits: see `PhotoKind`."""
+    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.unsignedinteger]:
+        """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
+
+        *scene* seeds its noise.
+        """
+        if self.capture is None:
+            return self._encoded(cube, scene)
+        linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
+        gains = (1 / self.capture.white_of_sensor)[:, None, None]
+        noisy = self._noisy(linear * self.exposure, scene, gains)
+        return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
+
+    def photo(self, cube: Floats, scene: str = "") -> Photo:
+        """The same, as it is given to a reconstruction."""
+        encoding: Encoding = "linear" if self.capture else "srgb"
+        return Photo.from_array(self.photograph(cube, scene), encoding=encoding)
+
+    def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
+        """The pixels (H, W) that count: those that another exposure has not clipped."""
+        full = np.iinfo(codes.dtype).max
+        return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
+
+    def _encoded(self, cube: Floats, scene: str) -> NDArray[np.uint8]:
         gains = (self.exposure * self._gains())[:, None, None]
         linear = self._noisy(self._rendered(cube) * gains, scene)
         shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast
         codes = np.rint(linear_to_srgb(shown.clip(0, 1)) * 255).astype(np.uint8)
         return codes if self.quality is None else jpeg(codes, quality=self.quality)
+
+    def _noisy(self, linear: Floats, scene: str, gains: Floats | float = 1.0) -> Floats:
+        """*linear* (3, H, W) with noise, whose variance grows with the *gains* of the channels."""
+        # The same scene has the same noise in every run, and another one in every kind of photo.
+        random = np.random.default_rng([zlib.crc32(scene.encode()), zlib.crc32(self.name.encode())])
+        deviation = np.sqrt(self.noise * gains * linear.clip(0))
+        return linear + random.standard_normal(linear.shape) * deviation
 
     def _rendered(self, cube: Floats) -> Floats:
         """Linear sRGB (3, H, W) of the cube under D65."""
@@ -152,25 +148,6 @@ class Input(PhotoKind):
         """The gains (3,) of the white balance; green keeps its own."""
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
         return np.asarray(gains / gains[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class CameraInput(PhotoKind):
-    """One kind of linear, white-balanced 16-bit photo, by the camera and in the light of *capture*.
-
-    The noise of red and blue is larger than that of green by as much as their gains are.
-    """
-
-    encoding: ClassVar[Encoding] = "linear"
-
-    capture: Capture
-
-    def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.uint16]:
-        """The photo in 16 bits: see `PhotoKind`."""
-        linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
-        gains = (1 / self.capture.white_of_sensor)[:, None, None]
-        noisy = self._noisy(linear * self.exposure, scene, gains)
-        return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
 
 
 _NOISES = {f"noise {noise}": float(noise) for noise in ("2e-4", "1e-3", "4e-3")}
@@ -189,9 +166,9 @@ INPUTS: tuple[Input, ...] = (
 )
 
 
-def camera_inputs(capture: Capture) -> tuple[CameraInput, ...]:
+def camera_inputs(capture: Capture) -> tuple[Input, ...]:
     """All kinds of photos for one capture."""
-    make = partial(CameraInput, capture=capture)
+    make = partial(Input, capture=capture)
     return (
         make(name="clean"),
         *(make(name=name, noise=noise) for name, noise in _NOISES.items()),

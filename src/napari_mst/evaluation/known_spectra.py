@@ -21,7 +21,7 @@ from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
-from napari_mst.evaluation.inputs import PhotoKind
+from napari_mst.evaluation.inputs import Input
 from napari_mst.evaluation.scenes import Scene, resampled
 from napari_mst.evaluation.tables import Score, grouped, mean_score
 from napari_mst.photo.cameras import GRID
@@ -177,7 +177,7 @@ class Taken:
         return data if self.counted.all() else data[:, self.counted][..., None]
 
 
-def taken_of(scene: Scene, kind: PhotoKind, model: Reconstructor) -> Taken:
+def taken_of(scene: Scene, kind: Input, model: Reconstructor) -> Taken:
     """Photographs *scene* as *kind* says, and reconstructs it."""
     photo = kind.photo(scene.cube, scene.name)
     counted = scene.valid & kind.counted(photo.pixels)
@@ -195,7 +195,7 @@ def window_means(data: Floats, spots: Spots) -> Doubles:
 
 def score(
     models: Mapping[str, Reconstructor],
-    inputs: Sequence[PhotoKind],
+    inputs: Sequence[Input],
     scenes: Iterable[Scene],
     plan: SpotPlan,
 ) -> Iterator[Score]:

@@ -33,7 +33,7 @@ from napari_mst.cube.metrics import (
     rmse,
     spectral_angle,
 )
-from napari_mst.evaluation.inputs import PhotoKind
+from napari_mst.evaluation.inputs import Input
 from napari_mst.evaluation.scenes import Scene, resampled
 from napari_mst.formats.text import text_cell
 from napari_mst.models import load_model
@@ -147,7 +147,7 @@ class Score:
 
 
 def score(
-    methods: Mapping[str, Method], inputs: Sequence[PhotoKind], scenes: Iterable[Scene]
+    methods: Mapping[str, Method], inputs: Sequence[Input], scenes: Iterable[Scene]
 ) -> Iterator[Score]:
     """The metrics of every method on every input of every scene.
 

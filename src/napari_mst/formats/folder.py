@@ -123,7 +123,7 @@ def _decoded(band: _Band) -> Array:
 
     name = band.file.name
     try:
-        plane = decode_file(band.file, []).pixels
+        plane, *_ = decode_file(band.file, [])
     except PhotoError as error:
         raise CubeFileError(
             f"Expected a band image, got {shown(name, 40)}: {shown(error, 180)}"

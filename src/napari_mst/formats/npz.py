@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -67,14 +67,6 @@ class _Member:
         return self.info.compress_type == zipfile.ZIP_STORED
 
 
-class _Archive(NamedTuple):
-    """An open archive, the file that it is, and the arrays in it by name."""
-
-    path: Path
-    zip: zipfile.ZipFile
-    members: Mapping[str, _Member]
-
-
 def is_npz(path: Path) -> bool:
     """True if *path* begins as a zip file and is called `.npz`."""
     with path.open("rb") as file:
@@ -84,8 +76,8 @@ def is_npz(path: Path) -> bool:
 
 def is_own_npz(path: Path) -> bool:
     """True if the archive at *path* holds our record of a cube."""
-    with _opened(path) as archive:
-        return OWN in archive.members
+    with _opened(path) as (_, members):
+        return OWN in members
 
 
 def write_npz(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
@@ -130,21 +122,22 @@ def read_npz(
         If the archive is damaged, too large when decompressed, or has no array, or several, that
         may be the cube.
     """
-    with _opened(path) as archive:
-        members = archive.members
+    with _opened(path) as (archive, members):
         shapes = {
             key: member.shape for key, member in members.items() if member.dtype.kind in "biufc"
         }
         name = cube_name(path.name, shapes, variable)
-        data = _numbers(archive, members[name])
-        seal_text = archive.zip.comment
+        data = _numbers(path, archive, members[name])
+        seal_text = archive.comment
         if seal_text and OWN in members and name == "cube":
-            description = seal.sealed_description(path.name, seal_text, [_record_text(archive)])
+            description = seal.sealed_description(
+                path.name, seal_text, [_record_text(path, archive, members[OWN])]
+            )
             seal.check(path.name, data, description, verify)
             return described_cube(in_native_order(data), description)
 
         def read(key: str) -> Array:
-            return _numbers(archive, members[key])
+            return _numbers(path, archive, members[key])
 
         texts, unit, warnings = wavelengths_of(shapes, name, read)
         axis, doubts = band_axis_of(data.shape, len(texts), band_axis)
@@ -166,12 +159,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
     OutOfMemory
         If they do not fit into memory.
     """
-    with _opened(path) as archive:
-        members = archive.members.values()
-        for member in members:
+    with _opened(path) as (archive, members):
+        for member in members.values():
             _check_size(path, member)
-        check_room(path.name, sum(member.nbytes for member in members))
-        return {name: _numbers(archive, member) for name, member in archive.members.items()}
+        check_room(path.name, sum(member.nbytes for member in members.values()))
+        return {name: _numbers(path, archive, member) for name, member in members.items()}
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
@@ -180,13 +172,13 @@ def _add(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Archive]:
-    """The open archive; all errors of zipfile and numpy about damage become a `CubeFileError`."""
+def _opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Mapping[str, _Member]]]:
+    """The open archive, and the arrays in it by name; any damage becomes a `CubeFileError`."""
     # zipfile, zlib and numpy raise six unrelated types about damaged files.
     with complete(path.name, "NPZ file"):
         check_regular(path)
-        with zipfile.ZipFile(path) as opened:
-            yield _Archive(path, opened, _members(opened))
+        with zipfile.ZipFile(path) as archive:
+            yield archive, _members(archive)
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, _Member]:
@@ -204,13 +196,13 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
         return _Member(info, *read_header(file), file.tell())
 
 
-def _numbers(archive: _Archive, member: _Member) -> Array:
+def _numbers(path: Path, archive: zipfile.ZipFile, member: _Member) -> Array:
     """The array of *member*: in memory, or mapped if it is large and not compressed."""
-    _check_size(archive.path, member)
+    _check_size(path, member)
     if member.is_stored and is_large(member.nbytes):
-        return _mapped(archive.path, member)
-    check_room(archive.path.name, member.nbytes)
-    with archive.zip.open(member.info) as file:
+        return _mapped(path, member)
+    check_room(path.name, member.nbytes)
+    with archive.open(member.info) as file:
         values: Array = npy.read_array(file, allow_pickle=False)
         # Only a read past the end makes zipfile compare the checksum of the member.
         file.read(1)
@@ -246,9 +238,7 @@ def _mapped(path: Path, member: _Member) -> Array:
     return np.memmap(path, member.dtype, "r", offset, member.shape, order)
 
 
-def _record_text(archive: _Archive) -> str:
-    member = archive.members[OWN]
+def _record_text(path: Path, archive: zipfile.ZipFile, member: _Member) -> str:
     if member.dtype.kind != "U" or member.shape or member.nbytes > _TEXT_BYTES:
-        name = archive.path.name
-        raise mismatch(name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
-    return str(_numbers(archive, member)[()])
+        raise mismatch(path.name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
+    return str(_numbers(path, archive, member)[()])

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -28,10 +28,17 @@ from napari_mst.light.seeing import CellColours, Sample, picture, sampled, to_co
 from napari_mst.models import load_model
 from napari_mst.networks.attention.class_token import rollout
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
-from napari_mst.photo.cameras import DAYLIGHT, ESTIMATED, SRGB, light_power, unbalanced_response
+from napari_mst.photo.cameras import (
+    DAYLIGHT,
+    ESTIMATED,
+    SRGB,
+    light_power,
+    sensor_white,
+    unbalanced_response,
+)
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import OFF_DAYLIGHT
+from napari_mst.photo.white import OFF_DAYLIGHT, angle_between
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,12 +216,12 @@ class LightEstimate:
     @property
     def white(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
-        return _white(self.camera, self.illuminant)
+        return sensor_white(self.camera, self.illuminant)
 
     @property
     def off_daylight(self) -> float:
         """Angle in degrees between the white of the light and that of D65."""
-        return float(_angle(self.white, _white(self.camera, DAYLIGHT)))
+        return float(angle_between(self.white, sensor_white(self.camera, DAYLIGHT)))
 
     @property
     def is_far(self) -> bool:
@@ -269,9 +276,9 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     probabilities = _seconded(table, table.probabilities(posterior), bright)
     candidates = _candidates(camera, table, probabilities)
     illuminant = _named_mixture(table, probabilities)
-    white = _white(camera, illuminant)
+    white = sensor_white(camera, illuminant)
     weights = np.array([each.probability for each in candidates])
-    angles = _angle(np.stack([each.white for each in candidates]), white)
+    angles = angle_between(np.stack([each.white for each in candidates]), white)
     shares = {name: float(probabilities[table.families == name].sum()) for name in FAMILIES}
     spread = float(angles @ weights / weights.sum())
     # In double precision the rows sum to 1 to the last digits.
@@ -321,7 +328,7 @@ def _check(photo: Photo, camera: str) -> None:
 
 def _in_common_space(values: Doubles, camera: str) -> Doubles:
     """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
-    balanced = values / _white(camera, "E")[:, None, None]
+    balanced = values / sensor_white(camera, "E")[:, None, None]
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
@@ -350,7 +357,7 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     since it is far off where the brightest thing has a strong colour.
     """
     whites = table.powers @ common_response().double().numpy()
-    weighted = probabilities / (1 + (_angle(whites, bright) / _SCATTER) ** 2)
+    weighted = probabilities / (1 + (angle_between(whites, bright) / _SCATTER) ** 2)
     return np.asarray(weighted / weighted.sum())
 
 
@@ -391,16 +398,6 @@ def _named_mixture(table: KnownLights, probabilities: Doubles) -> str:
         if share >= _LEAST_SHARE
     }
     return next(iter(named)) if len(named) == 1 else mixture_name(named)
-
-
-def _white(camera: str, illuminant: str) -> Doubles:
-    return np.asarray(unbalanced_response(camera, illuminant).sum(axis=0))
-
-
-def _angle(first: Doubles, second: Doubles) -> Any:
-    """Degrees between *first* (..., 3) and *second* (3,)."""
-    cosine = first @ second / (np.linalg.norm(first, axis=-1) * np.linalg.norm(second))
-    return np.rad2deg(np.arccos(np.clip(cosine, -1, 1)))
 
 
 @functools.cache

@@ -188,7 +188,7 @@ def _check_grey(measured: WhiteBalance, photo: Photo) -> None:
     # A camera set to daylight leaves a tungsten lamp 35 degrees off, and the whole photo shows it.
     if measured.degrees <= FROM_START:
         return
-    off = angle_between(np.array(measured.white), estimate_light(photo, SRGB).white[None])[0]
+    off = angle_between(np.array(measured.white), estimate_light(photo, SRGB).white)
     if off > FROM_START:
         raise PhotoError(
             f"Expected a grey patch, got one that is {measured.degrees:.0f} degrees off D65, and "

@@ -6,11 +6,10 @@ Panasonic's product pages, and of the tables of LibRaw 0.22. Sensitivities and l
 410, ..., 700 nm. `data/README.md` gives their origins and licences.
 """
 
-import difflib
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.arrays import Doubles
-from napari_mst.cube.colour import illuminant, srgb_response
-from napari_mst.cube.illuminants import measured, names_a_file, numbers_of, table_of
+from napari_mst.cube.colour import illuminant, srgb_response, stored
+from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers_of, plain, table_of
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError, shown
-from napari_mst.photo.lights import load_lamps, made_light, stored
+from napari_mst.photo.lights import load_lamps, made_light
 
 ALIASES = MappingProxyType(
     {
@@ -160,7 +159,7 @@ class Capture:
     @property
     def white_of_sensor(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
-        return np.asarray(unbalanced_response(self.camera, self.illuminant).sum(axis=0))
+        return sensor_white(self.camera, self.illuminant)
 
 
 @dataclass(frozen=True)
@@ -242,6 +241,11 @@ def unbalanced_response(camera: str, light: str) -> Doubles:
     return np.asarray(weighted / weighted[:, 1].sum())
 
 
+def sensor_white(camera: str, light: str) -> Doubles:
+    """(3,): the values of the sensor for a white surface under *light*, green being 1."""
+    return np.asarray(unbalanced_response(camera, light).sum(axis=0))
+
+
 def white_text(values: Doubles) -> str:
     """The balance of a `Capture` whose photo has *values* (3,) for a white surface."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
@@ -264,16 +268,11 @@ def matching_camera(make: str, model: str) -> str:
     "" if there is none of exactly this name, or sold under it elsewhere (`ALIASES`). Some models
     name their brand themselves.
     """
-    names = {_plain(name): name for name in load_cameras()}
-    names.update({_plain(alias): name for alias, name in ALIASES.items()})
+    names = {plain(name): name for name in load_cameras()}
+    names.update({plain(alias): name for alias, name in ALIASES.items()})
     brand = next(iter(make.split()), "")
-    spellings = (_plain(name) for name in (model, brand + model, make + model))
+    spellings = (plain(name) for name in (model, brand + model, make + model))
     return next((names[name] for name in spellings if name in names), "")
-
-
-def _plain(name: str) -> str:
-    """The letters and digits of *name*, in small letters: how its spellings are alike."""
-    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def spelled(name: str) -> str:
@@ -281,12 +280,12 @@ def spelled(name: str) -> str:
 
     Any other name is unchanged.
     """
-    return _listed().get(_plain(name), name)
+    return _listed().get(plain(name), name)
 
 
 @functools.cache
 def _listed() -> Mapping[str, str]:
-    return {_plain(name): name for name in (*load_cameras(), *load_illuminants(), SRGB, ESTIMATED)}
+    return {plain(name): name for name in (*load_cameras(), *load_illuminants(), SRGB, ESTIMATED)}
 
 
 def named(name: str) -> str:
@@ -311,7 +310,7 @@ def _light(name: str) -> Doubles:
         return lights[name]
     made = made_light(name, lambda part: lights.get(spelled(part)))
     if made is None:
-        made = np.interp(GRID, *table_of(_file(name, "light", lights)))
+        made = np.interp(GRID, *table_of(_file(name, "light", [*lights])))
     return made
 
 
@@ -321,7 +320,7 @@ def _sensitivities(name: str) -> Doubles:
         return cameras[name]
     if name.startswith(f"{CHART} "):
         return _by_chart(name)
-    path = _file(name, "camera", cameras)
+    path = _file(name, "camera", [*cameras])
     wavelengths, values = measured(path, columns=3)
     if not (values.sum(axis=0) > 0).all():
         raise CameraError(
@@ -369,13 +368,11 @@ def _by_chart(name: str) -> Doubles:
     return responses.response(shares).T
 
 
-def _file(name: str, kind: str, known: Iterable[str]) -> Path:
-    """The file of a light or camera (*kind*) that is none of those *known*."""
+def _file(name: str, kind: str, listed: Sequence[str]) -> Path:
+    """The file of a light or camera (*kind*) that is none of those *listed*."""
     if names_a_file(name):
         return Path(name)
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
     raise CameraError(
-        f"Expected a CSV file or a {kind} as {', '.join(near)}, got {name[-_SHOWN:]!r}. "
-        f"Check the spelling: `napari-mst cameras` lists {len(names)}."
+        f"Expected a CSV file or a {kind} as {nearest(name, listed)}, got {name[-_SHOWN:]!r}. "
+        f"Check the spelling: `napari-mst cameras` lists {len(listed)}."
     )

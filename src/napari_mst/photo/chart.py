@@ -12,8 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from napari_mst.arrays import Doubles, Indices
+from napari_mst.cube.colour import stored
 from napari_mst.errors import PhotoError, shown
-from napari_mst.photo.lights import stored
 from napari_mst.photo.photo import Photo
 
 Points = Doubles

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import imagecodecs
 import numpy as np
@@ -50,18 +50,11 @@ _JPEG_MAGIC = b"\xff\xd8\xff"
 """The first bytes of a JPEG: its start, and the mark of what follows (ISO/IEC 10918-1)."""
 
 
-class Decoded(NamedTuple):
-    """The *pixels* (H, W) or (H, W, C) of a file, its *sha256*, and how a RAW *shot* was taken."""
+def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str, Shot | None]:
+    """The pixels of the file *path*, its sha256, and how a RAW photo was taken.
 
-    pixels: Pixels
-    sha256: str
-    shot: Shot | None = None
-
-
-def decode_file(path: Path, notes: list[str]) -> Decoded:
-    """The pixels of the file *path*: (H, W) or (H, W, C), upright; linear if it is a RAW photo.
-
-    A sentence for everything that was converted is appended to *notes*.
+    The pixels are (H, W) or (H, W, C), upright, and linear if it is a RAW photo. A sentence for
+    everything that was converted is appended to *notes*.
 
     Raises
     ------
@@ -77,9 +70,9 @@ def decode_file(path: Path, notes: list[str]) -> Decoded:
         if is_raw(path.suffix, file):
             check_raw(file)
             pixels, shot = develop_raw(path, notes)
-            return Decoded(pixels, sha256, shot)
+            return pixels, sha256, shot
         decode = _decode_tiff if _is_tiff(file) else _decode_image
-        return Decoded(decode(file, notes), sha256)
+        return decode(file, notes), sha256, None
 
 
 @contextmanager
@@ -194,7 +187,7 @@ def decode_pages(path: Path, notes: list[str]) -> Pixels:
         See `decode_file`; several pages in colour, of one size and in one TIFF, are no error here.
     """
     pages = None if is_raw_file(path) else _colour_pages(path)
-    return decode_file(path, notes).pixels if pages is None else pages
+    return decode_file(path, notes)[0] if pages is None else pages
 
 
 def _colour_pages(path: Path) -> Pixels | None:

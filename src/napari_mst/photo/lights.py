@@ -7,13 +7,13 @@ References: CIE 015:2018 (daylight, its components S0, S1 and S2).
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from napari_mst.arrays import Doubles
+from napari_mst.cube.colour import stored
 from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.errors import CameraError
 
@@ -139,14 +139,6 @@ def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
 
 def _is_within(kelvin: float, limits: tuple[float, float]) -> bool:
     return limits[0] <= kelvin <= limits[1]
-
-
-def stored(file: str, *keys: str) -> dict[str, Power]:
-    """The arrays of these *keys* in a *file* of `data`; without keys all, but its wavelengths."""
-    path = resources.files("napari_mst").joinpath("data", file)
-    with path.open("rb") as stream, np.load(stream) as archive:
-        names = keys or [key for key in archive if key != "wavelength"]
-        return {name: archive[name].astype(np.float64) for name in names}
 
 
 @functools.cache

@@ -5,6 +5,7 @@ Letters: H rows, W columns, L lights.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from napari_mst.photo.cameras import (
     OF_SENSOR,
     Capture,
     load_illuminants,
-    unbalanced_response,
+    sensor_white,
     white_text,
 )
 from napari_mst.photo.lights import load_lamps
@@ -141,9 +142,9 @@ def capture_from_patch(
         light = _nearest_light(values, camera)
     # A patch that is far from the white that the camera itself found is no grey.
     if not is_of_sensor:
-        _check_grey(angle_between(values, np.ones((1, 3)))[0], FROM_START, "the photo's own white")
+        _check_grey(angle_between(values, np.ones(3)), FROM_START, "the photo's own white")
     elif start == BALANCED and shot is not None and shot.gains is not None:
-        off = angle_between(values * shot.gains, np.ones((1, 3)))[0]
+        off = angle_between(values * shot.gains, np.ones(3))
         _check_grey(off, FROM_START, "the camera's own white")
     if not (illuminant or light):
         raise CameraError(
@@ -243,9 +244,9 @@ def _nearest_light(values: Doubles, camera: str) -> str:
     """
     # With all lamps of the CIE the spectra are no better, and more colours pass for grey.
     lights = [name for name in load_illuminants() if name not in load_lamps()]
-    whites = np.stack([unbalanced_response(camera, light).sum(axis=0) for light in lights])
+    whites = np.stack([sensor_white(camera, light) for light in lights])
     # Angles of balanced colours, so that a weak channel counts as much as the others.
-    angles = angle_between(values / whites[0], whites / whites[0])
+    angles = angle_between(whites / whites[0], values / whites[0])
     nearest = float(angles.min())
     _check_grey(nearest, _FROM_LIGHTS, "white under any usual light")
     return next(light for light, off in zip(lights, angles, strict=True) if off <= nearest + _ALIKE)
@@ -259,7 +260,7 @@ def _check_grey(off: float, most: float, what: str) -> None:
         )
 
 
-def angle_between(colour: Doubles, others: Doubles) -> Doubles:
-    """(L,) degrees between *colour* (3,) and *others* (L, 3)."""
-    lengths = np.linalg.norm(colour) * np.linalg.norm(others, axis=1)
-    return np.asarray(np.degrees(np.arccos(np.clip(others @ colour / lengths, -1, 1))))
+def angle_between(first: Doubles, second: Doubles) -> Any:
+    """Degrees between *first* (..., 3) and *second* (3,)."""
+    cosine = first @ second / (np.linalg.norm(first, axis=-1) * np.linalg.norm(second))
+    return np.rad2deg(np.arccos(np.clip(cosine, -1, 1)))

@@ -295,5 +295,5 @@ def chart() -> list[LayerTuple]:
 def coffee() -> list[LayerTuple]:
     """Describe a photo of a cup of coffee."""
     open_workspace_soon(current_viewer())
-    pixels = decode_file(sample_path("coffee.jpg"), []).pixels
+    pixels, *_ = decode_file(sample_path("coffee.jpg"), [])
     return [(pixels, {"name": "coffee", "rgb": True}, "image")]

@@ -20,7 +20,7 @@ Letters: B bands, H rows, W columns.
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -56,11 +56,8 @@ _REDDEST = 700.0  # nm: the strongest signal of the instrument
 _PIXELS = 1 << 16  # that are computed at a time
 
 
-class Sides(NamedTuple):
-    """Numbers for the lower and for the upper side of a band."""
-
-    lower: Singles
-    upper: Singles
+Sides = tuple[Singles, Singles]
+"""Numbers for the lower and for the upper side of a band."""
 
 
 def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
@@ -81,20 +78,22 @@ def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
     for start in range(0, height, rows):
         part = np.s_[:, start : start + rows]
         lower[part], upper[part] = _around(np.asarray(cube.data[part]), cube)
-    return _side(cube, lower, "Lower"), _side(cube, upper, "Upper")
+    holds = cube.provenance.error_band.get("holds", "")
+    reason = f", wide enough for {holds}" if holds else ""
+    return side_of(cube, lower, "Lower", reason), side_of(cube, upper, "Upper", reason)
 
 
 def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*.
 
-    None if its model has no calibrated band. It takes well under a millisecond, but for the first
+    None if its model has no calibrated band. It takes well under a millisecond, except the first
     time, when torch may have to be imported.
     """
     if not has_model_band(cube):
         return None
     spectrum = np.asarray(cube.spectrum(row, column), dtype=np.float32)
     lower, upper = _around(spectrum[:, None, None], cube)
-    return Sides(lower[:, 0, 0], upper[:, 0, 0])
+    return lower[:, 0, 0], upper[:, 0, 0]
 
 
 def has_model_band(cube: SpectralCube) -> bool:
@@ -111,8 +110,8 @@ def band_side(cube: SpectralCube) -> str:
     A cube that was read from a file is known, too.
     """
     for note in cube.provenance.assumptions:
-        side, found, _ = note.partition(SIDE_NOTE)
-        if found:
+        side, mark, _ = note.partition(SIDE_NOTE)
+        if mark:
             return side.lower()
     return ""
 
@@ -130,7 +129,7 @@ def margins(spectra: Floats) -> Sides:
         lower, estimate, upper = network.quantiles(shown[None])
         below = (estimate - lower)[0].numpy()
         above = (upper - estimate)[0].numpy()
-    return Sides(below, above)
+    return below, above
 
 
 def photo_band(card: ModelCard, doubt: str) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) 
     below, above = margins(spectra)
     lower = np.hypot(factor * below, doubted) + error
     upper = np.hypot(factor * above, doubted) + error
-    return Sides(lower, upper)
+    return lower, upper
 
 
 def instrument_error(wavelengths: ArrayLike) -> Doubles:
@@ -186,29 +185,27 @@ def instrument_error(wavelengths: ArrayLike) -> Doubles:
 def _by_band(numbers: object, count: int) -> Singles:
     """*numbers* of a history, one for each of *count* bands or one for all: (count or 1, 1, 1)."""
     try:
-        found = np.array(numbers, dtype=np.float32)
+        values = np.array(numbers, dtype=np.float32)
     except (TypeError, ValueError):
-        found = np.empty(0, dtype=np.float32)
-    if found.shape not in ((1,), (count,)) or not (np.isfinite(found) & (found >= 0)).all():
+        values = np.empty(0, dtype=np.float32)
+    if values.shape not in ((1,), (count,)) or not (np.isfinite(values) & (values >= 0)).all():
         raise CubeError(
             f"Expected an error band of 1 or {count} numbers in the history of the cube, got "
             "damaged text. Reconstruct the cube again."
         )
-    return found[:, None, None]
+    return values[:, None, None]
 
 
 def _around(spectra: Floats, cube: SpectralCube) -> Sides:
     """The band around *spectra* (B, H, W), as the history of *cube* says."""
     below, above = half_widths(spectra, cube.provenance.error_band, cube.wavelengths)
-    return Sides(np.maximum(spectra - below, 0), spectra + above)
+    return np.maximum(spectra - below, 0), spectra + above
 
 
-def _side(cube: SpectralCube, data: Singles, side: str) -> SpectralCube:
+def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:
     """*data* as a cube like *cube* that says what it is, and has no band of its own."""
     past = cube.provenance
-    holds = past.error_band.get("holds", "")
-    wide_for = f", wide enough for {holds}" if holds else ""
-    note = f"{side}{SIDE_NOTE}{wide_for}; {past.calibration}."
+    note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
     provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
     return replace(cube, data=data, quality=None, provenance=provenance)
 

@@ -27,7 +27,6 @@ from napari_mst.errors import CheckpointError
 from napari_mst.evaluation.inputs import (
     HELD_OUT_CAMERAS,
     TRAINING_LIGHTS,
-    CameraInput,
     Input,
     training_cameras,
 )
@@ -175,8 +174,7 @@ def _judge(model: Model, kind: str) -> Judged:
     for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
         cube = simulator.draw(1)[1][0].numpy()
         capture = _capture(index) if model.card.needs_camera else None
-        drawn = {"name": kind, **_DRAWS[kind](random)}
-        shot = CameraInput(capture=capture, **drawn) if capture else Input(**drawn)
+        shot = Input(kind, capture=capture, **_DRAWS[kind](random))
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
         judged.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))

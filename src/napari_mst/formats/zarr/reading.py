@@ -13,7 +13,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -156,14 +156,6 @@ def is_installed() -> bool:
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
 
 
-class _Opened(NamedTuple):
-    """An open array, the OME metadata of its group, and our record there, or ""."""
-
-    array: Any
-    ome: Mapping[str, Any]
-    record: str
-
-
 def is_zarr(path: Path) -> bool:
     """True if the folder *path* is a Zarr array or group."""
     return any((path / mark).is_file() for mark in _MARKS)
@@ -229,13 +221,18 @@ def _read(
 ) -> SpectralCube:
     """The cube in the folder as it is now."""
     with complete(path.name, "Zarr file"):
-        opened = _opened(path, variable)
-        if SEAL in opened.array.attrs:
-            return _ours(path, opened, verify)
-        return _foreign(path, opened, band_axis)
+        array, ome, record = _opened(path, variable)
+        if SEAL not in array.attrs:
+            return _foreign(path, array, ome, band_axis, [seal.CHANGED] if record else [])
+        others = Description(names=_labels(ome))
+        description = seal.sealed_description(path.name, array.attrs[SEAL], [record], others)
+        data = _loaded(path, array)
+        seal.check(path.name, data, description, verify)
+        return described_cube(data, description)
 
 
-def _opened(path: Path, variable: str | None) -> _Opened:
+def _opened(path: Path, variable: str | None) -> tuple[Any, Mapping[str, Any], str]:
+    """An open array, the OME metadata of its group, and our record there, or ""."""
     import zarr
 
     # Not above: the module needs zarr.
@@ -255,7 +252,7 @@ def _opened(path: Path, variable: str | None) -> _Opened:
             variable = cube_name(path.name, shapes, variable)
         array = root[variable]
     _check_chunks(path, array)
-    return _Opened(bounded(path.name, array), ome, attributes.get(OWN, ""))
+    return bounded(path.name, array), ome, attributes.get(OWN, "")
 
 
 def _check_chunks(path: Path, array: Any) -> None:
@@ -271,20 +268,12 @@ def _check_chunks(path: Path, array: Any) -> None:
         raise mismatch(path.name, f"{count} chunks", str(stored), "Get the file again.")
 
 
-def _ours(path: Path, opened: _Opened, verify: bool | None) -> SpectralCube:
-    others = Description(names=_labels(opened.ome))
-    text = opened.array.attrs[SEAL]
-    description = seal.sealed_description(path.name, text, [opened.record], others)
-    data = _loaded(path, opened.array)
-    seal.check(path.name, data, description, verify)
-    return described_cube(data, description)
-
-
-def _foreign(path: Path, opened: _Opened, band_axis: int | None) -> SpectralCube:
-    array = opened.array
-    warnings = [seal.CHANGED] if opened.record else []
+def _foreign(
+    path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | None, warnings: list[str]
+) -> SpectralCube:
+    """The cube of another program, with more *warnings*."""
     warnings += absent_chunks(path, array)
-    multiscales = opened.ome.get("multiscales", [{}])[0]
+    multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
     kept = _kept_axes(array, axes)
     if len(kept) != 3:
@@ -300,7 +289,7 @@ def _foreign(path: Path, opened: _Opened, band_axis: int | None) -> SpectralCube
     data = np.moveaxis(_loaded(path, array).reshape(shape), axis, 0)
     if isinstance(data, np.ndarray):
         data = np.ascontiguousarray(data)
-    return described_cube(data, Description(names=_labels(opened.ome)), warnings)
+    return described_cube(data, Description(names=_labels(ome)), warnings)
 
 
 def _kept_axes(array: Any, types: list[str]) -> list[int]:
