@@ -24,7 +24,8 @@ from scipy.io import savemat
 from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.files import questions
-from napari_mst.plugin.files.contributions import NO_LAYERS, read_layers, write_envi
+from napari_mst.plugin.files.contributions import read_layers, write_envi
+from napari_mst.plugin.files.opening import NO_LAYERS
 from napari_mst.plugin.files.questions import WavelengthsDialog
 
 STACK = np.arange(31 * 40 * 50, dtype=np.float32).reshape(31, 40, 50)

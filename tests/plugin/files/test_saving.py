@@ -25,10 +25,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 from tests.plugin.conftest import WAVELENGTHS, make_cube
+from tests.plugin.in_viewer import cube_in
 
 from napari_mst.errors import Cancelled, SaveError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.plugin.files import builtin_writer, contributions, opening, saving
+from napari_mst.plugin.files import contributions, napari_io, opening, saving
 from napari_mst.plugin.files.contributions import write_layer
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import Save, ask_to_save
@@ -50,7 +51,7 @@ def viewer(
     qtbot.addWidget(desk)
     desk.show()
     qtbot.waitExposed(desk)
-    for module in (saving, builtin_writer, opening, contributions):
+    for module in (saving, napari_io, opening, contributions):
         monkeypatch.setattr(module, "current_viewer", lambda: cube_viewer)
     monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
     attend(cube_viewer)
@@ -259,10 +260,31 @@ def test_naparis_writer_saves_other_layers_as_without_us(
     assert not boxes()
 
 
-def test_naparis_writer_is_watched_once(viewer: ViewerModel) -> None:
-    watched = PluginManager.instance().commands.get(builtin_writer.COMMAND)
-    builtin_writer.watch()
-    assert PluginManager.instance().commands.get(builtin_writer.COMMAND) is watched
+@pytest.mark.parametrize("command", [napari_io.READER, napari_io.WRITER])
+def test_naparis_own_reader_and_writer_are_watched_once(viewer: ViewerModel, command: str) -> None:
+    watched = PluginManager.instance().commands.get(command)
+    napari_io.watch()
+    assert PluginManager.instance().commands.get(command) is watched
+
+
+def test_our_reader_is_offered_where_naparis_own_fails_on_a_file_of_ours(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    def fails(_: str) -> list[Any]:
+        raise OSError("napari knows no such file")
+
+    read = napari_io.WatchedReader(lambda _: fails)("any")
+    assert read is not None
+    other = tmp_path / "other.hdr"
+    other.write_text("no header of ours")
+    with pytest.raises(OSError, match="no such file"):
+        read(str(other))
+    assert not boxes()
+    assert read(str(write_cube(tmp_path / "field.hdr", make_cube()))) == opening.NO_LAYERS
+    assert "cannot open field.hdr" in boxes()[0].text()
+    press(boxes()[0], "Open it", qtbot)
+    qtbot.waitUntil(lambda: "field" in viewer.layers)
+    np.testing.assert_array_equal(cube_in(viewer.layers["field"]).wavelengths, WAVELENGTHS)
 
 
 def test_our_reader_is_offered_once_where_napari_would_ask_each_time(

@@ -17,7 +17,6 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.layer import LayerTuple
-from napari_mst.formats import find_format
 from napari_mst.plugin.files import opening, questions, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.viewer.remembered import PLUGIN
@@ -63,30 +62,23 @@ def _is_disputed(path: Path) -> bool:
     return PLUGIN in plugins and len(plugins) > 1
 
 
-Paths = str | list[str]
-NO_LAYERS: list[Any] = [(None,)]
-"""Says to napari that there is nothing to add, and that this is no fault."""
-
-
-def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
+def cube_reader(path: opening.Paths) -> Callable[[opening.Paths], list[LayerTuple]] | None:
     """Return what opens the files at *path*; None if one of them is neither cube nor photo.
 
     napari then asks another reader.
     """
-    files = _listed(path)
-    is_ours = all(find_format(file) or opening.is_photo(file) for file in files)
-    return read_layers if is_ours else None
+    return read_layers if all(map(opening.is_ours, opening.listed(path))) else None
 
 
-def read_layers(path: Paths) -> list[LayerTuple]:
+def read_layers(path: opening.Paths) -> list[LayerTuple]:
     """See `opening.read_layers`."""
-    files, viewer = _listed(path), current_viewer()
+    files, viewer = opening.listed(path), current_viewer()
     layers = opening.read_layers(files)
     if viewer is not None:
         # A cube may be opened before any dock, which would have done this.
         attend(viewer)
         offer_soon(files[0])
-    return layers or NO_LAYERS
+    return layers or opening.NO_LAYERS
 
 
 def write_layer(
@@ -118,7 +110,3 @@ write_tiff = partial(write_layer, suffix=".tif")
 write_npz = partial(write_layer, suffix=".npz")
 write_matlab = partial(write_layer, suffix=".mat")
 write_zarr = partial(write_layer, suffix=".zarr")
-
-
-def _listed(path: Paths) -> list[Path]:
-    return [Path(file) for file in (path if isinstance(path, list) else [path])]

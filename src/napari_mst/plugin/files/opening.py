@@ -43,6 +43,10 @@ def ask_for_weights(parent: QWidget) -> str:
     return str(path)
 
 
+Paths = str | list[str]
+"""The files that napari gives to a reader."""
+NO_LAYERS: list[Any] = [(None,)]
+"""Says to napari that there is nothing to add, and that this is no fault."""
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP"})
@@ -58,6 +62,16 @@ def is_photo(path: Path) -> bool:
             return image.format in PHOTOS
     except Exception:  # noqa: BLE001 (Pillow meets damage with every kind of exception)
         return False
+
+
+def is_ours(path: Path) -> bool:
+    """True if the file at *path* begins as a cube or a photo."""
+    return find_format(path) is not None or is_photo(path)
+
+
+def listed(path: Paths) -> list[Path]:
+    """Return the files that napari names, one or several."""
+    return [Path(file) for file in (path if isinstance(path, list) else [path])]
 
 
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:

@@ -29,7 +29,7 @@ from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.plugin.files import builtin_writer, questions
+from napari_mst.plugin.files import napari_io, questions
 from napari_mst.plugin.files.opening import (
     add_layers,
     open_workspace_soon,
@@ -90,7 +90,7 @@ class Recogniser(ViewerHelper):
         super().__init__(viewer)
         self._seen: weakref.WeakSet[Layer] = weakref.WeakSet()
         self.running = 0
-        builtin_writer.watch()
+        napari_io.watch()
         viewer.layers.events.inserted.connect(self.hear)
         FittedView.of(viewer)
         SliderLabel.of(viewer)

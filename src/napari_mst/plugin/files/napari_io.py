@@ -1,8 +1,8 @@
-"""Warns the user of what is lost when napari's own writer has saved a cube, and offers ours.
+"""Offers our reader and writer where napari's own fail, or lose what makes a cube.
 
-napari's dialog first chooses its own writer, for any layer, and no event reports that it has
-written. So its command is registered again, by npe2's public means, as one that runs it and then
-looks at what it was given.
+napari chooses its own writer first, for any layer, and a person may choose its reader for a file
+that it cannot read. No event reports either. So both commands are registered again, by npe2's
+public means, as ones that run them and then look at what became of it.
 """
 
 import weakref
@@ -19,22 +19,51 @@ from npe2 import PluginManager
 
 from napari_mst.errors import shown
 from napari_mst.plugin.files import questions, saving
+from napari_mst.plugin.files.opening import NO_LAYERS, Paths, is_ours, listed, open_paths
 from napari_mst.plugin.viewer.layers import cube_layer_in, cube_of_data
 
-COMMAND = "napari.write_image"
+READER, WRITER = "napari.get_reader", "napari.write_image"
+Reader = Callable[..., list[Any]]
 Writer = Callable[[str, Any, Mapping[str, Any]], str | None]
 
 
 def watch() -> None:
-    """Look at what napari's writer of images saves, from now on."""
+    """Look at what napari's own reader and its writer of images do, from now on."""
     commands = PluginManager.instance().commands
-    # Without that writer there is nothing to look at.
-    with suppress(KeyError):
-        write = commands.get(COMMAND)
-        # The commands are those of the process, but each viewer has them watched.
-        if not isinstance(write, WatchedWriter):
-            commands.unregister(COMMAND)
-            commands.register(COMMAND, WatchedWriter(write))
+    for name, watched in ((READER, WatchedReader), (WRITER, WatchedWriter)):
+        # Without that command there is nothing to look at.
+        with suppress(KeyError):
+            own = commands.get(name)
+            # The commands are those of the process, but each viewer has them watched.
+            if not isinstance(own, watched):
+                commands.unregister(name)
+                commands.register(name, watched(own))
+
+
+class WatchedReader:
+    """Returns what napari's own reader returns, which offers our reader where it fails."""
+
+    def __init__(self, reader_of: Callable[[Paths], Reader | None]) -> None:
+        self._reader_of = reader_of
+
+    def __call__(self, path: Paths) -> Reader | None:
+        """Return what reads the files at *path*."""
+        read = self._reader_of(path)
+        return None if read is None else partial(self._read, read)
+
+    def _read(self, read: Reader, path: Paths, **options: Any) -> list[Any]:
+        try:
+            return read(path, **options)
+        except Exception:
+            files = listed(path)
+            viewer = current_viewer()
+            if viewer is None or not all(map(is_ours, files)):
+                raise
+            text = f"napari's own reader cannot open {shown(files[0].name)}. napari-mst can."
+            accept = partial(open_paths, viewer, files)
+            if questions.offer(text, "Open it", accept) is None:
+                raise
+            return NO_LAYERS
 
 
 class WatchedWriter:
@@ -89,5 +118,5 @@ def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> Non
 def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:
     viewer, layer = current_viewer(), layer_ref()
     if viewer is not None and layer is not None:
-        is_ours = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
-        saving.ask_to_save(viewer, layer, path if is_ours else None)
+        is_of_us = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
+        saving.ask_to_save(viewer, layer, path if is_of_us else None)
