@@ -10,11 +10,15 @@ from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QAbstractButton, QAbstractItemView, QAbstractSpinBox, QComboBox
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
+from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.menus import FilledMenu
+from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.viewer.layers import cube_layer, go_to
 from napari_mst.spectra.library import colour_checker
 
@@ -88,6 +92,23 @@ def test_no_menu_is_long_or_says_the_same_twice_and_what_is_grey_says_why(desk: 
         assert all(one.isEnabled() or one.toolTip() != one.text() for one in actions)
         number += len(actions)
     assert number <= 40
+
+
+@pytest.mark.parametrize("page", [SpectraDock, MapsDock])
+def test_a_page_has_at_most_ten_controls(
+    cube_viewer: ViewerModel, qtbot: QtBot, page: type[BenchDock]
+) -> None:
+    dock = page(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.bench.pin((550, 4, 7))
+    dock.bench.library = colour_checker()
+    dock.show()
+    Desk(dock, cube_viewer, qtbot).lines()
+    kinds = (QAbstractButton, QComboBox, QAbstractSpinBox, QAbstractItemView, SpectraPlot)
+    parts = (part for kind in kinds for part in dock.findChildren(kind) if part.isVisible())
+    # Headers and spin buttons are parts of the table and of the number.
+    controls = [part for part in parts if not isinstance(part.parent(), QAbstractItemView)]
+    assert 1 < len(controls) <= 10
 
 
 def test_the_line_follows_the_slider_and_drags_it(desk: Desk) -> None:

@@ -21,7 +21,7 @@ from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
@@ -95,7 +95,9 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     assert (
         layer.data.shape[-3 if getattr(layer, "rgb", False) else -2 :][:2] == chart.data.shape[1:]
     )
-    assert maps_dock.viewer.layers.selection.active is chart
+    assert maps_dock.viewer.layers.selection == {layer}
+    assert cube_of(layer) is not None or active_cube_layer(maps_dock.viewer) is chart
+    maps_dock.viewer.layers.selection.active = chart
     older = make("Anomalies (RX)")
     assert not layer.visible or cube_of(layer) is not None
     newest = make(title)

@@ -22,7 +22,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 from psygnal import Signal
 
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
@@ -39,6 +39,7 @@ from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
+TWO_ROWS = "Select two rows of the table: click on one, and with Ctrl on the other."
 MATCHES = 5
 """Spectra of a library that are listed."""
 READ_AGAIN = ("spread", "has_regions", "has_error_bands")
@@ -85,7 +86,7 @@ class Bench:
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._start = start_job
         self.history = self._scene.history
-        self.maps = MapMaker(self._scene, lambda: self.shown, start_job)
+        self.maps = MapMaker(self._scene, self._measured, start_job)
         self.known = KnownSpectra(self._scene, start_job)
         self.failed = self._scene.failed
         for signal, slot in (
@@ -174,6 +175,9 @@ class Bench:
     def shown(self) -> list[Entry]:
         """The rows whose curves are drawn."""
         return [entry for entry in self.entries if entry.is_shown]
+
+    def _measured(self) -> list[Entry]:
+        return [entry for entry in self.shown if entry.rows.is_measured]
 
     @property
     def chosen(self) -> list[Entry]:
@@ -314,6 +318,19 @@ class Bench:
         """Draw the curves of *entries*, or hide them."""
         for rows, indices in by_rows(entries):
             rows.show(indices, is_shown)
+        self._end_action()
+
+    def subtract(self) -> None:
+        """Add a row with the difference of the two that are selected.
+
+        Raises
+        ------
+        SpectrumError
+            If others than two are selected.
+        """
+        if len(self.chosen) != 2:
+            raise SpectrumError(TWO_ROWS)
+        self._scene.differences.add(*self.chosen)
         self._end_action()
 
     def delete(self, entries: Sequence[Entry]) -> None:

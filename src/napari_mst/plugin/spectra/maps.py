@@ -4,10 +4,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from napari.layers import Layer
+from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
 from psygnal import Signal
 
@@ -19,6 +19,7 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import (
+    MAP_KEY,
     UNIT_KEY,
     active_cube_layer,
     cube_at,
@@ -47,8 +48,12 @@ GREY = "#888888"
 """The colour of a class whose spectrum has none."""
 
 
-Ground = tuple[str, Placement]
-"""The name of the layer of a cube, and its place."""
+class Ground(NamedTuple):
+    """The layer of a cube: its name, its place, and a reference that does not keep it alive."""
+
+    name: str
+    placement: Placement
+    cube: "weakref.ref[Image]"
 
 
 def make_map(
@@ -64,7 +69,7 @@ def make_map(
     result = kind.make(inputs, watch)
     if kind.content == "cube":
         cube = FinishedMap(kind, inputs, result).to_cube()
-        data, arguments, layer_type = cube_layer(cube, f"{kind.title}: {on[0]}", on[1])
+        data, arguments, layer_type = cube_layer(cube, f"{kind.title}: {on.name}", on.placement)
         return [(data, {**arguments, "visible": True}, layer_type)]
     layers = [_layer(kind, result, plane, on) for plane in result.planes]
     # The first of several is shown.
@@ -74,13 +79,12 @@ def make_map(
 
 def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> LayerTuple:
     """The layer of one plane."""
-    name, placement = on
     title = plane.title or kind.title
     arguments = {
-        "name": f"{title}: {name}",
-        "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title},
+        "name": f"{title}: {on.name}",
+        "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title, MAP_KEY: on.cube},
         "visible": False,
-        **placement.image_kwargs(),
+        **on.placement.image_kwargs(),
     }
     if kind.content == "labels":
         return plane.pixels, {**arguments, **_label_look(result, plane)}, "labels"
@@ -217,19 +221,20 @@ class MapMaker:
             self.busy_changed.emit()
 
     def _start(self) -> None:
-        on_made = partial(self._on_made, self.kind)
-        on_failed, on_end = self._scene.failed.emit, self.busy_changed.emit
-        self._latest.run(Job(self._job(), on_made, on_failed, on_end, self.progressed.emit))
-        self.busy_changed.emit()
-
-    def _job(self) -> Callable[[Watch], list[LayerTuple]]:
-        """Return the job that makes the map."""
-        viewer = self._scene.viewer
-        layer = active_cube_layer(viewer)
-        reference = self._scene.reference
+        layer = active_cube_layer(self._scene.viewer)
         if layer is None:
             raise SpectrumError("There is no cube to make a map of. Select the layer of one.")
-        cube = cube_at(layer)
+        on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
+        on_made = partial(self._on_made, self.kind, on)
+        on_failed, on_end = self._scene.failed.emit, self.busy_changed.emit
+        run = self._job(cube_at(layer), on)
+        self._latest.run(Job(run, on_made, on_failed, on_end, self.progressed.emit))
+        self.busy_changed.emit()
+
+    def _job(self, cube: SpectralCube, on: Ground) -> Callable[[Watch], list[LayerTuple]]:
+        """Return the job that makes the map of *cube*."""
+        viewer = self._scene.viewer
+        reference = self._scene.reference
         inputs = MapInputs(
             cube,
             number=self.number,
@@ -241,7 +246,6 @@ class MapMaker:
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
         photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
         fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
-        on = (layer.name, Placement.of(layer))
         return partial(make_map, self.kind, inputs, next(fits, None), on)
 
     def _spectra(self) -> list[Spectrum]:
@@ -252,25 +256,26 @@ class MapMaker:
         entries = self._shown()[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None]
 
-    def _on_made(self, kind: MapKind, found: list[LayerTuple]) -> None:
-        data, *_ = found[-1]
+    def _on_made(self, kind: MapKind, on: Ground, made: list[LayerTuple]) -> None:
+        data, *_ = made[-1]
         drawn: Any = None if self._drawn is None else self._drawn()
         # A line may have been moved on another cube, whose plane does not fit into this layer.
         if drawn in self._scene.viewer.layers and drawn.data.shape == data.shape:
             drawn.data = data
             return
-        layers = self._add(found)
+        layers = self._add(made, on)
         # A person may have chosen another map during the run.
         if kind.lines and kind is self.kind:
             self._drawn = weakref.ref(layers[-1])
 
-    def _add(self, found: Sequence[LayerTuple]) -> list[Layer]:
-        """New layers on top of all images; the selected layer stays selected."""
+    def _add(self, made: Sequence[LayerTuple], on: Ground) -> list[Layer]:
+        """Add layers on top of all images, and select the one that is seen."""
         viewer = self._scene.viewer
         active = viewer.layers.selection.active
+        is_still_selected = active_cube_layer(viewer) is on.cube()
         hide_maps(viewer)
         layers = []
-        for data, arguments, layer_type in found:
+        for data, arguments, layer_type in made:
             add = viewer.add_labels if layer_type == "labels" else viewer.add_image
             layer = add(data, **arguments)
             put_on_top(viewer, layer)
@@ -278,7 +283,8 @@ class MapMaker:
             if not arguments["visible"]:
                 layer.visible = False
             layers.append(layer)
-        viewer.layers.selection.active = active
+        # napari scrolls to it, unless a person has selected another cube during the run.
+        viewer.layers.selection.active = layers[-1] if is_still_selected else active
         return layers
 
 

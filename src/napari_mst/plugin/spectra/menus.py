@@ -22,7 +22,7 @@ from napari_mst.plugin.dock import (
     UNDO,
 )
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.bench import TWO_ROWS, Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import VIEWS, Settings
 from napari_mst.plugin.viewer import picks
@@ -50,7 +50,7 @@ VIEW = (
     f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
     f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again.",
 )
-COMPARE = ("Compare", "Compare with a reference cube, or with a library of spectra.")
+COMPARE = ("Compare", "Compare with a reference cube, two rows, or with a library of spectra.")
 SAVE = ("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
 SPREADS = {
     "Mean and 1 standard deviation": "std",
@@ -76,6 +76,7 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
+DIFFERENCE = "The upper of the selected rows minus the lower, as a curve that follows both."
 DRAW = "Rectangles; the tools of napari for polygons, ellipses and lines stand at the left."
 
 
@@ -252,6 +253,8 @@ class SpectraMenus:
                 menu.entry(title, self._compare, "reference", chosen, is_on=is_on)
         no_reference = "" if bench.reference else "Choose a reference first."
         self._switch(menu, "Show errors", "is_error_shown", lacks=no_reference)
+        not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
+        menu.entry("Difference of two rows", bench.subtract, tip=DIFFERENCE, lacks=not_two)
         menu.addSeparator()
         menu.entry("Library: ColorChecker", self._compare, "library", colour_checker())
         menu.entry("Library: from a file ...", self.open_library)

@@ -59,6 +59,25 @@ class RegionRows(Rows, ABC):
     most: int | None = None
     version = 0
 
+    def __init__(self, layer: Layer) -> None:
+        super().__init__(layer)
+        self.forget()
+
+    def forget(self) -> None:
+        """See `Rows`."""
+        self._made_from: tuple[int, ...] = ()
+        self._group: Group | None = None
+
+    def group(self, read: Sequence[Mapping[int, Any]], cubes: int) -> "Group":
+        """The regions of which *read* holds the results, see `Group`; the last if it is the same.
+
+        Shapes have other results each time.
+        """
+        made_from = (self.version, cubes, *map(id, read))
+        if self._group is None or made_from != self._made_from:
+            self._made_from, self._group = made_from, Group(self, read, cubes)
+        return self._group
+
     @abstractmethod
     def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
         """The tasks that read these regions."""
@@ -221,7 +240,6 @@ class Group:
 
     def __init__(self, rows: RegionRows, read: Sequence[Mapping[int, Any]], cubes: int) -> None:
         self.name = rows.layer.name
-        self._made_from = (rows.version, cubes, read)
         self._spectra = read[:cubes]
         self._errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
         self._hidden = rows.hidden
@@ -239,12 +257,6 @@ class Group:
             )
             for number in numbers
         ]
-
-    def is_of(self, rows: RegionRows, read: Sequence[Mapping[int, Any]], cubes: int) -> bool:
-        """True if it would be made the same again; shapes have other mappings each time."""
-        version, before, others = self._made_from
-        is_same = (version, before, len(others)) == (rows.version, cubes, len(read))
-        return is_same and all(one is two for one, two in zip(read, others, strict=True))
 
     def spectra(self, number: int) -> Spectra:
         """The spectra of one region, on each cube."""

@@ -7,7 +7,7 @@ of the picks brings it back. The marks themselves lie in the metadata of the lay
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, Origin, Spectrum
 
 LEAST_WINDOW = 3
 """Side in pixels of the spot that is known under a pick of a single pixel."""
@@ -33,6 +33,8 @@ _STORE = "napari_mst_known"
 _SYMBOLS = {True: "diamond", False: "disc"}
 """The symbols of picks that are known, and of others."""
 
+GONE = -1
+"""The number of a row that was removed."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
 Key = tuple[Any, ...]
@@ -142,6 +144,14 @@ def _free_key(title: str, store: Mapping[str, Mark]) -> str:
     return key
 
 
+@dataclass(eq=False)
+class Place:
+    """A row, by the number that it has now; `GONE` after it was removed."""
+
+    rows: "Rows"
+    index: int
+
+
 class Rows:
     """The rows of one layer, or of files; each kind of rows is a class.
 
@@ -149,15 +159,21 @@ class Rows:
     ----------
     can_recolour, can_delete
         Whether the rows of this kind can be given a colour, and be taken away.
+    is_measured
+        Whether they are spectra, by which pixels can be classified.
     hidden
         The rows whose curves are not drawn.
+    places
+        Some of the rows; they stay the same ones when others are removed.
     """
 
     can_recolour = True
     can_delete = True
+    is_measured = True
 
     def __init__(self, layer: Any = None) -> None:
         self.hidden = set[int]()
+        self.places: list[Place] = []
         # Weak, so that a layer that a person deletes is freed.
         self._layer_ref = None if layer is None else weakref.ref(layer)
 
@@ -181,8 +197,13 @@ class Rows:
 
     def removed(self, indices: set[int]) -> None:
         """Take notice that some rows are gone: those behind them move up."""
-        kept = self.hidden - indices
-        self.hidden = {index - sum(gone < index for gone in indices) for index in kept}
+
+        def moved(index: int) -> int:
+            return index - sum(gone < index for gone in indices)
+
+        self.hidden = {moved(index) for index in self.hidden - indices}
+        for place in self.places:
+            place.index = GONE if place.index in indices else moved(place.index)
 
     def forget(self) -> None:
         """Let go of everything that was read."""
@@ -250,7 +271,9 @@ class Entry:
         origin = self.first.origin
         if origin.row is not None:
             return f"{origin.row}, {origin.column}"
-        return (origin.cube or "file") if self.layer is None else str(self.layer.name)
+        if self.layer is not None:
+            return str(self.layer.name)
+        return origin.cube or origin.region or "file"
 
 
 def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
@@ -295,6 +318,77 @@ class FileRows(Rows):
             for index, spectrum in enumerate(self.spectra)
             if unit is None or spectrum.unit == unit
         ]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first of two rows minus the second; a name and a colour that a person has given."""
+
+    pair: tuple[Place, Place]
+    name: str = ""
+    colour: str = ""
+
+
+class DifferenceRows(Rows):
+    """Differences of two rows each: they follow the rows as these move."""
+
+    is_measured = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.differences: list[Difference] = []
+
+    def add(self, first: Entry, second: Entry) -> None:
+        """Subtract *second* from *first* from now on."""
+        pair = Place(first.rows, first.index), Place(second.rows, second.index)
+        for place in pair:
+            place.rows.places.append(place)
+        self.differences.append(Difference(pair))
+
+    def delete(self, indices: set[int]) -> None:
+        """See `Rows`."""
+        kept = enumerate(self.differences)
+        self.differences = [each for index, each in kept if index not in indices]
+        self.removed(indices)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        self.differences[index] = replace(self.differences[index], name=name)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        self.differences[index] = replace(self.differences[index], colour=colour)
+
+    def gather(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries of the differences of these *entries*, where both lie on one cube."""
+        rows = {(entry.rows, entry.index): entry for entry in entries} if self.differences else {}
+        read = dict[int, Spectra]()
+        gathered = list[Entry]()
+        for index, difference in enumerate(self.differences):
+            first, second = (rows.get((place.rows, place.index)) for place in difference.pair)
+            if first is not None and second is not None:
+                subtract = partial(_difference, difference)
+                read[index] = tuple(map(subtract, first.spectra, second.spectra))
+            if any(read.get(index, ())):
+                is_shown = index not in self.hidden
+                gathered.append(Entry(self, index, read.__getitem__, is_shown=is_shown))
+                rows[self, index] = gathered[-1]
+        return gathered
+
+
+def _difference(
+    difference: Difference, first: Spectrum | None, second: Spectrum | None
+) -> Spectrum | None:
+    if first is None or second is None:
+        return None
+    try:
+        scores = compare_spectra(first, second)
+    except SpectrumError:
+        return None
+    name = difference.name or f"{first.name} - {second.name}"
+    # The place of a difference in the table and in files says how large it is.
+    origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
+    return replace(scores.error, name=name, colour=difference.colour, origin=origin)
 
 
 class PickRows(Rows):

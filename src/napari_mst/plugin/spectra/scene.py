@@ -26,7 +26,7 @@ from napari_mst.plugin.spectra.regions import (
     add_regions,
     region_layers,
 )
-from napari_mst.plugin.spectra.rows import Entry, FileRows, PickRows, Rows
+from napari_mst.plugin.spectra.rows import DifferenceRows, Entry, FileRows, PickRows, Rows
 from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
@@ -91,8 +91,8 @@ class SpectraScene(ViewerHelper):
         Reads regions and error bands.
     history
         Remembers the picks.
-    files
-        The rows of spectra from files.
+    files, differences
+        The rows of spectra from files, and of differences of two rows.
     touched, acted
         Emitted when layers have changed, and after an action that is one step to undo.
     said, failed
@@ -109,8 +109,8 @@ class SpectraScene(ViewerHelper):
         self.reader = Reader(start_reading)
         self.history = picks.History()
         self.files = FileRows()
+        self.differences = DifferenceRows()
         self._rows = WeakKeyDictionary[Layer, Rows]()
-        self._groups = dict[RegionRows, Group]()
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
         # Only one thread at a time may use it: the reader reads one batch at a time.
@@ -145,7 +145,6 @@ class SpectraScene(ViewerHelper):
     def forget(self) -> None:
         """Let go of everything that was read."""
         self.reader.forget()
-        self._groups = {}
         self.forget_picks()
         self._moving.forget()
 
@@ -233,15 +232,17 @@ class SpectraScene(ViewerHelper):
         if rows is not None:
             found = self.reader.found if last.settings.has_error_bands else None
             picked, tasks = rows.gather(layers, reference, found)
-        regions = self._regions(layers, last.settings, tasks)
+        groups = self._regions(layers, last.settings, tasks)
+        regions = [entry for group in groups for entry in group.entries]
         entries = [*picked, *regions, *self.files.gather(layers)]
+        entries += self.differences.gather(entries)
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
         return replace(
             last,
             entries=entries,
-            groups=list(self._groups.values()),
+            groups=groups,
             chosen=last.chosen if is_same_table else (),
             cube_names=tuple(layer.name for layer in layers),
             has_reference=reference is not None,
@@ -249,8 +250,8 @@ class SpectraScene(ViewerHelper):
 
     def _regions(
         self, layers: Sequence[Image], settings: Settings, others: Sequence[Task]
-    ) -> list[Entry]:
-        """The entries of the regions that are read already; *others* are read with them."""
+    ) -> list[Group]:
+        """The regions of each layer that are read already; *others* are read with them."""
         is_reading = settings.has_regions and bool(layers)
         every = map(self._rows_of, region_layers(self.viewer) if is_reading else [])
         readings = [spectra_of(on, settings.spread, self._moving) for on in layers]
@@ -263,15 +264,11 @@ class SpectraScene(ViewerHelper):
         wanted = [task for columns in tasks.values() for column in columns for task in column]
         # One list for all: what is not asked for any more is forgotten.
         self.reader.ask([*wanted, *others])
-        before, self._groups = self._groups, {}
-        for rows, columns in tasks.items():
-            read = [rows.read(self.reader.latest, column) for column in columns]
-            group = before.get(rows)
-            # To hide or show a curve makes another version, too: it stands for all of the looks.
-            if group is None or not group.is_of(rows, read, len(layers)):
-                group = Group(rows, read, len(layers))
-            self._groups[rows] = group
-        return [entry for group in self._groups.values() for entry in group.entries]
+        latest = self.reader.latest
+        return [
+            rows.group([rows.read(latest, column) for column in columns], len(layers))
+            for rows, columns in tasks.items()
+        ]
 
     def with_live(self, last: Snapshot, position: Position | None) -> Snapshot:
         """*last* with the spectra under the world *position* of the mouse, outside 3-D."""

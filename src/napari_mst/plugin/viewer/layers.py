@@ -32,6 +32,8 @@ from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 COMPOSITE_KEY = "napari_mst_picture_of"
 """The key in the metadata of a picture under which a weak reference to its cube layer lies."""
+MAP_KEY = "napari_mst_map_of"
+"""The key in the metadata of a map under which a weak reference to its cube layer lies."""
 ALIKE_KEY = "napari_mst_picture_as_of"
 """The key under which a weak reference to another cube lies, whose colours the picture takes."""
 ENDING = " (picture)"
@@ -219,13 +221,14 @@ def layer_of_role(viewer: ViewerModel, role: str) -> Any:
 
 
 def active_cube_layer(viewer: ViewerModel) -> Image | None:
-    """Return the selected cube layer, else the topmost visible one; a picture counts as its cube.
+    """Return the selected cube layer, else the topmost visible one.
 
+    A picture and a map of spectra count as their cube.
     None if there is no cube, or the selected one is hidden.
     """
     active = viewer.layers.selection.active
-    if is_composite(active):
-        active = cube_layer_of(active)
+    if active is not None:
+        active = cube_layer_of(active) or _layer_in(active.metadata, MAP_KEY) or active
     if cube_of(active) is not None and active in viewer.layers:
         return active if is_cube_shown(viewer, active) else None
     # napari lists layers from the bottom up.
