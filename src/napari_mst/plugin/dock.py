@@ -20,6 +20,7 @@ from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, unwrapped
+from napari_mst.plugin.viewer.widgets import spare_from_wheel
 
 
 class Key(NamedTuple):
@@ -187,6 +188,7 @@ class Dock(QWidget):
         """Qt calls this when the dock appears."""
         super().showEvent(event)
         if not self._connected:
+            spare_from_wheel(self)
             # The list is kept for `hideEvent`: the viewer that `links` asks may be closed by then.
             self._connected = list(self.links())
             for emitter, slot in self._connected:

@@ -39,6 +39,7 @@ class Session(ViewerHelper):
         self.workspace.cube_ready.connect(self.add)
         self.workspace.made.connect(self.show_made)
         self.workspace.failed.connect(self.report)
+        self.workspace.cancelled.connect(self.drop_preview)
 
     def add(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         """Show *cube* where its *photo* was when the job began.
@@ -54,6 +55,13 @@ class Session(ViewerHelper):
             layer = _add(self.viewer, cube, photo)
         if cube.provenance.is_preview:
             self._previews[photo] = weakref.ref(layer)
+
+    def drop_preview(self, photo: LayerPhoto) -> None:
+        """Take away the preview of a run that was cancelled; a run that failed leaves its own."""
+        preview_ref = self._previews.pop(photo, None)
+        layer = None if preview_ref is None else preview_ref()
+        if layer is not None and self.has(layer):
+            self.viewer.layers.remove(layer)
 
     def report(self, error: NapariMstError, request: Request) -> None:
         """Show *error* as a message of napari, unless the page of the photo is there to show it."""

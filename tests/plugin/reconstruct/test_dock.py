@@ -12,6 +12,9 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtWidgets import QApplication
 from tests.plugin.conftest import Desk, FakeDevice, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
@@ -129,7 +132,35 @@ def test_the_description_of_a_model_is_never_cut(desk: Desk) -> None:
 
 def enabled(dock: ReconstructDock) -> tuple[bool, bool]:
     """Whether "Run" and "Cancel" can be pressed."""
-    return dock.run_button.isEnabled(), dock.cancel_button.isEnabled()
+    return dock.run_button.isEnabled(), dock.cancel_button.isVisible()
+
+
+def test_the_wheel_scrolls_the_page_and_changes_no_choice_that_was_not_clicked(desk: Desk) -> None:
+    box = desk.widgets["card"]
+    window = box.window()
+    for is_clicked, card in ((False, "bundled"), (True, "mst-plus-plus")):
+        if is_clicked:
+            desk.qtbot.waitUntil(lambda: window.activateWindow() or window.isActiveWindow())
+            box.setFocus()
+        turn = QWheelEvent(
+            QPointF(5, 5),
+            QPointF(box.mapToGlobal(QPoint(5, 5))),
+            QPoint(0, -120),
+            QPoint(0, -120),
+            Qt.MouseButton.NoButton,
+            Qt.KeyboardModifier.NoModifier,
+            Qt.ScrollPhase.NoScrollPhase,
+            False,
+        )
+        QApplication.sendEvent(box, turn)
+        assert desk.form.card == card
+
+
+def test_save_is_grey_until_there_is_a_cube(desk: Desk) -> None:
+    save = desk.dock.save_button
+    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (False, True)
+    desk.run()
+    assert (save.isEnabled(), "no cube yet" in save.toolTip()) == (True, False)
 
 
 def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(desk: Desk) -> None:
@@ -264,13 +295,17 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: De
     assert (viewer.dims.point[0], viewer.layers.selection.active) == (620, layer)
 
 
-@pytest.mark.parametrize("ending", ["cancelled", "failed"])
-def test_a_preview_stays_and_is_called_so_if_the_exact_run_does_not_end_well(
-    desk: Desk, ending: str
-) -> None:
+def test_a_preview_goes_with_a_run_that_is_cancelled(desk: Desk) -> None:
+    begin_with_preview(desk)
+    desk.dock.cancel_button.click()
+    desk.waits_for(layers=1)
+    assert desk.names == ["photo"]
+
+
+def test_a_preview_stays_and_is_called_so_if_the_exact_run_fails(desk: Desk) -> None:
     desk.job.error = PhotoError("Expected more.")
     layer = begin_with_preview(desk)
-    desk.dock.cancel_button.click() if ending == "cancelled" else desk.job.gate.set()
+    desk.job.gate.set()
     desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy)
     assert desk.names == ["photo", "photo (MST++) (preview)"]
     # The page says it whole, so no message of napari does.

@@ -70,6 +70,8 @@ class Workspace:
     recorded = Signal(Recording)
     # An error, and the `Request` that it ended.
     failed = Signal(NapariMstError, object)
+    # The `PhotoSource` of a job that was cancelled and has ended.
+    cancelled = Signal(object)
 
     def __init__(
         self, start: Start, make: Make = reconstruct, clock: Callable[[], float] = time.monotonic
@@ -168,6 +170,7 @@ class Workspace:
         # `_deliver` and `_fail` leave no request behind, so this job was cancelled.
         if self._request is request:
             self._close("Cancelled.")
+            self.cancelled.emit(request.source)
 
     def _seconds_left(self, fraction: float) -> float | None:
         """Estimate the time left by the mean pace since the first report.

@@ -46,7 +46,7 @@ from napari_mst.plugin.reconstruct.measuring import (
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.layers import quality_layer, selection_kept
+from napari_mst.plugin.viewer.layers import active_cube_layer, quality_layer, selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.remembered import section
 from napari_mst.plugin.viewer.sharing import calling, shared
@@ -181,7 +181,7 @@ class ReconstructDock(Dock):
         self.rows = FormRows(self.form, self.viewer)
         self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
         self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
-        self.save_button = QPushButton("Save cube ...", toolTip=texts.SAVE_HINT)
+        self.save_button = QPushButton("Save cube ...")
         self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
         self.fit_button = QPushButton(toolTip=texts.FIT_HINT)
         self.bar = JobBar()
@@ -191,11 +191,13 @@ class ReconstructDock(Dock):
         self._wire()
 
     def _lay_out(self) -> None:
-        buttons = fill(QHBoxLayout(), self.run_button, self.cancel_button, self.save_button)
+        buttons = fill(QHBoxLayout(), self.run_button, self.save_button)
+        progress = fill(QHBoxLayout(), self.bar, self.cancel_button, stretched=self.bar)
         layout = QVBoxLayout(self)
         layout.addWidget(self.rows)
         layout.addLayout(buttons)
-        for widget in (self.bar, self.text, self.fit_button, self.cpu_button, self.more):
+        layout.addLayout(progress)
+        for widget in (self.text, self.fit_button, self.cpu_button, self.more):
             layout.addWidget(widget)
         # The dock is as high as its rows; the room that is left goes to the dock below.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
@@ -245,6 +247,7 @@ class ReconstructDock(Dock):
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._on_cube),
             (self.workspace.failed, self._on_failed),
+            (self.workspace.cancelled, self._drop_click),
             (attend(self.viewer).changed, self.refresh),
         ]
 
@@ -253,6 +256,9 @@ class ReconstructDock(Dock):
         # Another dock may have changed the form while this one was hidden.
         self.rows.draw()
         self.rows.show_photos(photo_layers(self.viewer))
+        has_cube = active_cube_layer(self.viewer) is not None
+        self.save_button.setEnabled(has_cube)
+        self.save_button.setToolTip(texts.SAVE_HINT if has_cube else texts.NO_CUBE)
         # The survey imports torch, so it waits until a dock is seen.
         self.survey.begin()
         self._list_devices()
@@ -302,7 +308,7 @@ class ReconstructDock(Dock):
         if not is_run:
             self._write(BUSY)
 
-    def _drop_click(self) -> None:
+    def _drop_click(self, _: object = None) -> None:
         """Take the mark of a click away that has shown nothing; a frame can be dragged on."""
         if self.form.finding is None and self.form.corners is None:
             self.marks.clear()
@@ -341,6 +347,8 @@ class ReconstructDock(Dock):
     def _show_state(self, state: JobState) -> None:
         can_run = state.is_idle and self.form.is_ready and self.form.layer is not None
         self.run_button.setEnabled(can_run)
+        # Not in the place of Run, where the second click of two would cancel.
+        self.cancel_button.setVisible(not state.is_idle)
         self.cancel_button.setEnabled(state.phase == "running")
         self.bar.show_state(state)
         self._say(state)

@@ -19,7 +19,7 @@ SETTINGS_HINT = (
 )
 DEVICE_HINT = "The processor or GPU that computes; automatic takes the best."
 RUN_HINT = "Reconstruct the chosen photo, or the part of it, as a new layer."
-CANCEL_HINT = "Stop the run; nothing is left of it but a preview."
+CANCEL_HINT = "Stop the run; nothing is left of it."
 DETAILS_HINT = "What the run has assumed, and what else there is to know about it."
 FIT_HINT = "Take the model for photos of this kind."
 CPU_HINT = "Run again on the processor: slower, but with the memory of the whole computer."
@@ -49,6 +49,7 @@ CORRECTION_HINT = (
 QUALITY_HINT = (
     "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
 )
+NO_CUBE = "There is no cube yet: press Run first."
 SAVE_HINT = (
     "Save the cube that is selected or shown, with its wavelengths, its history, "
     "and the picks on it."

@@ -2,11 +2,13 @@
 
 import weakref
 from collections.abc import Sequence
+from functools import cache
 
 from napari.layers import Image
-from qtpy.QtCore import QSize, Qt, QUrl
+from qtpy.QtCore import QEvent, QObject, QSize, Qt, QUrl
 from qtpy.QtGui import QDesktopServices, QResizeEvent
 from qtpy.QtWidgets import (
+    QAbstractSpinBox,
     QBoxLayout,
     QComboBox,
     QFrame,
@@ -43,6 +45,31 @@ class HelpButton(QToolButton):
 
     def _open(self) -> None:
         QDesktopServices.openUrl(QUrl(DOCUMENTATION + self._page))
+
+
+class _WheelGuard(QObject):
+    """Leaves the wheel to the page that scrolls, until a person has clicked the widget."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Qt calls this before *watched* hears of *event*."""
+        is_spared = event.type() == QEvent.Type.Wheel and not watched.hasFocus()
+        if is_spared:
+            event.ignore()
+        return is_spared
+
+
+@cache
+def _wheel_guard() -> _WheelGuard:
+    return _WheelGuard()
+
+
+def spare_from_wheel(page: QWidget) -> None:
+    """Have the lists and numbers of *page* keep their values while it scrolls under the mouse."""
+    for kind in (QComboBox, QAbstractSpinBox):
+        for widget in page.findChildren(kind):
+            # Qt's own policy lets the wheel give the focus.
+            widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            widget.installEventFilter(_wheel_guard())
 
 
 LOWEST = 120
