@@ -168,7 +168,19 @@ ALIKE = Caption(
 )
 """The map of what one pixel attends to before the network, where a photo is denoised."""
 
+EFFECT = Caption(
+    name="head-effect",
+    title="Effect of a head",
+    formula="e(p) = mean over bands of |cube(p) - cube(p) with A = 1 / keys in the head|",
+    unit="quantity of the cube",
+    text="How much the cube changes, at each pixel, if the head gives all its keys equal weights: "
+    "the cube of the network, before the correction of colours.",
+    is_signed=False,
+    reference="Michel, Levy & Neubig 2019, arXiv:1905.10650 (heads that are taken away)",
+)
+"""The map of what a head does, against equal weights."""
+
 DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
-    {caption.name: caption for caption in (SENSITIVITY, WEIGHTS, ALIKE)},
+    {caption.name: caption for caption in (SENSITIVITY, WEIGHTS, ALIKE, EFFECT)},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

@@ -185,7 +185,10 @@ class AttentionRecord:
         """
         if not self.blocks or not all(block.is_nearly_uniform for block in self.blocks.values()):
             return ""
-        return "The matrices of all blocks are nearly uniform."
+        return (
+            "The matrices of all blocks are nearly uniform. That does not say that a head does "
+            "little: its effect does."
+        )
 
     def __repr__(self) -> str:
         """One line: the number of blocks, the model and the photo."""

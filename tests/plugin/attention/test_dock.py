@@ -170,6 +170,14 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert layer.data.shape == (10, 15)
     logit = run_of(dock).record["stages.0.encoder.1"].logits[1, 3, 5]
     assert map_of(layer).total == pytest.approx(logit, abs=1e-5)
+    qtbot.mouseClick(dock.effects_button, Qt.MouseButton.LeftButton)
+    done(dock, qtbot)
+    share = dock.schematic.shares["stages.0.encoder.1"][1]
+    assert f"equal weights change {share:.0%}" in dock.schematic.accessibleDescription()
+    assert dock.make_map("head-effect")
+    done(dock, qtbot)
+    assert map_layers(viewer)[1].data.shape == (20, 30)
+    assert "stages.0.encoder.1, head 1" in dock.text.text()
     assert dock.make_steps()
     done(dock, qtbot)
     shown = dock.steps.pictures["A"].image.image

@@ -24,7 +24,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.attention.overlays import EFFECT, OVERLAYS, SENSITIVITY
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.exploration import (
@@ -32,6 +32,7 @@ from napari_mst.plugin.attention.exploration import (
     Exploration,
     map_order,
     recording_order,
+    shares_order,
     steps_order,
 )
 from napari_mst.plugin.attention.layers import map_layers, map_of, summary
@@ -54,6 +55,10 @@ SIZE = (460, 640)
 """Width and height, in pixels, that the dock asks for."""
 CANCEL_HINT = "Stop the run; nothing is left of it."
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
+EFFECTS_HINT = (
+    "Run the network once for each head, with equal weights in it. A bar in the box of the head "
+    "shows how much the cube changes, by what equal weights in all heads change."
+)
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
 
@@ -80,8 +85,9 @@ class AttentionDock(Dock):
         self.matrices = MatrixPage()
         self.maps = {
             kind.name: QPushButton(kind.title, toolTip=kind.tooltip)
-            for kind in (*OVERLAYS.values(), SENSITIVITY)
+            for kind in (*OVERLAYS.values(), SENSITIVITY, EFFECT)
         }
+        self.effects_button = QPushButton("What does each head do?", toolTip=EFFECTS_HINT)
         self.steps_button = QPushButton("Show the steps of this head", toolTip=STEPS_HINT)
         self.steps = StepsPlot()
         self.pixel = PixelPage()
@@ -96,7 +102,7 @@ class AttentionDock(Dock):
 
     def _lay_out(self) -> None:
         maps, steps = QWidget(), QWidget()
-        fill(QVBoxLayout(maps), *self.maps.values()).addStretch()
+        fill(QVBoxLayout(maps), *self.maps.values(), self.effects_button).addStretch()
         fill(QVBoxLayout(steps), self.steps_button, self.steps, stretched=self.steps)
         self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(maps, "Maps")
@@ -123,6 +129,7 @@ class AttentionDock(Dock):
         self.matrices.compare_button.toggled.connect(self.exploration.compare)
         for name, button in self.maps.items():
             button.clicked.connect(calling(self.make_map, name))
+        self.effects_button.clicked.connect(self.weigh_heads)
         self.steps_button.clicked.connect(self.make_steps)
         self.steps.clicked.connect(self.exploration.choose_channels)
         self.cancel_button.clicked.connect(self.workspace.cancel)
@@ -180,6 +187,10 @@ class AttentionDock(Dock):
     def make_map(self, overlay: str) -> bool:
         """Make a map of the chosen head over the photo of the run; False if nothing started."""
         return self._start(lambda: map_order(self.viewer, self.exploration, overlay))
+
+    def weigh_heads(self) -> bool:
+        """Find what each head of the run does; False if nothing started."""
+        return self._start(lambda: shares_order(self.viewer, self.exploration))
 
     def make_steps(self) -> bool:
         """Take the chosen head apart on the photo of the run; False if nothing started."""
@@ -270,7 +281,8 @@ class AttentionDock(Dock):
         if head is not None:
             self.matrices.set_heads([head, self.exploration.compared])
             self.pixel.draw_head(head)
-            self.schematic.choose(head.recording.record, (head.block, head.head))
+            shares = self.exploration.shares
+            self.schematic.choose(head.recording.record, (head.block, head.head), shares)
             self._draw_channels()
         self._show_state(self.workspace.state)
 
@@ -292,6 +304,8 @@ class AttentionDock(Dock):
         has_matrices = head is not None and head.matrices is not None
         for button in (*self.maps.values(), self.steps_button):
             button.setEnabled(state.is_idle and has_matrices)
+        for button in (self.maps[EFFECT.name], self.effects_button):
+            button.setEnabled(state.is_idle and head is not None)
         self.box.record_button.setEnabled(state.is_idle)
         self.box.save_button.setEnabled(head is not None)
         self.matrices.compare_button.setEnabled(has_matrices)

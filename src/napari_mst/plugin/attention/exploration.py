@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from psygnal import Signal
 
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
-from napari_mst.attention.overlays import SENSITIVITY
+from napari_mst.attention.overlays import EFFECT, SENSITIVITY
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, shown
@@ -34,6 +34,10 @@ from napari_mst.reconstruction.options import RunOptions
 if TYPE_CHECKING:
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
+    from napari_mst.attention.what_if import HeadEffects, HeadShares
+
+Shares = dict[str, tuple[float, ...]]
+"""The effect of each head of each block, by that of all heads."""
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
@@ -91,6 +95,13 @@ class Exploration:
         self.query: int | None = 0
         self.shelf = Shelf()
         self._steps: AttentionSteps | None = None
+        self._shares: tuple[Recording, Shares] | None = None
+
+    @property
+    def shares(self) -> Shares:
+        """The effects of the heads of the chosen run; empty until they were computed."""
+        is_chosen = self._shares and self.head and self._shares[0] is self.head.recording
+        return self._shares[1] if self._shares and is_chosen else {}
 
     @property
     def chosen(self) -> RecordedHead:
@@ -149,6 +160,11 @@ class Exploration:
         self._steps = steps
         self.channels_changed.emit()
 
+    def keep_shares(self, recording: Recording, shares: Shares) -> None:
+        """Keep the effects of the heads of a run in place of those of another."""
+        self._shares = recording, shares
+        self.head_changed.emit()
+
     def _set_head(self, head: RecordedHead) -> None:
         self.head = head
         # Blocks differ in their channels: a channel that this one lacks becomes its last.
@@ -163,6 +179,7 @@ class Ready(NamedTuple):
     photo: Photo
     channels: "AttentionExplorer | None"
     pixels: "PixelExplorer | None"
+    effects: "HeadEffects"
 
 
 class Shelf:
@@ -211,6 +228,10 @@ class Shelf:
         explorer = self.ready(request, reports, record).pixels
         return _needed(explorer, request, "attention between pixels", "non-local means")
 
+    def effects(self, request: Request, reports: Reports, record: AttentionRecord) -> "HeadEffects":
+        """The explorer of what heads do."""
+        return self.ready(request, reports, record).effects
+
 
 def _needed(explorer: T | None, request: Request, what: str, instead: str) -> T:
     """Return *explorer*. Raises `AttentionError` where the network lacks *what* it looks at."""
@@ -241,6 +262,7 @@ def _made_ready(request: Request, reports: Reports) -> Ready:
     from napari_mst.attention.blocks import attention_blocks, pixel_blocks
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
+    from napari_mst.attention.what_if import HeadEffects
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
@@ -257,7 +279,7 @@ def _made_ready(request: Request, reports: Reports) -> Ready:
     reconstructor.prepare(reports.say, reports)
     channels = AttentionExplorer(reconstructor, photo, region=region) if has_channels else None
     pixels = PixelExplorer(reconstructor, photo, region) if has_pixels else None
-    return Ready(photo, channels, pixels)
+    return Ready(photo, channels, pixels, HeadEffects(reconstructor, photo, region=region))
 
 
 # ------------------------------------------------------------------------ orders
@@ -301,6 +323,12 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
     def overlaid(request: Request, reports: Reports) -> AttentionMap:
         return shelf.channels(request, reports, record).map(overlay, selection)
 
+    def of_head(request: Request, reports: Reports) -> AttentionMap:
+        effects = shelf.effects(request, reports, record)
+        return effects.map(selection.block, selection.head, reports)
+
+    if overlay == EFFECT.name:
+        return order_of_run(recording, source, of_head, show_map)
     if overlay != SENSITIVITY.name:
         return order_of_run(recording, source, overlaid, show_map)
     band, row, column = picked_pixel(viewer, record.provenance)
@@ -310,6 +338,17 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
         return explorer.sensitivity(band, row, column, record)
 
     return order_of_run(recording, source, sensitivity, show_map)
+
+
+def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
+    """Order the effects of all heads on the photo of the chosen run."""
+    recording, shelf = exploration.chosen.recording, exploration.shelf
+
+    def weigh(request: Request, reports: Reports) -> "HeadShares":
+        return shelf.effects(request, reports, recording.record).shares(reports)
+
+    show: Show = lambda _, shares, __: exploration.keep_shares(recording, shares.blocks)  # noqa: E731
+    return order_of_run(recording, source_of_run(viewer, recording), weigh, show)
 
 
 def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:

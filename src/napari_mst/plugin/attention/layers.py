@@ -13,7 +13,7 @@ from napari.layers import Image, Layer, Shapes
 from napari.utils.colormaps import Colormap
 
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import DESCRIPTIONS, WEIGHTS, Overlay
+from napari_mst.attention.overlays import DESCRIPTIONS, EFFECT, WEIGHTS, Overlay
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.viewer.layers import UNIT_KEY, follow, put_above, put_on_top, selection_kept
@@ -141,6 +141,11 @@ def summary(made: AttentionMap) -> str:
     description = DESCRIPTIONS[made.overlay]
     # A map that depends on no channel is one of the whole block.
     has_channels = isinstance(description, Overlay) and bool(description.uses)
+    if made.overlay == EFFECT.name:
+        of_head = f"{made.selection.block}, head {made.selection.head}"
+        return (
+            f"{description.title}, {of_head}: {made.values.mean():.2g} in the mean of all pixels."
+        )
     where = made.selection if has_channels else made.selection.block
     what = f"{description.title}, {where}"
     if made.overlay == "score":

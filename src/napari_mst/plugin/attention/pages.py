@@ -121,7 +121,8 @@ COMPARE_HINT = (
 )
 UNIFORM_HINT = (
     "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
-    "the same. Near that, a head takes the mean of its values, whatever the photo shows."
+    "the same. Near that, a head takes about the mean of its values on every photo. How much that "
+    "matters to the cube, the entropy does not say: see Effect of a head on the page Maps."
 )
 ALL_CHANNELS = "Maps are of all channels. Click a cell to choose channels i and j."
 BETWEEN_PIXELS = (

@@ -100,7 +100,7 @@ class _Plot(pg.GraphicsLayoutWidget):
 
     def add_picture(self, row: int, column: int) -> FramedImage:
         """Add a picture that keeps its proportions."""
-        # All columns are equally wide, whatever their titles say.
+        # All columns are equally wide, with titles of any length.
         self.ci.layout.setColumnStretchFactor(column, 1)
         self.ci.layout.setColumnPreferredWidth(column, 1)
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}

@@ -41,6 +41,7 @@ class Schematic(QWidget):
         super().__init__()
         self.blocks: dict[str, tuple[int, int]] = {}
         self.current: Head | None = None
+        self.shares: dict[str, tuple[float, ...]] = {}
         self._theme: Theme | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -53,17 +54,23 @@ class Schematic(QWidget):
         self._theme = theme
         self.update()
 
-    def choose(self, record: AttentionRecord, head: Head) -> None:
-        """Draw the blocks of *record*, and mark a head."""
+    def choose(
+        self, record: AttentionRecord, head: Head, shares: dict[str, tuple[float, ...]]
+    ) -> None:
+        """Draw the blocks of *record* and the *shares* of their heads, and mark a head."""
         self.blocks = record.shapes
         self.current = head
+        self.shares = shares
         self.setAccessibleDescription(self._title(head))
         self.update()
 
     def _title(self, head: Head) -> str:
         block, number = head
         channels, heads = self.blocks[block]
-        return f"{block_title(block, channels)}, head {number} of {heads}"
+        title = f"{block_title(block, channels)}, head {number} of {heads}"
+        if block not in self.shares:
+            return title
+        return f"{title}; equal weights change {self.shares[block][number]:.0%} of what all do"
 
     def cell(self, block: str, head: int) -> QRectF:
         """Return where *head* of *block* is drawn."""
@@ -187,4 +194,9 @@ class Schematic(QWidget):
             frame = QPen(self._colour("text"), 2)
         painter.setPen(frame)
         painter.setBrush(self._colour("current" if is_current else "primary"))
-        painter.drawRect(self.cell(*head).adjusted(1, 1, -1, -1))
+        cell = self.cell(*head).adjusted(1, 1, -1, -1)
+        painter.drawRect(cell)
+        block, number = head
+        if block in self.shares:
+            cell.setTop(cell.bottom() - cell.height() * min(self.shares[block][number], 1))
+            painter.fillRect(cell, self._colour("highlight"))

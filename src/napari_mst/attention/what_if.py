@@ -1,0 +1,211 @@
+"""What a head does: the output of a network beside that with equal weights in the head.
+
+Only the softmax that an attention says (`Attends.softmax`) is another one in the copy of the
+network. It is run like any network: exact, streamed, at any size. The correction of colours, which
+follows the network, is left out.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.overlays import EFFECT
+from napari_mst.cube import Provenance
+from napari_mst.engine.features import PhotoRows
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import execute
+from napari_mst.errors import AttentionError, shown
+from napari_mst.networks import Network
+from napari_mst.networks.attends import Attends
+from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.watch import Watch, Watched, watching
+
+NO_SOFTMAX = (
+    "Expected a network with attention whose weights can be made equal, got one without a softmax "
+    "to be heard. Take another model."
+)
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadShares:
+    """The share of each head of each block, 0 or more, and the history of the run."""
+
+    blocks: dict[str, tuple[float, ...]]
+    provenance: Provenance
+
+
+class EqualWeights(nn.Module):
+    """A softmax that gives each key that a query may hear the same weight, in one head or in all.
+
+    Scores are (..., heads, queries, keys); -inf hides a key.
+    """
+
+    def __init__(self, head: int | None = None) -> None:
+        super().__init__()
+        self.heads = slice(None) if head is None else slice(head, head + 1)
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Weights of the shape of *scores*; rows add up to 1."""
+        weights = scores.softmax(-1)
+        is_heard = scores[..., self.heads, :, :].isfinite().to(scores.dtype)
+        weights[..., self.heads, :, :] = is_heard / is_heard.sum(-1, keepdim=True)
+        return weights
+
+
+def with_equal_weights(
+    network: Network, softmaxes: Sequence[nn.Module | None], head: int | None = None
+) -> Network:
+    """A copy of *network* with equal weights in a *head* of each of *softmaxes*, or in all heads.
+
+    Examples
+    --------
+    >>> vit = nm.load_model("light-vit").network
+    >>> changed = with_equal_weights(vit, [block.attention.softmax for block in vit.blocks])
+    """
+    # The copy takes these for its own: new softmaxes, and the weights that both share.
+    memo: dict[int, object] = {id(each): each for each in network.parameters()}
+    memo |= {id(each): each for each in network.buffers()}
+    memo |= {id(each): EqualWeights(head) for each in softmaxes}
+    return copy.deepcopy(network, memo)
+
+
+class HeadEffects:
+    """What each head of a network changes in the cube of *photo*, or of a *region* of it.
+
+    The cube is compared with the one in which all keys of the head have the same weight. So it
+    answers what the entropy of a matrix does not: a head with nearly uniform weights may do much.
+    Arguments are those of `AttentionExplorer`. The cube itself is computed once, and kept.
+
+    Raises
+    ------
+    AttentionError
+        From its methods, if the network has no attention whose weights can be changed.
+
+    Notes
+    -----
+    ========  ===========================================================================
+    photo     a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    map()     (H, W) float32, 0 or more: the mean over the bands, in the unit of the cube
+    shares()  of each head, 0 or more: 1 is what equal weights in all heads change
+    ========  ===========================================================================
+
+    Examples
+    --------
+    >>> photo = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    >>> effects = nm.HeadEffects(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+    >>> effects.map("stages.0.decoder.0", 1).values.shape
+    (16, 16)
+    >>> [len(shares) for shares in effects.shares().blocks.values()]
+    [1, 2, 4, 2, 1]
+    """
+
+    def __init__(
+        self,
+        reconstructor: Reconstructor,
+        photo: PhotoLike,
+        *,
+        region: Rectangle | None = None,
+        watch: Watched = None,
+    ) -> None:
+        self._device = reconstructor.device.device
+        self._seen = reconstructor.see(photo, region)
+        self._watch = watching(watch)
+        self._first = (0.0, 0.0) if region is None else (float(region[0]), float(region[2]))
+        self._cube: Floats | None = None
+
+    def map(
+        self, block: str = "", head: int | None = None, watch: Watch | None = None
+    ) -> AttentionMap:
+        """The mean over the bands of |cube - cube with equal weights| in a *head* of a *block*.
+
+        Without a head it is that of all heads of the block, and without a block that of all blocks.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such block or head.
+        """
+        values, provenance = self._changed(block, head, watch or self._watch)
+        name = block or "all blocks"
+        return AttentionMap(
+            values=values,
+            overlay=EFFECT.name,
+            unit=EFFECT.unit,
+            selection=Selection(name if head is not None else f"{name}, all heads", head or 0),
+            pitch=1,
+            offset=self._first,
+            total=float(values.sum(dtype=np.float64)),
+            provenance=provenance,
+        )
+
+    def shares(self, watch: Watch | None = None) -> HeadShares:
+        """The effect of each head by that of all, in the mean over the pixels, by block.
+
+        Heads work together, so shares do not add up to 1.
+        """
+        watch = watch or self._watch
+        said = _said(self._network(watch))
+        heads = [(block, head) for block, both in said.items() for head in range(both[0].heads)]
+        runs: list[tuple[str, int | None]] = [("", None), *heads]
+        means = []
+        for number, (block, head) in enumerate(runs):
+            part = watch.part(number / len(runs), (number + 1) / len(runs))
+            means.append(float(self._changed(block, head, part)[0].mean(dtype=np.float64)))
+        shares: dict[str, tuple[float, ...]] = {}
+        for (block, _), effect in zip(heads, means[1:], strict=True):
+            shares[block] = (*shares.get(block, ()), effect / means[0] if means[0] else 0.0)
+        return HeadShares(shares, self._seen.provenance(watch))
+
+    def _changed(
+        self, block: str, head: int | None, watch: Watch
+    ) -> tuple[NDArray[np.float32], Provenance]:
+        """The values of `map`, and their history."""
+        network = self._network(watch)
+        said = _said(network)
+        if not said:
+            raise AttentionError(NO_SOFTMAX)
+        if block and block not in said:
+            raise AttentionError(f"Expected a block as {next(iter(said))}, got {shown(block)!r}.")
+        chosen = said[block] if block else [each for both in said.values() for each in both]
+        if head is not None:
+            Selection(block, head).check(chosen[0].heads, 1)
+        if self._cube is None:
+            self._cube, _ = self._run(network, watch.part(0, 0.5))
+            watch = watch.part(0.5, 1)
+        softmaxes = [attends.softmax for attends in chosen]
+        numbers, provenance = self._run(with_equal_weights(network, softmaxes, head), watch)
+        # In place: a large cube need not be in memory a third time.
+        np.subtract(numbers, self._cube, out=numbers)
+        np.abs(numbers, out=numbers)
+        return numbers.mean(axis=0, dtype=np.float32), provenance
+
+    def _network(self, watch: Watch) -> Network:
+        """The network, which knows the light of the photo."""
+        return self._seen.job(watch).setup.network
+
+    def _run(self, network: Network, watch: Watch) -> tuple[Floats, Provenance]:
+        """The output of *network* for the photo."""
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+            return execute(network.program(), source, self._device, plan, watch).numbers
+
+        return self._seen.compute(compute, watch)
+
+
+def _said(network: nn.Module) -> dict[str, list[Attends]]:
+    """The attentions of each block whose weights can be changed; hybrid blocks have two."""
+    said: dict[str, list[Attends]] = {}
+    for blocks in (attention_blocks(network), pixel_blocks(network)):
+        for name, block in blocks.items():
+            if block.attends.softmax is not None:
+                said.setdefault(name, []).append(block.attends)
+    return said

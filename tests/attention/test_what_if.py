@@ -1,0 +1,95 @@
+"""What a head does: the network itself, run with equal weights in the head."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from napari_mst import HeadEffects, Reconstructor, load_model
+from napari_mst.attention.what_if import with_equal_weights
+from napari_mst.errors import AttentionError
+from napari_mst.networks import Network
+from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+
+BLOCK, HEAD = "stages.0.encoder.1", 1
+PARTS = {"spectral": ["attention"], "shifted": ["attention"], "hybrid": ["attention", "spectral"]}
+"""The parts of a block that attend, in each kind."""
+
+
+def photo() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (36, 44, 3), dtype=np.uint8)
+
+
+def reconstructor(network: Network) -> Reconstructor:
+    model = replace(load_model("mstpp-srgb"), network=network.eval().requires_grad_(False))
+    return Reconstructor(model, "cpu", precision="float64", correct_colour=False)
+
+
+def cube(network: Network) -> np.ndarray:
+    data = reconstructor(network).reconstruct(photo()).data
+    return np.asarray(data, np.float64)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_the_effect_is_that_of_scores_that_are_all_the_same(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1, attention=kind, window=4)
+    without = copy.deepcopy(network)
+    for part in PARTS[kind]:
+        # At a scale of 0, and without a bias of places, only the mask of windows is left.
+        without.get_submodule(f"{BLOCK}.{part}").get_parameter("rescale").data[HEAD] = 0
+    before = cube(network)
+    expected = np.abs(cube(without) - before).mean(0)
+    with monkeypatch.context() as small:
+        small.setattr("napari_mst.engine.run.Execution.tile", lambda *_: (16, 16))
+        made = HeadEffects(reconstructor(network), photo()).map(BLOCK, HEAD)
+    np.testing.assert_allclose(made.values, expected, rtol=0, atol=1e-6)
+    assert expected.mean() > 1e-5
+    np.testing.assert_array_equal(cube(network), before)
+
+
+def test_shares_are_of_the_effect_of_all_heads_and_a_region_lies_in_its_photo() -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1)
+    progress: list[float] = []
+    region = (3, 30, 4, 40)
+    effects = HeadEffects(reconstructor(network), photo(), region=region, watch=progress.append)
+    shares = effects.shares().blocks
+    assert progress == sorted(progress)
+    assert [len(heads) for heads in shares.values()] == [1, 2, 4, 2, 1]
+    made = effects.map(BLOCK, HEAD)
+    assert made.offset == (3.0, 4.0)
+    assert shares[BLOCK][HEAD] == pytest.approx(made.values.mean() / effects.map().values.mean())
+
+
+def test_a_vision_transformer_with_equal_weights_gives_another_answer() -> None:
+    network = load_model("light-vit").network
+    softmaxes = [
+        part for name, part in network.named_modules() if name.endswith("attention.softmax")
+    ]
+    changed = with_equal_weights(network, softmaxes, head=0)
+    seen = torch.rand(1, network.in_bands, 64, 64)
+    assert len(softmaxes) == 3
+    assert not torch.allclose(changed(seen), network(seen))
+    torch.testing.assert_close(network(seen), load_model("light-vit").network(seen))
+
+
+@pytest.mark.parametrize(
+    ("block", "head", "message"),
+    [
+        ("stages.7", 0, "Expected a block as stages.0.encoder.0, got 'stages.7'"),
+        (BLOCK, 2, "Expected head 0 to 1"),
+    ],
+)
+def test_a_head_that_is_not_there_is_refused(block: str, head: int, message: str) -> None:
+    with pytest.raises(AttentionError, match=message):
+        HeadEffects(reconstructor(MSTPlusPlus(stages=1)), photo()).map(block, head)
+
+
+def test_a_network_without_weights_to_change_is_refused() -> None:
+    with pytest.raises(AttentionError, match="one without a softmax"):
+        HeadEffects(Reconstructor(load_model("pixelwise-srgb"), "cpu"), photo()).shares()
