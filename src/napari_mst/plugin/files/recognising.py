@@ -23,7 +23,7 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import COLORMAP
+from napari_mst.cube.layer import COLORMAP, METADATA_KEY
 from napari_mst.errors import NapariMstError, PhotoError, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
@@ -45,9 +45,10 @@ from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import BandContrast, ColourBar, SliderLabel, bring_into_view
 from napari_mst.plugin.viewer.fitting import FittedView
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
+from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.plugin.viewer.sharing import ViewerHelper, report
 
 SUFFIX = ".npy"
 FEWEST_BANDS = 4
@@ -63,6 +64,17 @@ def may_be_cube(layer: Image) -> bool:
     return FEWEST_BANDS <= shape[questions.likely_axis(shape)] < max(shape)
 
 
+def may_be_coloured(layer: Image) -> bool:
+    """True if *layer* may be a photo in colour, (H, W, 3 or 4), that was added as a grey stack."""
+    shape = layer.data.shape
+    is_stack = not layer.rgb and not layer.multiscale and len(shape) == 3
+    # A plain array of four bands is offered as a cube.
+    if not is_stack or METADATA_KEY in layer.metadata or may_be_cube(layer):
+        return False
+    return shape[-1] in (3, 4) and min(shape[:2]) > max(shape[-1], FEWEST_BANDS)
+
+
+Heard = Callable[[Any], object]
 Show = Callable[[Image, Path, Any], None]
 """Shows what the file of a layer holds."""
 UNTOUCHED = "gray"
@@ -114,12 +126,16 @@ class Recogniser(ViewerHelper):
         """Make *layer* what its file says, the first time that it is looked at."""
         is_new = isinstance(layer, Image) and layer not in self._seen
         # What our own reader has opened is right already.
-        if not is_new or not layer.source.path or layer.source.reader_plugin == PLUGIN:
-            return
-        if cube_of(layer) is not None:
+        if not is_new or cube_of(layer) is not None or layer.source.reader_plugin == PLUGIN:
             return
         self._seen.add(layer)
-        path = Path(layer.source.path)
+        if may_be_coloured(layer):
+            self._offer_colours(layer)
+        elif layer.source.path:
+            self._look_into(layer, Path(layer.source.path))
+
+    def _look_into(self, layer: Image, path: Path) -> None:
+        """Make *layer* what its file at *path* says."""
         if is_raw_file(path):
             self._read(layer, Photo.read, self._show_raw, "as the small picture in it")
         elif is_own_cube(path):
@@ -147,6 +163,9 @@ class Recogniser(ViewerHelper):
             if self.has(layer) and cube_of(layer) is None:
                 show_warning(f"{shown(path.name)} is shown {otherwise}. {error}")
 
+        self._start(run, on_done, on_failed)
+
+    def _start(self, run: Callable[[Reports], Any], on_done: Heard, on_failed: Heard) -> None:
         self.running += 1
         start(Job(run, on_done, on_failed, self._on_end))
 
@@ -196,6 +215,38 @@ class Recogniser(ViewerHelper):
         self.changed.emit()
 
     # ---------------------------------------------------------------------------------- photos
+
+    def _offer_colours(self, layer: Image) -> None:
+        """Offer to show a photo that was added as a stack of grey images in colour."""
+        text = (
+            f"'{shown(layer.name, 40)}' has {layer.data.shape[-1]} numbers in each pixel, but is "
+            "shown as a stack of grey images. Is it a photo in colour?"
+        )
+        questions.offer(text, "Show in colour", partial(self._colour, weakref.ref(layer)))
+
+    def _colour(self, layer_ref: "weakref.ref[Image]") -> None:
+        """Put a layer in colour in the place of the grey one."""
+        layer = layer_ref()
+        if layer is None:
+            return
+        data, name = layer.data, layer.name
+
+        def run(_: Reports) -> Photo:
+            return Photo.from_array(data, name=name)
+
+        self._start(run, partial(self._show_coloured, layer), report)
+
+    def _show_coloured(self, layer: Image, photo: Photo) -> None:
+        if not self.has(layer):
+            return
+        place = replace(
+            Placement.of(layer),
+            scale=layer.scale[:2],
+            translate=layer.translate[:2],
+            units=tuple(map(str, layer.units[:2])),
+        )
+        data, arguments, _ = photo_layer(photo, layer.name, place)
+        _exchange(self.viewer, layer, data, {**arguments, "metadata": layer.metadata})
 
     def _read_photo(self, layer: Image, path: Path) -> None:
         """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
