@@ -13,9 +13,8 @@ from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra import means, regions
-from napari_mst.spectra.means import Moments, Pixels, moments_of
-from napari_mst.spectra.regions import MovingMeans, Region, point_spectrum, region_spectrum
+from napari_mst.spectra import means
+from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(7)
@@ -260,71 +259,3 @@ def test_what_is_no_region_is_refused() -> None:
         region_spectrum(CUBE, Region.of_mask(MASKS["a disc"]), (95, 5))
     with pytest.raises(SpectrumError, match="Expected spread"):
         region_spectrum(CUBE, Region.of_mask(MASKS["a disc"]), "variance")
-
-
-MOVED = SpectralCube(RNG.random((5, 60, 80), dtype=np.float32), np.arange(5.0))
-
-
-def polygon(step: float) -> Region:
-    """One whose last corner moves."""
-    return Region.of_polygon(
-        [(2, 3), (4, 70), (50, 60), (40 + step, 10 - step / 2)], MOVED.shape[1:]
-    )
-
-
-def test_a_region_that_moves_is_read_as_if_it_stood_and_only_its_changes_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    means = MovingMeans()
-    whole: list[Pixels] = []
-
-    def counted(pixels: Pixels, data: NDArray[Any]) -> Moments:
-        whole.append(pixels)
-        return moments_of(pixels, data)
-
-    monkeypatch.setattr(regions, "LARGE", 10)
-    monkeypatch.setattr(regions, "moments_of", counted)
-    for step in np.concatenate([np.arange(0, 15, 0.7), np.arange(15, -20, -1.3)]):
-        region = polygon(step)
-        known = means.mean_and_std("a", MOVED, region)
-        spectrum = region_spectrum(MOVED, region, known=known)
-        expected = region_spectrum(MOVED, region)
-        np.testing.assert_allclose(spectrum.values, expected.values, rtol=1e-12)
-        np.testing.assert_allclose(bounds(spectrum), bounds(expected), rtol=1e-10)
-        assert spectrum.origin == expected.origin
-    assert len(whole) == 1
-
-
-def test_another_region_another_cube_and_a_jump_are_read_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(regions, "LARGE", 10)
-    means, other = MovingMeans(), SpectralCube(MOVED.data + 1, MOVED.wavelengths)
-    far = Region.of_polygon([(30, 30), (30, 50), (58, 50)], MOVED.shape[1:])
-    for slot, cube, region in (
-        ("a", MOVED, polygon(0)),
-        ("b", MOVED, far),
-        ("b", other, far),
-        ("b", other, polygon(0)),
-    ):
-        found = means.mean_and_std(slot, cube, region)
-        assert found is not None
-        mean, deviation = found
-        expected = region_spectrum(cube, region)
-        np.testing.assert_allclose(mean, expected.values, rtol=1e-12)
-        np.testing.assert_allclose(mean + deviation, bounds(expected)[1], rtol=1e-10)
-
-
-def test_what_is_not_a_number_is_left_to_the_whole_reading(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(regions, "LARGE", 10)
-    data = MOVED.data.copy()
-    data[2, 41, 12] = np.nan
-    cube, means = SpectralCube(data, MOVED.wavelengths), MovingMeans()
-    inside, outside = polygon(8), polygon(-8)
-    assert means.mean_and_std("a", cube, outside) is not None
-    assert means.mean_and_std("a", cube, inside) is None
-    found = means.mean_and_std("a", cube, outside)
-    assert found is not None
-    np.testing.assert_allclose(found[0], region_spectrum(cube, outside).values, rtol=1e-12)

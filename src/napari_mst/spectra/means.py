@@ -87,7 +87,7 @@ class Moments:
     """Count, mean and squared deviations of B bands of each of N labels, block by block.
 
     Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
-    doi:10.2307/2683386. A block that is taken out again has counted with the sign -1.
+    doi:10.2307/2683386.
     """
 
     def __init__(self, bands: int, labels: int = 1) -> None:
@@ -95,19 +95,18 @@ class Moments:
         self._mean = np.zeros((bands, labels))
         self._squares = np.zeros((bands, labels))
 
-    def add(self, groups: Groups, values: Values, sign: int = 1) -> None:
-        """Count (B, n) *values* in, which are overwritten; or out, with a *sign* of -1."""
+    def add(self, groups: Groups, values: Values) -> None:
+        """Count (B, n) *values* in, which are overwritten."""
         at = groups.labels
         with np.errstate(invalid="ignore"):
             mean = groups.total(values) / groups.sizes
             values -= groups.spread_out(mean)
             squares = groups.total(np.square(values, out=values))
-            new = sign * groups.sizes
-            share = new / (self.count[at] + new)
+            share = groups.sizes / (self.count[at] + groups.sizes)
             step = mean - self._mean[:, at]
-            self._squares[:, at] += sign * squares + step**2 * (self.count[at] * share)
+            self._squares[:, at] += squares + step**2 * (self.count[at] * share)
             self._mean[:, at] += step * share
-        self.count[at] += new
+        self.count[at] += groups.sizes
 
     @property
     def mean(self) -> Values:
@@ -118,8 +117,7 @@ class Moments:
     def deviation(self) -> Values:
         """(B, N) standard deviations; NaN for a label without pixels."""
         with np.errstate(invalid="ignore"):
-            # Taking pixels out may leave a variance a little below zero.
-            return np.asarray(np.sqrt(np.maximum(self._squares, 0) / self.count))
+            return np.asarray(np.sqrt(self._squares / self.count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,26 +202,20 @@ def averages(
     pixels: Pixels,
     data: NDArray[Any],
     spread: Spread,
-    known: tuple[Values, Values] | None = None,
 ) -> Averages:
     """Mean and bounds of every label of *pixels* in *data* (B, H, W).
 
     Pixels without a number in a band where their label has some do not count. A band without any
-    number is NaN, and so is everything if no pixel is left. *known* are the mean and the deviation
-    of a single label, (B,) each.
+    number is NaN, and so is everything if no pixel is left.
     """
     name = _spread_name(spread)
-    if known is not None and np.isfinite(known[0]).all():
-        sizes = np.array([np.count_nonzero(pixels.labels)])
-        mean, deviation, counts = known[0][None], known[1][None], sizes
-    else:
-        moments = moments_of(pixels, data)
-        sizes = moments.count
-        if not np.isfinite(moments.mean).all():
-            # Some value is not a number. A second pass leaves such pixels out, seldom needed.
-            pixels, gaps = _without_gaps(pixels, data)
-            moments = moments_of(pixels, data, gaps)
-        mean, deviation, counts = moments.mean.T, moments.deviation.T, moments.count
+    moments = moments_of(pixels, data)
+    sizes = moments.count
+    if not np.isfinite(moments.mean).all():
+        # Some value is not a number. A second pass leaves such pixels out, seldom needed.
+        pixels, gaps = _without_gaps(pixels, data)
+        moments = moments_of(pixels, data, gaps)
+    mean, deviation, counts = moments.mean.T, moments.deviation.T, moments.count
     if isinstance(spread, str):
         lower = mean - deviation if spread else None
         upper = mean + deviation if spread else None

@@ -1,12 +1,9 @@
 """Mean spectra of regions of a cube: a pixel, a window around it, a mask, a label, a polygon.
 
 Only the bounding box of a region is read, a few rows at a time, so that a memory-mapped cube stays
-on its disk. Of a large region that is dragged, only the pixels that come and go are read. Letters:
-B bands, H rows, W columns; h, w of a bounding box.
+on its disk. Letters: B bands, H rows, W columns; h, w of a bounding box.
 """
 
-import weakref
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,18 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
-from napari_mst.spectra.means import Moments, Pixels, Spread, averages, moments_of
+from napari_mst.spectra.means import Pixels, Spread, averages
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
 
 Mask = NDArray[np.bool_]
 
 ON_EDGE = 1e-9
 """Distance in pixels within which a pixel centre lies on an edge."""
-
-LARGE = 2**17
-"""Fewest pixels of a region that is dragged for which `MovingMeans` is worth it."""
-MOST_CHANGED = 0.25
-"""Share of the pixels that may come and go; beyond it, all are read again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +164,7 @@ def point_spectrum(
     array([ 9.4, 21.4])
     """
     region = Region.of_window(row, column, cube.shape[1:], window)
-    if window > 1:
-        return region_spectrum(cube, region, STD, **changes)
-    values = np.asarray(cube.data[:, row, column], dtype=np.float64)
-    # The mean and the deviation of a single pixel need no sums over its region.
-    return region_spectrum(cube, region, "", known=(values, np.zeros_like(values)), **changes)
+    return region_spectrum(cube, region, STD if window > 1 else "", **changes)
 
 
 def region_spectrum(  # noqa: PLR0913 (public, its options by name)
@@ -187,7 +175,6 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     cube_name: str = "",
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
-    known: tuple[Values, Values] | None = None,
     **changes: Any,
 ) -> Spectrum:
     """The mean spectrum of *region*.
@@ -203,8 +190,6 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
         bounds.
     pixel_area, area_unit
         The area that one pixel covers.
-    known
-        The mean and standard deviation of the region, (B,) each, if they are known already.
     changes
         Further fields of the `Spectrum`: its name and colour.
 
@@ -217,7 +202,6 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     -----
     =======  =====================================================
     cube     any unit: reflectance, radiance
-    known    float64 in the unit of the cube
     returns  float64 in the unit of the cube; wavelengths as there
     =======  =====================================================
 
@@ -230,7 +214,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     (array([ 2.5, 14.5]), array([ 0.4, 12.4]))
     """
     check_inside(cube, region)
-    statistics = averages(pixels_of(region), cube.data, spread, known)
+    statistics = averages(pixels_of(region), cube.data, spread)
     origin = replace(region.origin, cube=cube_name, area_unit=area_unit)
     name = changes.pop("name", "") or region_name(region)
     fields = statistics.fields(0, origin, pixel_area)
@@ -299,62 +283,3 @@ def _empty(name: str) -> SpectrumError:
     return SpectrumError(
         f"Expected pixels of the image in the region {shown(name, 40)!r}, got none. Draw it larger."
     )
-
-
-class MovingMeans:
-    """Remembers the large region that was read last. Only one thread at a time may use it."""
-
-    def __init__(self) -> None:
-        # The numbers of the cube are not kept alive.
-        self._last: tuple[Hashable, weakref.ref[Any], Region, Moments] | None = None
-
-    def forget(self) -> None:
-        """Remember nothing."""
-        self._last = None
-
-    def mean_and_std(
-        self, slot: Hashable, cube: SpectralCube, region: Region
-    ) -> tuple[Values, Values] | None:
-        """(B,) mean and deviation of *region*; None if it is better read in the usual way.
-
-        *slot* says which region was dragged here. The usual way is better if the region is small,
-        the cube is not in one piece in memory or in a memory map, or a value is not a number.
-        """
-        data: Any = cube.data
-        is_array = isinstance(data, np.ndarray) and data.flags.c_contiguous
-        if region.size < LARGE or not is_array:
-            return None
-        last = self._last
-        self._last = None
-        moments: Moments | None = None
-        if last is not None and last[0] == slot and last[1]() is data:
-            moments = _moved(last[2], last[3], region, cube.data)
-        if moments is None:
-            moments = moments_of(pixels_of(region), data)
-        if not np.isfinite(moments.mean).all():
-            return None
-        self._last = slot, weakref.ref(data), region, moments
-        return moments.mean[:, 0], moments.deviation[:, 0]
-
-
-def _moved(before: Region, moments: Moments, now: Region, data: NDArray[Any]) -> Moments | None:
-    """*moments* of the region *before*, changed to those of *now*; None if too many pixels differ.
-
-    Only the pixels that one of both lacks are read.
-    """
-    # Both masks in the smallest box that holds them.
-    top = min(before.row, now.row)
-    left = min(before.column, now.column)
-    bottom, right = (max(region.box[axis].stop for region in (before, now)) for axis in (0, 1))
-    is_in = np.zeros((2, bottom - top, right - left), dtype=bool)
-    for mask, region in zip(is_in, (before, now), strict=True):
-        height, width = region.mask.shape
-        mask[region.row - top :, region.column - left :][:height, :width] = region.mask
-    changed = is_in[0] ^ is_in[1]
-    if np.count_nonzero(changed) > MOST_CHANGED * now.size:
-        return None
-    for mask, sign in ((is_in[1], 1), (is_in[0], -1)):
-        pixels = Pixels((mask & changed).view(np.uint8), np.array([1]), top, left)
-        for _, groups, (values,) in pixels.blocks(data):
-            moments.add(groups, values, sign)
-    return moments

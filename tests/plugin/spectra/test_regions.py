@@ -13,7 +13,6 @@ from napari_mst.plugin.spectra import reader
 from napari_mst.plugin.spectra.regions import LabelRows, ShapeRows, looks
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
-from napari_mst.spectra.regions import MovingMeans
 from napari_mst.watch import UNWATCHED
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -25,7 +24,7 @@ def rows_of(layer: Shapes | Labels) -> ShapeRows | LabelRows:
 
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
-    reading = reader.spectra_of(cube, "std", MovingMeans())
+    reading = reader.spectra_of(cube, "std")
     return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer)]
 
 

@@ -28,7 +28,7 @@ from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import MovingMeans, Region, region_spectrum
+from napari_mst.spectra.regions import Region, region_spectrum
 from napari_mst.spectra.spectrum import Origin, Values
 from napari_mst.watch import Watch
 
@@ -193,14 +193,14 @@ class RegionReading:
     what
         Identifies the reading.
     of_region
-        Reads one region; also gets the slot of its task.
+        Reads one region.
     of_labels
         Reads all labels at once.
     """
 
     on: Image
     what: tuple[Hashable, ...]
-    of_region: Callable[[Region, Hashable], Any]
+    of_region: Callable[[Region], Any]
     of_labels: Callable[[Array, Watch], Labelled[Any] | None]
 
 
@@ -221,8 +221,7 @@ def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
         vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
         key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
         slot = (reading.what[0], id(reading.on), id(layer), index)
-        # `MovingMeans` compares the pixels, so it is not misled by another shape at this index.
-        run = partial(_read_shape, vertices, kind, cube.shape[1:], reading, slot)
+        run = partial(_read_shape, vertices, kind, cube.shape[1:], reading)
         # The count is part of the slot: after one was deleted, its index may be that of another.
         tasks.append(Task(key, (*slot, len(layer.data)), run))
     return tasks
@@ -249,16 +248,14 @@ def label_tasks(
     return [Task(key, slot, run, is_large=True)]
 
 
-def spectra_of(on: Image, spread: Spread, moving: MovingMeans) -> RegionReading:
+def spectra_of(on: Image, spread: Spread) -> RegionReading:
     """Reads the mean spectra of the cube layer *on*."""
     cube = cube_at(on)
     facts = _facts(on)
     return RegionReading(
         on,
         ("spectra", spread, *facts.values()),
-        lambda region, slot: region_spectrum(
-            cube, region, spread, known=moving.mean_and_std(slot, cube, region), **facts
-        ),
+        lambda region: region_spectrum(cube, region, spread, **facts),
         lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
     )
 
@@ -270,7 +267,7 @@ def errors_of(on: Image, reference: Image) -> RegionReading:
     return RegionReading(
         on,
         ("errors", Identity(reference.data)),
-        lambda region, _: compared(compare_region, cube, truth, region),
+        lambda region: compared(compare_region, cube, truth, region),
         lambda labels, watch: compared(compare_labels, cube, truth, labels, watch),
     )
 
@@ -303,7 +300,6 @@ def _read_shape(
     kind: str,
     shape: tuple[int, int],
     reading: RegionReading,
-    slot: Hashable,
     _: Watch,
 ) -> Any:
     try:
@@ -311,7 +307,7 @@ def _read_shape(
         region = _line(vertices, shape) if is_open else Region.of_polygon(vertices, shape)
     except SpectrumError:
         return None
-    return reading.of_region(region, slot)
+    return reading.of_region(region)
 
 
 def _read_labels(

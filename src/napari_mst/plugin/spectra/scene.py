@@ -39,7 +39,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at, to_pixels
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.spectra.regions import MovingMeans, Region, point_spectrum, region_spectrum
+from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 
 SAME = 1e-5
@@ -113,8 +113,6 @@ class SpectraScene(ViewerHelper):
         self._rows = WeakKeyDictionary[Layer, Rows]()
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
-        # Only one thread at a time may use it: the reader reads one batch at a time.
-        self._moving = MovingMeans()
 
     @property
     def is_closed(self) -> bool:
@@ -146,7 +144,6 @@ class SpectraScene(ViewerHelper):
         """Let go of everything that was read."""
         self.reader.forget()
         self.forget_picks()
-        self._moving.forget()
 
     def forget_picks(self) -> None:
         """Read the picks again at the next time."""
@@ -254,7 +251,7 @@ class SpectraScene(ViewerHelper):
         """The regions of each layer that are read already; *others* are read with them."""
         is_reading = settings.has_regions and bool(layers)
         every = map(self._rows_of, region_layers(self.viewer) if is_reading else [])
-        readings = [spectra_of(on, settings.spread, self._moving) for on in layers]
+        readings = [spectra_of(on, settings.spread) for on in layers]
         if self.reference is not None and layers:
             # The errors come last: `Group` looks for them behind the cubes.
             readings.append(errors_of(layers[0], self.reference))
