@@ -14,7 +14,7 @@ from napari_mst import load_model
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
-from napari_mst.errors import CubeError
+from napari_mst.errors import Cancelled, CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE
@@ -32,6 +32,7 @@ from napari_mst.reconstruction.error_bands import (
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 PHOTO = np.random.default_rng(0).integers(0, 256, (12, 15, 3), dtype=np.uint8)
@@ -79,6 +80,7 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
     assert np.abs(above - below).max() > 0.05  # so that the one is not taken for the other
 
 
+@pytest.mark.usefixtures("executor")
 def test_band_is_margin_and_doubt_in_quadrature_and_the_error_of_the_instrument(
     cube: SpectralCube,
 ) -> None:
@@ -91,6 +93,31 @@ def test_band_is_margin_and_doubt_in_quadrature_and_the_error_of_the_instrument(
     )
     np.testing.assert_allclose(lower.data, np.maximum(cube.data - below, 0), atol=1e-6)
     np.testing.assert_allclose(upper.data, cube.data + above, atol=1e-6)
+
+
+@pytest.mark.usefixtures("executor")
+def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
+    cube: SpectralCube,
+) -> None:
+    data = cube.data.copy()
+    data[7, 3, 5] = np.nan
+    for side, whole in zip(
+        model_error_bands(replace(cube, data=data)), model_error_bands(cube), strict=True
+    ):
+        assert np.isnan(side.data[:, 3, 5]).all()
+        np.testing.assert_array_equal(
+            np.delete(side.data.reshape(31, -1), 3 * 15 + 5, axis=1),
+            np.delete(whole.data.reshape(31, -1), 3 * 15 + 5, axis=1),
+        )
+
+
+def test_bands_report_progress_and_end_at_a_cancel(cube: SpectralCube) -> None:
+    shares: list[float] = []
+    model_error_bands(cube, Watch(shares.append))
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    with pytest.raises(Cancelled):
+        model_error_bands(cube, Watch(is_cancelled=lambda: True))
 
 
 def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:

@@ -77,7 +77,7 @@ def error_bands(
     """
     if not _is_adapted(cube):
         _check_bands(cube)
-        return of_models.model_error_bands(cube)
+        return of_models.model_error_bands(cube, watching(watch))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
     for rows, below, above in _strips(cube, watching(watch)):
         lower[:, rows] = below

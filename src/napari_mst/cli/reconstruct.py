@@ -133,7 +133,9 @@ class Run:
 
         whole = read_cube(job.target) if cube is None else cube
         note(f"{job.name}: error bands {whole.provenance.calibration}")
-        for path, band in zip(job.bands, error_bands(whole), strict=True):
+        with progress_bar(f"{job.name}: error bands", watch) as bar:
+            bands = error_bands(whole, bar)
+        for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 
     def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:

@@ -18,7 +18,8 @@ Letters: B bands, H rows, W columns.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,10 +30,12 @@ from numpy.typing import ArrayLike
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
+from napari_mst.engine.forms import native
 from napari_mst.errors import CubeError
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.watch import UNWATCHED, Watch
 
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
@@ -53,14 +56,16 @@ _HOLDS = {
     CAMERA: "a usual camera's JPEG",
 }
 _REDDEST = 700.0  # nm: the strongest signal of the instrument
-_PIXELS = 1 << 16  # that are computed at a time
+_PIXELS = 1 << 14  # of some rows, which one thread computes at a time
 
 
 Sides = tuple[Singles, Singles]
 """Numbers for the lower and for the upper side of a band."""
 
 
-def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
+def model_error_bands(
+    cube: SpectralCube, watch: Watch = UNWATCHED
+) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*.
 
     Each is as large as *cube*: float32, NaN where it is NaN, never negative.
@@ -69,18 +74,45 @@ def model_error_bands(cube: SpectralCube) -> tuple[SpectralCube, SpectralCube]:
     ------
     CubeError
         If the model of the cube has no calibrated band.
+    Cancelled
+        As soon as *watch* says so.
     """
     _check(cube)
-    lower = np.empty(cube.shape, dtype=np.float32)
-    upper = np.empty(cube.shape, dtype=np.float32)
+    sides = np.empty((2, *cube.shape), dtype=np.float32)
+    write = _writer(cube)
     _, height, width = cube.shape
-    rows = max(1, _PIXELS // width)
-    for start in range(0, height, rows):
-        part = np.s_[:, start : start + rows]
-        lower[part], upper[part] = _around(np.asarray(cube.data[part]), cube)
+    step = max(1, _PIXELS // width)
+    strips = [slice(row, row + step) for row in range(0, height, step)]
+
+    def compute(rows: slice) -> None:
+        watch.check()
+        write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
+
+    with ThreadPoolExecutor(torch.get_num_threads(), "napari-mst-bands") as pool:
+        try:
+            for done, _ in enumerate(pool.map(compute, strips), start=1):
+                watch.reach(done / len(strips))
+        finally:
+            pool.shutdown(cancel_futures=True)
     holds = cube.provenance.error_band.get("holds", "")
     reason = f", wide enough for {holds}" if holds else ""
+    lower, upper = sides
     return side_of(cube, lower, "Lower", reason), side_of(cube, upper, "Upper", reason)
+
+
+def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
+    """Writes both sides (2, B, h, w) of some spectra (B, h, w) of *cube*."""
+    if not native.is_ready():
+
+        def write(spectra: Singles, sides: Singles) -> None:
+            sides[:] = _around(spectra, cube)
+
+        return write
+    from napari_mst.engine.forms.kernel_forms import CompiledSides
+
+    network, wavelengths = _network()
+    numbers = srgb_response(wavelengths), _numbers(cube.provenance.error_band, wavelengths).T
+    return CompiledSides(network, torch.from_numpy(np.concatenate(numbers, axis=1))).write
 
 
 def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
@@ -159,9 +191,7 @@ def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) 
     CubeError
         If the band is damaged.
     """
-    factor = _by_band(band.get("factor"), len(wavelengths))
-    doubt = _by_band(band.get("doubt", [0.0]), len(wavelengths))
-    error = instrument_error(wavelengths).astype(np.float32)[:, None, None]
+    factor, doubt, error = _numbers(band, wavelengths)[..., None, None].astype(np.float32)
     doubted = doubt * spectra
     below, above = margins(spectra)
     lower = np.hypot(factor * below, doubted) + error
@@ -182,8 +212,16 @@ def instrument_error(wavelengths: ArrayLike) -> Doubles:
     return np.asarray(STRAY * strongest / signal)
 
 
+def _numbers(band: Mapping[str, Any], wavelengths: Doubles) -> Doubles:
+    """Factor, doubt and the error of an instrument for each wavelength, (3, B)."""
+    count = len(wavelengths)
+    factor = _by_band(band.get("factor"), count)
+    doubt = _by_band(band.get("doubt", [0.0]), count)
+    return np.stack([factor, doubt, instrument_error(wavelengths)])
+
+
 def _by_band(numbers: object, count: int) -> Singles:
-    """*numbers* of a history, one for each of *count* bands or one for all: (count or 1, 1, 1)."""
+    """*numbers* (B,) of a history, which has one for each of *count* bands or one for all."""
     try:
         values = np.array(numbers, dtype=np.float32)
     except (TypeError, ValueError):
@@ -193,7 +231,7 @@ def _by_band(numbers: object, count: int) -> Singles:
             f"Expected an error band of 1 or {count} numbers in the history of the cube, got "
             "damaged text. Reconstruct the cube again."
         )
-    return values[:, None, None]
+    return np.broadcast_to(values, count)
 
 
 def _around(spectra: Floats, cube: SpectralCube) -> Sides:

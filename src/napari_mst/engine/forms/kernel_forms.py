@@ -4,10 +4,14 @@ This module imports numba, so it is imported only where `native.can_run` says so
 Letters: B bands, C channels, h, w sides of a region.
 """
 
+from typing import cast
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.arrays import Singles
 from napari_mst.engine.forms.packing import (
     empty,
     features_of,
@@ -32,15 +36,25 @@ from napari_mst.engine.kernels.processor import LANES, STEP
 from napari_mst.engine.kernels.rows import Missing, row_bytes
 from napari_mst.engine.kernels.spectra import (
     FEATURE_CHANNELS,
+    Estimates,
     Planes,
     SpectrumWeights,
     decode_spectra,
     estimate_spectra,
     scratch_bytes,
+    sides_bytes,
+    write_sides,
 )
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
-from napari_mst.networks.pixelwise import DARKEST, LIMIT, OFFSET, OnePixel, PixelwiseNetwork
+from napari_mst.networks.pixelwise import (
+    DARKEST,
+    LIMIT,
+    OFFSET,
+    Layers,
+    OnePixel,
+    PixelwiseNetwork,
+)
 from napari_mst.networks.refining import BLACK, decoded, encoded
 
 _DOUBLE_BYTES = 8
@@ -192,19 +206,22 @@ class CompiledSpectra:
         self._bands = network.out_bands
         width = filled(network.width)
         outside = filled(self._bands)
-        sizes = [FEATURE_CHANNELS, width, width, width, outside]
+        layers = self._layers(network, outside)
+        last = filled(len(layers[-1][0]))
+        sizes = [FEATURE_CHANNELS, width, width, width, last]
         # In the order of `SpectrumWeights`. They are kept: the record has only their addresses.
         self._weights = []
-        for (weight, bias), before, after in zip(
-            network.layers(), sizes[:-1], sizes[1:], strict=True
-        ):
+        for (weight, bias), before, after in zip(layers, sizes[:-1], sizes[1:], strict=True):
             self._weights += [panels(weight, after, before), vector(bias, after)]
         matrix, *numbers = network.start()
         self._weights.append(torch.stack([vector(column, outside) for column in matrix.T]))
         self._weights.append(_limits(*numbers))
         addresses = (weight.data_ptr() for weight in self._weights)
-        planes = width // LANES, outside // LANES
+        planes = width // LANES, last // LANES
         self._record = SpectrumWeights(int(is_encoded), *planes, *addresses)
+
+    def _layers(self, network: OnePixel, _outside: int) -> Layers:
+        return network.layers()
 
     def __call__(self, photo: Tensor) -> Tensor:
         """(1, 3, h, w) -> (1, B, h, w)."""
@@ -214,6 +231,38 @@ class CompiledSpectra:
         scratch = scratch_memory(scratch_bytes(self._record))
         estimate_spectra(_planes(photo), self._record, features_of(out), scratch)
         return out
+
+
+class CompiledSides(CompiledSpectra):
+    """Both sides of error bands, by their *network* and the `DOUBTS` (B, 6) of each band."""
+
+    def __init__(self, network: PixelwiseNetwork, doubts: Tensor) -> None:
+        super().__init__(network)
+        self._doubts = doubts.float().contiguous()
+
+    def _layers(self, network: OnePixel, outside: int) -> Layers:
+        """The last layer has the sides behind the estimate, each filled up to *outside*."""
+        *layers, estimate = network.layers()
+        margins = cast("PixelwiseNetwork", network).margins
+        sides = zip(margins.weight.chunk(2), margins.bias.chunk(2), strict=True)
+        weight = torch.zeros(3, outside, estimate[0].shape[1])
+        bias = torch.zeros(3, outside)
+        for index, (own_weight, own_bias) in enumerate([estimate, *sides]):
+            weight[index, : self._bands] = own_weight
+            bias[index, : self._bands] = own_bias
+        return [*layers, (weight.flatten(0, 1), bias.flatten())]
+
+    def write(self, spectra: Singles, sides: Singles) -> None:
+        """Put both *sides* (2, B, h, w) of *spectra* (B, h, w); their pixels lie side by side."""
+        if spectra.strides[2] != spectra.itemsize:
+            spectra = np.ascontiguousarray(spectra)
+        doubts = self._doubts.data_ptr()
+        channel, row, _ = spectra.strides
+        bands, height, width = spectra.shape
+        estimates = Estimates(spectra.ctypes.data, channel, row, bands, height, width, doubts)
+        scratch = scratch_memory(sides_bytes(self._record))
+        out = Planes(sides.ctypes.data, *sides.strides[1:3])
+        write_sides(estimates, self._record, out, scratch)
 
 
 class CompiledDecoding:
@@ -264,6 +313,12 @@ def largest_error() -> float:
         network = PixelwiseNetwork(5, 12)
         photo = 1.2 * torch.rand(1, 3, 4, 15)
         codes = 1.1 * torch.rand(1, 5, 4, 15)
+        low, middle, high = network.quantiles(codes[:, :3])
+        sides = torch.stack([codes - (middle - low), codes + (high - middle)])[:, 0].clamp_min(0)
+        written = torch.empty_like(sides)
+        # The factor is 1, and there is no doubt and no error of an instrument.
+        doubts = torch.cat([torch.eye(5, 3), torch.tensor([1.0, 0, 0]).expand(5, 3)], dim=1)
+        CompiledSides(network, doubts).write(codes[0].numpy(), written.numpy())
         pairs = [
             (CompiledBlock(block, mixing)(x, (HALO,) * 4), block.apply_mixing(x, mixing.float())),
             (CompiledConvolution(half)(x, (1, 1, 1, 1)), half(x)),
@@ -271,6 +326,7 @@ def largest_error() -> float:
             (compiled_gram(x), block.input_gram(x)),
             (CompiledSpectra(network, is_encoded=True)(photo), encoded(network(photo))),
             (CompiledDecoding()(codes), decoded(codes)),
+            (written, sides),
         ]
         return max(
             float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs

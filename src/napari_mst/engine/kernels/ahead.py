@@ -21,7 +21,7 @@ from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.gram import add_gram
 from napari_mst.engine.kernels.means import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
-from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
+from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides
 
 # The first takes about as long as all others, so two processes end together.
 _GROUPS: tuple[dict[str, Any], ...] = (
@@ -37,6 +37,7 @@ _GROUPS: tuple[dict[str, Any], ...] = (
         "count_outside": count_outside,
         "move_spectra": move_spectra,
         "attend": attend,
+        "write_sides": write_sides,
     },
 )
 

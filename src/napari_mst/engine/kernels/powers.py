@@ -48,10 +48,7 @@ def exponential(e: Emitter, value: Value) -> Value:
 def power(e: Emitter, value: Value, exponent: Fraction) -> Value:
     """*value*, which is positive, to the power of *exponent*."""
     builder = e.builder
-    bits = builder.bitcast(value, _INTS)
-    shifted = builder.ashr(builder.sub(bits, _ints(_ROOT_HALF)), _ints(_MANTISSA_BITS))
-    moved = builder.shl(shifted, _ints(_MANTISSA_BITS))
-    mantissa = builder.bitcast(builder.sub(bits, moved), FLOATS)
+    shifted, mantissa = _parts(e, value)
     # The whole part of exponent x log2(value) is split off exactly, so that nothing of the small
     # rest is lost: numerator x shifted is a whole number that float32 holds.
     times = builder.mul(shifted, _ints(exponent.numerator))
@@ -67,6 +64,22 @@ def power(e: Emitter, value: Value, exponent: Fraction) -> Value:
     )
     is_number = builder.fcmp_ordered("ord", value, value)
     return builder.select(is_number, result, value)
+
+
+def logarithm(e: Emitter, value: Value) -> Value:
+    """The natural logarithm of *value*, which is positive."""
+    shifted, mantissa = _parts(e, value)
+    log2 = e.builder.fadd(e.builder.sitofp(shifted, FLOATS), _log2(e, mantissa))
+    return e.builder.fmul(log2, e.constant(math.log(2)))
+
+
+def _parts(e: Emitter, value: Value) -> tuple[Value, Value]:
+    """A whole number n and a mantissa around 1: *value* is 2^n times the mantissa."""
+    builder = e.builder
+    bits = builder.bitcast(value, _INTS)
+    shifted = builder.ashr(builder.sub(bits, _ints(_ROOT_HALF)), _ints(_MANTISSA_BITS))
+    moved = builder.shl(shifted, _ints(_MANTISSA_BITS))
+    return shifted, builder.bitcast(builder.sub(bits, moved), FLOATS)
 
 
 def _log2(e: Emitter, mantissa: Value) -> Value:

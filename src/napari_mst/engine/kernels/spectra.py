@@ -1,5 +1,7 @@
 """Networks that see one pixel at a time: from linear RGB to its spectrum; and encoded spectra back.
 
+One of them also knows both sides of an error band; `reconstruction.error_bands` says how.
+
 Pixels lie in the lanes of a vector where a step has a few numbers for each of them, and channels
 where it has many. A row is computed in short pieces, whose layers stay in the fastest cache.
 """
@@ -9,7 +11,7 @@ from typing import NamedTuple
 
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
-from napari_mst.engine.kernels.powers import exponential, power
+from napari_mst.engine.kernels.powers import exponential, logarithm, power
 from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
 from napari_mst.engine.kernels.rows import Features, PackedRow, PixelRow, clear_row, row_bytes
@@ -239,3 +241,146 @@ def decode_spectra(source: Features, limits: int, planes: int, out: Planes) -> N
             pixel = PixelRow(address, source.pixel, source.channels)
             place = out.address + y * out.row + x * _FLOAT_BYTES
             _decode(pixel, Planes(place, out.channel, out.row), planes, limits)
+
+
+# Error bands
+
+SIDES = 3
+"""Spectra in the last layer of a network that knows error bands: its estimate, and two sides."""
+
+DOUBTS = 6
+"""Numbers of each band: its response in three colours, factor, doubt, error of the instrument."""
+
+_BAND = _PIECE * _FLOAT_BYTES + VECTOR
+"""Bytes from one band, or colour, of a piece of a row to the next."""
+
+
+class Estimates(NamedTuple):
+    """Estimated spectra (B, h, w): as `Planes`, their shape, and the address of `DOUBTS`."""
+
+    address: int
+    channel: int
+    row: int
+    bands: int
+    height: int
+    width: int
+    doubts: int
+
+
+class _SpectrumVector(NamedTuple):
+    """A vector of spectra, of which so many pixels are *left*, and where two things about it go."""
+
+    spectra: int
+    left: int
+    scratch: int
+    out: int
+
+
+@emitted
+def _show(e: Emitter, estimates: Estimates, pixels: _SpectrumVector) -> None:
+    """Write the three colours that a vector of spectra shows to its scratch memory."""
+    sums = e.variables(3, e.constant(0))
+    lanes = e.lanes_left(pixels.left, e.integer(0))
+    with e.loop(estimates.bands) as loop:
+        place = e.along(pixels.spectra, loop.index, estimates.channel)
+        value = e.load_some(place, lanes)
+        for colour, total in enumerate(sums):
+            response = _doubt(e, estimates, loop.index, colour)
+            e.put(e.multiply_add(value, response, e.value(total)), total)
+    for colour, total in enumerate(sums):
+        e.store(e.value(total), e.at(pixels.scratch, colour * _BAND))
+
+
+@emitted
+def _spread(e: Emitter, row: PackedRow, estimate: int, margins: int) -> None:
+    """Write how far both sides of a pixel are from its *estimate*, by its *row* of the last layer.
+
+    See `PixelwiseNetwork.quantiles`.
+    """
+    builder, one = e.builder, e.constant(1)
+    side = builder.mul(row.planes, e.integer(LANES * _BAND))
+    with e.loop(row.planes) as loop:
+        spectrum = e.load(e.along(estimate, loop.index, VECTOR))
+        of_below = e.along(row.address, builder.add(loop.index, row.planes), row.plane)
+        of_above = builder.add(of_below, builder.mul(row.planes, row.plane))
+        below, above = (
+            builder.fadd(one, exponential(e, e.load(each))) for each in (of_below, of_above)
+        )
+        first = e.along(margins, loop.index, LANES * _BAND)
+        e.scatter(builder.fdiv(spectrum, below), first, _BAND)
+        rise = builder.fmul(spectrum, logarithm(e, above))
+        e.scatter(rise, builder.add(first, side), _BAND)
+
+
+@emitted
+def _widen(
+    e: Emitter, estimates: Estimates, pixels: _SpectrumVector, planes: int, channel: int
+) -> None:
+    """Write both sides of a vector of spectra from its margins, which are in scratch memory."""
+    builder = e.builder
+    lanes = e.lanes_left(pixels.left, e.integer(0))
+    side = builder.mul(planes, e.integer(LANES * _BAND))
+    upper = builder.add(pixels.out, builder.mul(estimates.bands, channel))
+    with e.loop(estimates.bands) as loop:
+        place = e.along(pixels.spectra, loop.index, estimates.channel)
+        value = e.load_some(place, lanes)
+        factor, doubt, error = (_doubt(e, estimates, loop.index, index) for index in (3, 4, 5))
+        doubted = builder.fmul(doubt, value)
+        doubted = builder.fmul(doubted, doubted)
+        below = e.along(pixels.scratch, loop.index, _BAND)
+        distances = []
+        for margin in (below, builder.add(below, side)):
+            distance = builder.fmul(factor, e.load(margin))
+            square = e.multiply_add(distance, distance, doubted)
+            distances.append(builder.fadd(e.root(square), error))
+        lower = e.larger(builder.fsub(value, distances[0]), e.constant(0))
+        e.store_some(lower, e.along(pixels.out, loop.index, channel), lanes)
+        higher = builder.fadd(value, distances[1])
+        e.store_some(higher, e.along(upper, loop.index, channel), lanes)
+
+
+def _doubt(e: Emitter, estimates: Estimates, band: Value, index: int) -> Value:
+    numbers = e.along(estimates.doubts, band, DOUBTS * _FLOAT_BYTES)
+    return e.splat(e.load(e.at(numbers, index * _FLOAT_BYTES), FLOAT))
+
+
+def sides_bytes(weights: SpectrumWeights) -> int:
+    """Scratch memory that `write_sides` needs."""
+    return scratch_bytes(weights) + weights.planes * (LANES * _BAND + VECTOR)
+
+
+@kernel
+def write_sides(estimates: Estimates, weights: SpectrumWeights, out: Planes, scratch: int) -> None:
+    """Write the lower spectra of *estimates*, and then the upper ones, band by band."""
+    plane = row_bytes(_PIECE, 1)
+    planes = weights.planes // SIDES
+    features = PackedRow(scratch, _FEATURE_PLANES, plane)
+    light = scratch + _FEATURE_PLANES * plane
+    estimate = light + _LIGHT * _LIGHT_BYTES
+    margins = estimate + planes * VECTOR
+    layers = margins + 2 * planes * LANES * _BAND
+    for y in range(estimates.height):
+        for start in range(0, estimates.width, _PIECE):
+            width = min(_PIECE, estimates.width - start)
+            clear_row(features, 0, width)
+            first = start * _FLOAT_BYTES
+            source = estimates.address + y * estimates.row + first
+            target = out.address + y * out.row + first
+            for x in range(0, width, LANES):
+                shift = x * _FLOAT_BYTES
+                # The margins, which come later, have the place of the colours.
+                colours = margins + shift
+                _show(estimates, _SpectrumVector(source + shift, width - x, colours, 0))
+                row = PackedRow(features.address + x * VECTOR, features.planes, plane)
+                vector = Planes(colours, _BAND, 0)
+                _take_features(_PixelVector(vector, width - x, weights.limits, row, light + shift))
+            last = _estimate(features, weights, layers, width)
+            for x in range(width):
+                row = PackedRow(last.address + x * VECTOR, planes, plane)
+                spectrum = PixelRow(estimate, 0, planes * LANES)
+                _bound(row, light + x * _FLOAT_BYTES, spectrum, weights)
+                _spread(row, estimate, margins + x * _FLOAT_BYTES)
+            for x in range(0, width, LANES):
+                shift = x * _FLOAT_BYTES
+                place = _SpectrumVector(source + shift, width - x, margins + shift, target + shift)
+                _widen(estimates, place, planes, out.channel)
