@@ -271,7 +271,7 @@ def small(photo: Photo) -> Photo:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (white, "its patch 'dark skin' with 100% of its pixels clipped"),
+        (white, "100% of the pixels clipped where its patch 'dark skin' should be"),
         (noise, "between the corners, got colours .* off"),
         (small, "Expected the chart within 50 rows x 100 columns"),
     ],

@@ -14,7 +14,7 @@ from napari_mst.adaptation import memory
 from napari_mst.adaptation.kernel import BAND_FACTOR, features_of_spectra
 from napari_mst.adaptation.parts import Part, features_of, spectra_of
 from napari_mst.adaptation.process import OFFSET, Posterior, posterior
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.arrays import Doubles, Floats, Singles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.reconstruction import error_bands as of_models
@@ -103,7 +103,7 @@ def band_width(
     """
     width = np.empty(cube.shape[1:], dtype=np.float32)
     for rows, below, above in _strips(cube, watching(watch)):
-        mean = np.asarray(cube.data[:, rows], dtype=np.float64).mean(axis=0)
+        mean = doubles(cube.data[:, rows]).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
     return width
 

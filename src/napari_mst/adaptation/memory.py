@@ -14,7 +14,7 @@ import numpy as np
 from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import Spots
-from napari_mst.arrays import Doubles, Floats
+from napari_mst.arrays import Doubles, Floats, doubles
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
@@ -131,5 +131,5 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
 
 def _rounded(values: Floats | Sequence[float]) -> list[float | None]:
     """*values* with `_DIGITS` digits; None for a gap, which JSON has no number for."""
-    texts = (f"{value:.{_DIGITS}g}" for value in np.asarray(values, dtype=np.float64))
+    texts = (f"{value:.{_DIGITS}g}" for value in doubles(values))
     return [None if text == "nan" else float(text) for text in texts]

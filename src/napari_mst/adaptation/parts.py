@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_mst.adaptation.kernel import features_of_spectra
 from napari_mst.adaptation.process import Posterior, corrected
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import region_bounds
@@ -128,7 +128,7 @@ def _check_colours(cube: SpectralCube, photo: Photo) -> None:
     step = max(1, int(np.sqrt(photo.shape[0] * photo.shape[1] / _SAMPLE)))
     key = (slice(None), slice(None, None, step), slice(None, None, step))
     part = view.of_part(key)
-    data = np.asarray(cube.data[key], dtype=np.float32)
+    data = singles(cube.data[key])
     elsewhere = np.random.default_rng(0).permutation(data[0].size)
     mixed = data.reshape(len(data), -1)[:, elsewhere].reshape(data.shape)
     off, usual = (_mean_distance(part.comparison(each)) for each in (data, mixed))
@@ -257,7 +257,7 @@ def _moved(cube: SpectralCube, process: Posterior, part: Part) -> Floats:
 
 def spectra_of(cube: SpectralCube, part: Part) -> Doubles:
     """The spectra (k, B) of all pixels of *part*, row by row."""
-    numbers = np.asarray(cube.data[part.key], dtype=np.float64)
+    numbers = doubles(cube.data[part.key])
     return numbers.reshape(len(numbers), -1).T
 
 

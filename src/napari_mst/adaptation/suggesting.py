@@ -18,7 +18,7 @@ from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.parts import photo_of
 from napari_mst.adaptation.process import Spots, drawn, posterior
-from napari_mst.arrays import Doubles, Indices, Mask
+from napari_mst.arrays import Doubles, Indices, Mask, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -144,7 +144,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
     lit = np.empty((height, width), dtype=bool)
     usable = np.empty((height, width), dtype=bool)
     for row in range(height):
-        line = np.asarray(cube.data[:, row], dtype=np.float64)
+        line = doubles(cube.data[:, row])
         shown = photo.rows(row, row + 1, linear=False)[:, 0]
         lit[row] = (line.min(axis=0) > _DARK) & (line.mean(axis=0) > _DIM)
         usable[row] = lit[row] & ((shown > 0) & (shown < 1)).all(axis=0)
@@ -180,7 +180,7 @@ def _window_features(
     total = np.zeros((len(pixels), len(cube.wavelengths)))
     for shift in product(shifts, shifts):
         rows, columns = (pixels + shift).clip(0, (height - 1, width - 1)).T
-        spectra = np.asarray(cube.data[:, rows, columns], dtype=np.float64).T
+        spectra = doubles(cube.data[:, rows, columns]).T
         total += spectra
         around.append(features_of_spectra(spectra, places, cube.wavelengths))
     mean = features_of_spectra(total / len(around), places, cube.wavelengths)

@@ -13,7 +13,7 @@ from importlib import resources
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.arrays import Doubles, Floats, Singles, doubles
 
 XYZ_TO_SRGB = np.array(
     [[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]]
@@ -47,7 +47,7 @@ def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
     """
     table = bundled_table("cie.csv")
     tabulated = table["wavelength"]
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     columns = [np.interp(at, tabulated, table[axis], left=0, right=0) for axis in "xyz"]
     return np.stack(columns, axis=-1)
 
@@ -55,7 +55,7 @@ def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
 def illuminant(name: str, wavelengths: ArrayLike) -> Doubles:
     """Relative spectral power of "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
     table = bundled_table("cie.csv")
-    return np.interp(np.asarray(wavelengths, dtype=np.float64), table["wavelength"], table[name])
+    return np.interp(doubles(wavelengths), table["wavelength"], table[name])
 
 
 def srgb_response(wavelengths: ArrayLike) -> Doubles:
@@ -63,7 +63,7 @@ def srgb_response(wavelengths: ArrayLike) -> Doubles:
 
     Reflectance 1 becomes (1, 1, 1).
     """
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     # Where bands are spaced unevenly, each weighs as much as the range that it stands for.
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     xyz = colour_matching_functions(at) * (illuminant("D65", at) * step)[:, None]
@@ -112,6 +112,6 @@ def linear_estimate(spectra: Floats, response: Floats) -> Doubles:
 
     It is fitted to *spectra* (n, B) seen through *response* (B, 3).
     """
-    samples = np.asarray(spectra, dtype=np.float64)
+    samples = doubles(spectra)
     matrix, *_ = np.linalg.lstsq(samples @ response, samples, rcond=None)
-    return np.asarray(matrix.T, dtype=np.float64)
+    return doubles(matrix.T)

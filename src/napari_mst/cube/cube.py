@@ -9,9 +9,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, Singles
+from napari_mst.arrays import Array, Codes, Singles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, parts_of
@@ -112,7 +112,7 @@ class SpectralCube(PlainCube):
             raise CubeError(
                 f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}."
             )
-        wavelengths = np.asarray(self.wavelengths, dtype=np.float64)
+        wavelengths = doubles(self.wavelengths)
         if wavelengths.shape != self.data.shape[:1] or not np.isfinite(wavelengths).all():
             raise CubeError(
                 f"Expected {len(self.data)} finite wavelengths, one a band, "
@@ -330,7 +330,7 @@ class SpectralCube(PlainCube):
         adapted: bool = True,
         full_scale: float | None = None,
         watch: Watched = None,
-    ) -> NDArray[np.uint8]:
+    ) -> Codes:
         """The colours that an eye sees under a light: (H, W, 3), 8-bit sRGB.
 
         CIE 1931 2 degree observer. Colours outside sRGB are clipped; pixels that are no numbers are
@@ -375,7 +375,7 @@ class SpectralCube(PlainCube):
         wavelengths: Sequence[float] | None = None,
         *,
         watch: Watched = None,
-    ) -> NDArray[np.uint8]:
+    ) -> Codes:
         """The best picture of any cube, or of three of its bands: (H, W, 3), 8-bit sRGB.
 
         By default its CIE colour under D65 where it covers 450-650 nm; else the default bands of

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats
+from napari_mst.arrays import Doubles, Floats, doubles
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     bundled_table,
@@ -83,7 +83,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
     CameraError
         If there is no such light, or it is not positive numbers that cover 400-700 nm.
     """
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     return np.asarray(np.interp(at, *table_of(light)))
 
 
@@ -106,7 +106,7 @@ def colour_weights(
     Bands that are even and at most 10 nm apart are summed (CIE 015:2018). Others stand for a curve
     that is linear between them and constant beyond them, which is integrated by 1 nm.
     """
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     # D65 is the white of sRGB: nothing is to be adapted. The response of the networks is taken
     # itself, so that the cube of a photo gives the very codes of that photo.
     if isinstance(light, str) and illuminant_title(light) == DAYLIGHT and _is_fine(at):
@@ -125,7 +125,7 @@ def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) ->
 
     Reflectance 1 is the white. CIE 1931 2 degree observer.
     """
-    weights = _xyz_weights(np.asarray(wavelengths, dtype=np.float64), light)
+    weights = _xyz_weights(doubles(wavelengths), light)
     relative = np.tensordot((weights / weights.sum(axis=0)).T, cube, axes=1)
     straight = relative * (29 / 6) ** 2 / 3 + 4 / 29  # near black, where a root would be too steep
     x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), straight)

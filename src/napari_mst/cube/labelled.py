@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.parts import PlainCube, metadata_of_cut
@@ -200,7 +200,7 @@ def _corner(
     a, _, c, _, e, f = place.transform
     corner = []
     for axis, start, step in zip(axes, (f, c), (e, a), strict=True):
-        pixels = (np.asarray(array.coords[axis].values, np.float64) - start) / step - 0.5
+        pixels = (doubles(array.coords[axis].values) - start) / step - 0.5
         first = round(pixels[0])
         if not np.allclose(pixels, first + np.arange(len(pixels)), rtol=0, atol=0.01):
             return None
@@ -251,7 +251,7 @@ def in_nanometres(values: Array, unit: str, expected: str) -> tuple[Doubles, str
 
     Raises `CubeError`, which says what was *expected*, without a unit.
     """
-    wavelengths = np.asarray(values, dtype=np.float64)
+    wavelengths = doubles(values)
     power = power_of(unit)
     if power is not None:
         return wavelengths * 10.0**power, NANOMETRES

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.arrays import Array, Doubles, singles
 from napari_mst.cube.curves import NANOMETRES
 
 METADATA_KEY = "napari_mst"
@@ -72,7 +72,7 @@ def contrast_limits(data: Array) -> tuple[float, float]:
     It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
     """
     stride = max(1, int(np.sqrt(data.size / SAMPLES)))
-    sample = np.asarray(data[:, ::stride, ::stride], dtype=np.float32)
+    sample = singles(data[:, ::stride, ::stride])
     values = sample[np.isfinite(sample)]
     if not values.size:
         return 0.0, 1.0

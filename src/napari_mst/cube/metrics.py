@@ -6,7 +6,7 @@ Dark pixels make relative measures meaningless, so each function says which pixe
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Mask
+from napari_mst.arrays import Doubles, Floats, Mask, doubles
 from napari_mst.cube.illuminants import DAYLIGHT, Light, render_lab
 
 Cube = Floats
@@ -44,7 +44,7 @@ def core_pixels(reference: Cube, dark: float = DARK) -> Mask:
 
 def core_bands(wavelengths: ArrayLike) -> Mask:
     """The mask (B,) of *wavelengths* (nm) that lie within `CORE`."""
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     return (at >= CORE[0]) & (at <= CORE[1])
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Singles
+from napari_mst.arrays import Array, Codes, Singles, doubles, singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
@@ -178,7 +178,7 @@ def _named_bands(cube: PlainCube) -> tuple[int, int, int] | None:
 
 
 def _of_wavelengths(cube: PlainCube, wavelengths: Sequence[float]) -> Recipe:
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     low = cube.wavelengths.min()
     high = cube.wavelengths.max()
     if at.shape != (3,) or not ((at >= low) & (at <= high)).all():
@@ -282,9 +282,7 @@ def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
 # ------------------------------------------------------------------------------------ painting
 
 
-def paint(
-    cube: PlainCube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED
-) -> NDArray[np.uint8]:
+def paint(cube: PlainCube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED) -> Codes:
     """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
 
     Raises `Cancelled` soon after the watch was cancelled.
@@ -338,13 +336,13 @@ def _encoded(linear: Singles, tone: Tone) -> Singles:
 # ------------------------------------------------------------------------------- small pictures
 
 
-def strided(data: NDArray[np.generic], side: int) -> Singles:
+def strided(data: Array, side: int) -> Singles:
     """Every n-th pixel of (B, H, W) *data*, so that the longer side has at most *side* pixels."""
     step = -(-max(data.shape[1:]) // side)
-    return np.asarray(data[:, ::step, ::step], dtype=np.float32)
+    return singles(data[:, ::step, ::step])
 
 
-def thumbnail(sample: Singles, cube: PlainCube) -> NDArray[np.uint8]:
+def thumbnail(sample: Singles, cube: PlainCube) -> Codes:
     """The picture of the pixels *sample* (B, h, w) of *cube*, (h, w, 3), as `composite` has it."""
     small = PlainCube(sample, cube.wavelengths, cube.unit, cube.quantity, metadata=cube.metadata)
     return paint(small, composite_of(small))

@@ -14,9 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.arrays import Array, Codes, Doubles
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.parts import PlainCube
 from napari_mst.cube.pictures import strided, thumbnail
@@ -71,7 +70,7 @@ def _facts(cube: PlainCube) -> dict[str, str]:
     return facts
 
 
-def picture_tag(picture: NDArray[np.uint8]) -> str:
+def picture_tag(picture: Codes) -> str:
     """The tag of the image *picture*, (H, W, 3) or (H, W), with its bytes in it."""
     from PIL.Image import fromarray  # slow to import: only for pictures
 

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Doubles, Floats, Mask
+from napari_mst.arrays import Codes, Doubles, Floats, Mask
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     illuminant,
@@ -124,7 +124,7 @@ class Input:
         full = np.iinfo(codes.dtype).max
         return np.asarray((codes < full).all(axis=0) | (self.exposure == 1))
 
-    def _encoded(self, cube: Floats, scene: str) -> NDArray[np.uint8]:
+    def _encoded(self, cube: Floats, scene: str) -> Codes:
         gains = (self.exposure * self._gains())[:, None, None]
         linear = self._noisy(self._rendered(cube) * gains, scene)
         shown = MID_GREY * (linear.clip(0, 1) / MID_GREY) ** self.contrast

@@ -6,12 +6,11 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Indices, Mask, Singles
+from napari_mst.arrays import DType, Indices, Mask, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.errors import CubeFileError, shown
@@ -85,7 +84,7 @@ def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> 
     if not full_scale:
         full_scale, notes = _guessed_scale(cube.data.dtype, name)
     bands = _bands_between(cube, name)
-    data = np.asarray(cube.data[bands], dtype=np.float32) / np.float32(full_scale)
+    data = singles(cube.data[bands]) / np.float32(full_scale)
     valid = np.isfinite(data).all(axis=0)
     data[:, ~valid] = 0
     brightest = np.percentile(data[:, valid], 99) if valid.any() else 0.0
@@ -103,7 +102,7 @@ def resampled(data: Singles, wavelengths: ArrayLike) -> Singles:
     Where the bands are coarse it is interpolated between them. Where they are fine a band of the
     result is the mean of those within 10 nm, weighted less with distance.
     """
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     if np.array_equal(at, GRID):
         return np.ascontiguousarray(data, dtype=np.float32)
     near = (1 - np.abs(GRID[:, None] - at) / _STEP).clip(0)
@@ -128,7 +127,7 @@ def _bands_between(cube: SpectralCube, name: str) -> Indices:
     return np.asarray(order[(at >= low - 2 * _STEP) & (at <= high + 2 * _STEP)])
 
 
-def _guessed_scale(dtype: np.dtype[Any], name: str) -> tuple[float, tuple[str, ...]]:
+def _guessed_scale(dtype: DType, name: str) -> tuple[float, tuple[str, ...]]:
     """The stored value that is taken for reflectance 1, and a note about it."""
     if dtype.kind == "f":
         return 1.0, ()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Floats, Mask
+from napari_mst.arrays import Array, Codes, Floats, Mask
 from napari_mst.cube.colour import (
     linear_estimate,
     linear_to_srgb,
@@ -89,7 +89,7 @@ class ModelMethod:
 def matrix_method(matrix: Floats) -> Method:
     """The method that multiplies linear sRGB by *matrix*, (B, 3)."""
 
-    def estimate(codes: NDArray[np.uint8]) -> Floats:
+    def estimate(codes: Codes) -> Floats:
         linear = srgb_to_linear(codes / 255)
         return np.einsum("bc,chw->bhw", matrix, linear, optimize=True)
 

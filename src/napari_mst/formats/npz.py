@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.lib import format as npy
 
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import check_regular, complete, mismatch
 from napari_mst.formats import seal
@@ -54,7 +54,7 @@ class _Member:
     info: zipfile.ZipInfo
     shape: tuple[int, ...]
     is_fortran: bool
-    dtype: np.dtype[Any]
+    dtype: DType
     start: int
 
     @property
@@ -80,7 +80,7 @@ def is_own_npz(path: Path) -> bool:
         return OWN in members
 
 
-def write_npz(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* uncompressed, so that a large one can be mapped."""
     with zipfile.ZipFile(path, "w") as archive:
         # zipfile has to know beforehand that a member may exceed 2 GiB.

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, DType
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError, mismatch, shown
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import UNWATCHED, Watch
@@ -44,7 +44,7 @@ def too_large(name: str, most: int, declared: int | str) -> CubeFileError:
     return mismatch(name, f"at most {most} bytes of numbers", f"{declared} declared", advice)
 
 
-def stored_type(data: Array, allowed: Sequence[str], kind: str) -> np.dtype[Any]:
+def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     """The little-endian type among *allowed* (smallest first) that holds *data* without loss.
 
     Integers stay integers. Where no allowed type holds all values of their type, the range of the
@@ -77,7 +77,7 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> np.dtype[Any]
     return fitting[0]
 
 
-def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dtype[Any]]:
+def _holding(types: Sequence[DType], low: int, high: int) -> list[DType]:
     """The integer *types* that hold every value from *low* to *high*."""
     fitting = []
     for kind in types:
@@ -87,7 +87,7 @@ def _holding(types: Sequence[np.dtype[Any]], low: int, high: int) -> list[np.dty
     return fitting
 
 
-def blocks(data: Array, dtype: np.dtype[Any], watch: Watch = UNWATCHED) -> Iterator[Array]:
+def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Array]:
     """The (B, H, W) cube band by band, as C-contiguous blocks (rows, W) of *dtype*.
 
     The *watch* is told after each band.
@@ -120,13 +120,13 @@ def crc32(block: Array, crc: int = 0) -> int:
     return int(imagecodecs.deflate_crc32(stored, crc))
 
 
-def checksum(data: Array, dtype: np.dtype[Any]) -> str:
+def checksum(data: Array, dtype: DType) -> str:
     """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
     return write_numbers(None, data, dtype)
 
 
 def write_numbers(
-    file: IO[bytes] | None, data: Array, dtype: np.dtype[Any], watch: Watch = UNWATCHED
+    file: IO[bytes] | None, data: Array, dtype: DType, watch: Watch = UNWATCHED
 ) -> str:
     """Write the numbers as *dtype* in (B, H, W) order to the *file*, if any; return the CRC-32."""
     crc = 0

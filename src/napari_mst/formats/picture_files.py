@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from napari_mst import crash_safe
+from napari_mst.arrays import Codes
 from napari_mst.errors import SaveError, shown
 
 KINDS = {".png": "png", ".tif": "tiff", ".tiff": "tiff"}
@@ -34,7 +32,7 @@ def check_picture_target(path: Path, *, overwrite: bool = False) -> None:
 
 def write_picture(
     path: Path,
-    picture: NDArray[np.uint8],
+    picture: Codes,
     title: str,
     facts: Mapping[str, Any],
     *,

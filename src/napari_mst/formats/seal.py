@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number, power_of
 from napari_mst.errors import mismatch, shown
@@ -33,9 +34,7 @@ _NUMBERS_ONLY = {"shape", "dtype", "bytes", "crc32"}
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-def seal_of(
-    cube: SpectralCube, dtype: np.dtype[Any], crc: str, others: Description | None = None
-) -> bytes:
+def seal_of(cube: SpectralCube, dtype: DType, crc: str, others: Description | None = None) -> bytes:
     """The seal of *cube*, as JSON.
 
     It holds the shape, type, size and checksum of the numbers as stored, and the checksums of their

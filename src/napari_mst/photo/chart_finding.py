@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.chart import CHARTS, Chart, ChartKind, Corners, Points, mapped, projective
@@ -75,7 +76,7 @@ def grids(outline: Points, squares: Points, kind: ChartKind) -> list[tuple[int, 
 def _grid(outline: Points, squares: Points, kind: ChartKind) -> tuple[int, Corners]:
     matrix = projective(kind.corner_places(0.5), outline)
     for _ in range(_ROUNDS):
-        on_chart = mapped(np.asarray(np.linalg.inv(matrix), dtype=np.float64), squares)
+        on_chart = mapped(doubles(np.linalg.inv(matrix)), squares)
         places = np.rint(on_chart)
         is_near = (np.abs(on_chart - places) < _NEAR).all(axis=1)
         is_inside = (places >= 0).all(axis=1) & (places < (kind.columns, kind.rows)).all(axis=1)
@@ -106,7 +107,7 @@ def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
 
     def places(corners: Any) -> Points:
         """Columns and rows of the library as rows and columns of the photo."""
-        points: Points = np.asarray(corners, dtype=np.float64).reshape(-1, 2) * scale
+        points: Points = doubles(corners).reshape(-1, 2) * scale
         return points if is_standing else points[:, ::-1]
 
     squares = [places(one).mean(axis=0) for one in parts.swatches]

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube.colour import stored
 from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.errors import CameraError
@@ -73,7 +73,7 @@ def daylight(kelvin: float) -> Power:
 def mixture(parts: Iterable[tuple[float, Power]]) -> Power:
     """Relative spectral power (31,) of lights together; each has a share of the total power."""
     total = np.sum([share * power / power.mean() for share, power in parts], axis=0)
-    return np.asarray(total, dtype=np.float64)
+    return doubles(total)
 
 
 def mixture_name(parts: Mapping[str, float]) -> str:
@@ -105,7 +105,7 @@ def _averaged(name: str) -> Power:
     fine = np.arange(WAVELENGTHS[0] - _STEP + 1, WAVELENGTHS[-1] + _STEP)
     power = np.convolve(illuminant_power(name, fine), triangle, "valid")[::_STEP]
     # Single precision, as the other tables have it.
-    return np.asarray((power / power.max()).astype(np.float32), dtype=np.float64)
+    return doubles((power / power.max()).astype(np.float32))
 
 
 def _radiator(name: str) -> Power | None:

@@ -28,7 +28,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Mask, Singles
+from napari_mst.arrays import Doubles, Floats, Mask, Singles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
@@ -384,4 +384,4 @@ def _edges(length: int, factor: float) -> Doubles:
 def _lookup_table(bits: int, full_scale: float, is_encoded: bool) -> Singles:
     """The meaning of every whole number of *bits* bits; decoding each pixel would take long."""
     values = np.arange(2**bits, dtype=np.float32) / np.float32(full_scale)
-    return np.asarray(srgb_to_linear(values) if is_encoded else values, dtype=np.float32)
+    return singles(srgb_to_linear(values) if is_encoded else values)

@@ -7,12 +7,12 @@ person. Letters: H rows, W columns, C channels.
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Mask
+from napari_mst.arrays import DType, Mask
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
 
@@ -231,7 +231,7 @@ def _masked(image: Pixels, hidden: Mask | None, notes: list[str]) -> tuple[Pixel
     return np.where(valid[..., None], image, image.dtype.type(0)), valid
 
 
-def _guess_full_scale(dtype: np.dtype[Any], high: float, notes: list[str]) -> float:
+def _guess_full_scale(dtype: DType, high: float, notes: list[str]) -> float:
     if dtype.kind == "u":
         if dtype.itemsize == 2 and 0 < high <= _TWELVE_BITS:
             notes.append(

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.engine.forms import native
@@ -123,7 +123,7 @@ def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | No
     """
     if not has_model_band(cube):
         return None
-    spectrum = np.asarray(cube.spectrum(row, column), dtype=np.float32)
+    spectrum = singles(cube.spectrum(row, column))
     lower, upper = _around(spectrum[:, None, None], cube)
     return lower[:, 0, 0], upper[:, 0, 0]
 
@@ -206,7 +206,7 @@ def instrument_error(wavelengths: ArrayLike) -> Doubles:
     (nm). The signal is that of a lamp, CIE illuminant A, on a detector that counts photons: there
     is little of it at 400 nm, where the error is 0.047.
     """
-    at = np.asarray(wavelengths, dtype=np.float64)
+    at = doubles(wavelengths)
     signal = illuminant("A", at) * at
     strongest = illuminant("A", _REDDEST) * _REDDEST
     return np.asarray(STRAY * strongest / signal)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import doubles
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube, georeference
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
 from napari_mst.photo.cameras import (
@@ -109,7 +110,7 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
     part = result.job.part
     if part.valid is not None:
         data[:, ~part.valid] = np.nan
-    wavelengths = np.asarray(card.wavelengths or range(len(data)), dtype=np.float64)
+    wavelengths = doubles(card.wavelengths or range(len(data)))
     metadata = {georeference.FIELD: part.georeference.to_json()} if part.georeference else {}
     corrected = correction.text if correction else ""
     return SpectralCube(

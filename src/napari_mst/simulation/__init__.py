@@ -9,10 +9,9 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.arrays import Codes, Doubles, Singles
 
 Spectra = dict[str, Singles]
 
@@ -32,7 +31,7 @@ def measured_reflectances() -> Doubles:
     return np.concatenate(list(sources.values())).astype(np.float64)
 
 
-def jpeg(codes: NDArray[np.uint8], **options: Any) -> NDArray[np.uint8]:
+def jpeg(codes: Codes, **options: Any) -> Codes:
     """*codes* (3, H, W) after a JPEG file with these *options* of Pillow."""
     stream = io.BytesIO()
     Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", **options)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.arrays import Mask
+from napari_mst.arrays import Codes, Mask
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.simulation import jpeg, load_reflectances
 
@@ -248,7 +247,7 @@ class SceneSimulator:
         images = [self._jpeg(image) if self._chance(degraded) else image for image in codes]
         return _decoded(np.stack(images))
 
-    def _jpeg(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _jpeg(self, codes: Codes) -> Codes:
         """*codes* (3, H, W) after a JPEG file, in three of four with colours of half the size."""
         quality = self._integer(40, 95)
         return jpeg(codes, quality=quality, subsampling=2 if self._chance(0.75) else 0)
@@ -296,12 +295,12 @@ class SceneSimulator:
         return float(self._uniform(1)) < probability
 
 
-def _encoded(linear: Tensor) -> NDArray[np.uint8]:
+def _encoded(linear: Tensor) -> Codes:
     """Linear sRGB -> 8-bit code values, clipped."""
     return np.rint(linear_to_srgb(linear.clamp(0, 1).numpy()) * 255).astype(np.uint8)
 
 
-def _decoded(codes: NDArray[np.uint8]) -> Tensor:
+def _decoded(codes: Codes) -> Tensor:
     return torch.from_numpy(_LINEAR_OF_CODE[codes])
 
 

@@ -14,10 +14,10 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import DType
 from napari_mst.cube import Provenance
 from napari_mst.cube.curves import decoded
 from napari_mst.errors import CubeError, CubeFileError, mismatch, shown
@@ -69,7 +69,7 @@ class DataLayout:
     bands: int
     rows: int
     columns: int
-    dtype: np.dtype[Any]
+    dtype: DType
     interleave: str = "bsq"
     offset: int = 0
     is_compressed: bool = False
@@ -203,7 +203,7 @@ class Header:
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
 
-    def _dtype(self) -> np.dtype[Any]:
+    def _dtype(self) -> DType:
         code = self.integer("data type", allowed=range(10**18))
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))

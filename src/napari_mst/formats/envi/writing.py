@@ -8,11 +8,10 @@ Letters: B bands, H rows, W columns.
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.formats.envi.georeference import in_envi
@@ -23,16 +22,14 @@ from napari_mst.formats.wavelengths import band_names
 from napari_mst.watch import Watch
 
 
-def write_envi(
-    data: Path, header: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch
-) -> None:
+def write_envi(data: Path, header: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* as the two files of a raster."""
     with data.open("wb") as file:
         crc = write_numbers(file, cube.data, dtype, watch)
     header.write_text(_header_text(in_envi(cube), dtype, crc), "ascii", newline="\n")
 
 
-def _header_text(cube: SpectralCube, dtype: np.dtype[Any], crc: str) -> str:
+def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
     """The ASCII header of *cube* stored as little-endian *dtype* in BSQ.
 
     Parameters

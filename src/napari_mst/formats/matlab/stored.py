@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import isolation
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, DType
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN
@@ -75,9 +74,9 @@ class StoredArray:
     """
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     stored_bytes: int
-    read: Callable[[], NDArray[np.generic]]
+    read: Callable[[], Array]
     offset: int | None = None
     check: Callable[[], list[str]] = list
 

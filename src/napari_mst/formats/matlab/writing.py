@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
 from napari_mst.formats.matlab.stored import CLASSES, SEAL, USERBLOCK
@@ -30,7 +30,7 @@ _HEADER = (
 _ROWS = 64
 
 
-def write_matlab(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed."""
     import h5py
 
@@ -60,7 +60,7 @@ def _full_disk_as_os_error() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-def _create(file: Any, cube: SpectralCube, dtype: np.dtype[Any]) -> Any:
+def _create(file: Any, cube: SpectralCube, dtype: DType) -> Any:
     """The dataset `cube` (B, W, H), whose place in the file is known before its numbers are."""
     import h5py
 
@@ -91,7 +91,7 @@ def _describe(file: Any, stored: Any, cube: SpectralCube, crc: str) -> None:
     record.attrs["MATLAB_int_decode"] = np.int32(2)
 
 
-def _write_planes(raw: IO[bytes], data: Array, dtype: np.dtype[Any], watch: Watch) -> str:
+def _write_planes(raw: IO[bytes], data: Array, dtype: DType, watch: Watch) -> str:
     """Write (B, W, H) numbers, a band at a time, and return their checksum in (B, H, W) order."""
     bands, height, width = data.shape
     turned = np.empty((width, height), dtype)

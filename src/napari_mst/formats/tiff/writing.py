@@ -7,8 +7,7 @@ with its wavelengths. Letters: B bands, H rows, W columns.
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.errors import shown
@@ -27,7 +26,7 @@ Tag = tuple[int, str | int, int, Any, bool]
 """Code, type, count and value, and True for the first page only, as tifffile takes tags."""
 
 
-def write_tiff(path: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* with its place on earth and the descriptions of its bands."""
     import tifffile
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import seal
 from napari_mst.formats.numbers import crc32
@@ -23,7 +24,7 @@ _BLOCK_BYTES = 16 * 2**20
 _LEVEL = 1  # of zstd
 
 
-def write_zarr(folder: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> None:
+def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* in chunks of one band, compressed without loss."""
     # Until the save ends the folder is called ".NAME.zarr.tmp".
     array = _create(folder, cube, dtype, Path(folder.stem[1:]).stem)
@@ -45,7 +46,7 @@ def write_zarr(folder: Path, cube: SpectralCube, dtype: np.dtype[Any], watch: Wa
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
 
 
-def _create(folder: Path, cube: SpectralCube, dtype: np.dtype[Any], name: str) -> Any:
+def _create(folder: Path, cube: SpectralCube, dtype: DType, name: str) -> Any:
     """The array `0` of a new group in *folder*, as OME-Zarr calls the full size of an image."""
     import zarr
     from zarr.codecs import ZstdCodec
@@ -101,7 +102,7 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     return {"version": "0.5", "multiscales": [image], "omero": {"channels": channels}}
 
 
-def _write_numbers(array: Any, cube: SpectralCube, dtype: np.dtype[Any], watch: Watch) -> str:
+def _write_numbers(array: Any, cube: SpectralCube, dtype: DType, watch: Watch) -> str:
     """Fill the *array* by blocks of whole chunks, and return their checksum in (B, H, W) order."""
     bands, height, width = cube.shape
     row_bytes = width * dtype.itemsize

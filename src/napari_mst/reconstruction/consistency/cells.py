@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.arrays import Floats, Mask, Singles
+from napari_mst.arrays import Array, Floats, Mask, Singles, singles
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
@@ -54,7 +53,7 @@ class Difference(NamedTuple):
     @property
     def distance(self) -> Singles:
         """The distance of each pixel (rows, W), in the channel that is furthest."""
-        return np.asarray(np.abs(self.codes).max(axis=0), dtype=np.float32)
+        return singles(np.abs(self.codes).max(axis=0))
 
     @property
     def residual(self) -> Floats:
@@ -103,13 +102,13 @@ class Cells:
         is_known = np.asarray(((codes > 0) & (codes < _CODES)).all(axis=0))
         return Difference(np.asarray(shown - np.clip(codes, 0, _CODES)), is_known)
 
-    def _channel_bounds(self, stored: NDArray[np.generic], channel: int) -> Bounds:
+    def _channel_bounds(self, stored: Array, channel: int) -> Bounds:
         if not self._is_integer:
             return self._bounds(stored, channel)
         table = self._tables[channel]
         return Bounds(table.low[stored], table.high[stored])
 
-    def _bounds(self, stored: NDArray[np.generic], channel: int) -> Bounds:
+    def _bounds(self, stored: Array, channel: int) -> Bounds:
         value = self._value(stored)
         code = self._code(stored) / _CODES
         half = float(self._half[channel]) / _CODES
@@ -120,13 +119,13 @@ class Cells:
         high = np.where(value >= 1, np.inf, high)
         return Bounds(low.astype(np.float32), high.astype(np.float32))
 
-    def _value(self, stored: NDArray[np.generic]) -> Floats:
+    def _value(self, stored: Array) -> Floats:
         """*stored* values as shares of the full scale: tables in float64, pixels as they are."""
         is_narrow = stored.dtype == np.float32
         values: Floats = np.asarray(stored, dtype=np.float32 if is_narrow else np.float64)
         return np.asarray(values / float(self._photo.full_scale))
 
-    def _code(self, stored: NDArray[np.generic]) -> Floats:
+    def _code(self, stored: Array) -> Floats:
         value = self._value(stored)
         encoded = value if self._photo.encoding == "srgb" else linear_to_srgb(value)
         return encoded * _CODES
