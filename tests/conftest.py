@@ -109,7 +109,9 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     keys = [str(key) for key in arrays["keys"]]
     nothing = torch.empty(0)
     own_names = {key: next(iter(rename_published_keys({key: nothing}))) for key in keys}
-    weights = {key: torch.from_numpy(_weight(key, shapes[name])) for key, name in own_names.items()}
+    weights = {
+        key: torch.from_numpy(weight_of(key, shapes[name])) for key, name in own_names.items()
+    }
     path = tmp_path_factory.mktemp("authors") / "published_layout.pth"
     torch.save({"state_dict": weights, "epoch": 1, "iter": 1}, path)
     blocks = [each.writes for each in network.program().passes if each.uses]
@@ -129,7 +131,7 @@ def source_of(photo: NDArray[np.floating]) -> "PhotoRows":
     return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
 
 
-def _weight(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def weight_of(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """The weight that the outputs were made with: about as large as trained ones."""
     drawn = np.random.default_rng([zlib.crc32(key.encode()), 1]).standard_normal(shape)
     if len(shape) >= 2:

@@ -33,6 +33,9 @@ from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.spectral import FeedForward
 from napari_mst.networks.camera import CameraNetwork
+from napari_mst.networks.edsr import EDSR
+from napari_mst.networks.hscnn_plus import HSCNNPlus
+from napari_mst.networks.mst import MST
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -121,6 +124,9 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
         lambda: MSTPlusPlus(stages=1, out_bands=5, width=8, norm_before_attention=True),
         lambda: MSTPlusPlus(stages=1, in_bands=5, out_bands=40, width=8),
     ],
+    "mst": [lambda: MST(out_bands=5, blocks=(2, 1, 1)), lambda: MST(4, 5, (1, 1))],
+    "edsr": [lambda: EDSR(out_bands=5, features=8, blocks=6)],
+    "hscnn+": [lambda: HSCNNPlus(out_bands=5, blocks=10)],
     "vision transformer": [
         lambda: VisionTransformer(TransformerHyperparameters(size=16, patch=4, features=16)),
     ],

@@ -93,15 +93,12 @@ _ASSUMED_LINEAR = (
 )
 
 _OTHER_NETWORKS = {
-    "embedding_1.weight": "MST",
     "body.0.body.0.blocks.": "MIRNet",
     "down_path_1.0.identity.weight": "HINet",
     "shallow_feat1.0.weight": "MPRNet",
     "patch_embed.proj.weight": "Restormer",
     "body.32.conv_q_right.weight": "HDNet",
-    "body.32.weight": "EDSR",
     "top1.conv2d.weight": "HRNet",
-    "ddfn.conv_up1.weight": "HSCNN+",
     "input_conv2D.conv2d.weight": "AWAN",
 }
 """Beginning of a key that only this network of the authors' tool box has, for an error."""
@@ -220,7 +217,7 @@ def _sha256_of(network: nn.Module) -> str:
 
 
 def load_model(name_or_path: str | PathLike[str]) -> Model:
-    """Load a model of `MODELS` by name, or a weights file of MST++.
+    """Load a model of `MODELS` by name, or a weights file of a network of `NETWORKS`.
 
     A file is `.pth` or `.safetensors`, which its content shows.
 
@@ -229,7 +226,7 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
     ModelError
         If it is neither the name of a model whose weights are bundled, nor a file.
     CheckpointError
-        If the file is damaged, unsafe, or does not hold exactly the tensors of an MST++ network.
+        If the file is damaged, unsafe, or does not hold exactly the tensors of such a network.
     OutOfMemory
         If there is too little memory for the weights.
 

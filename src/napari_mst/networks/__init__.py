@@ -11,6 +11,9 @@ from typing import Any
 
 from torch import Tensor
 
+from napari_mst.networks.edsr import build_edsr, is_edsr
+from napari_mst.networks.hscnn_plus import build_hscnn_plus, is_hscnn_plus
+from napari_mst.networks.mst import build_mst, is_mst
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus, is_mst_plus_plus
 from napari_mst.networks.network import Network
 from napari_mst.networks.pixelwise import build_pixelwise, is_pixelwise
@@ -55,6 +58,14 @@ class Kind:
 
 _OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
 
+
+def _published(
+    title: str, recognises: Callable[[State], bool], build: Callable[[State], Network]
+) -> Kind:
+    """The row of a network of the authors' tool box, whose weights are of their challenge."""
+    return Kind(title, recognises, build, {}, f"published {title}, min-max normalised")
+
+
 # A refining network holds all tensors of an MST++ besides its own, so its row stands first.
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind(
@@ -71,13 +82,10 @@ NETWORKS: dict[str, Kind] = {
         conventions=_OURS,
         taken_as="trained by napari-mst, linear light",
     ),
-    "mst++": Kind(
-        title="MST++",
-        recognises=is_mst_plus_plus,
-        build=build_mst_plus_plus,
-        conventions={},
-        taken_as="published MST++, min-max normalised",
-    ),
+    "mst++": _published("MST++", is_mst_plus_plus, build_mst_plus_plus),
+    "mst": _published("MST", is_mst, build_mst),
+    "edsr": _published("EDSR", is_edsr, build_edsr),
+    "hscnn+": _published("HSCNN+", is_hscnn_plus, build_hscnn_plus),
     "vision transformer": Kind(
         title="Vision transformer",
         recognises=is_vision_transformer,

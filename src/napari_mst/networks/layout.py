@@ -1,16 +1,67 @@
 """Comparing weights with the network that is to have them, before anything is loaded."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError
 from napari_mst.networks.attention.kinds import geometry_of
 from napari_mst.networks.attention.windows import WindowAttention
 
+MOST_PARTS = 64
+"""Most stages or blocks of a file: its keys alone make them, and modules take 0.3 MB."""
 
-def check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]) -> None:
-    """Compare the names and shapes of weights with those that a network has.
+N = TypeVar("N", bound=nn.Module)
+
+
+def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
+    """The network that *make* makes, with the weights *state*, in float32 and evaluation mode.
+
+    Raises
+    ------
+    CheckpointError
+        If tensors are missing, left over or of the wrong shape.
+    """
+    try:
+        # No memory is taken before the shapes of all tensors are known to be right.
+        with torch.device("meta"):
+            network = make()
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:
+        raise _incomplete(title, state) from error
+    shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    check_layout(title, shapes, state)
+    weights = {
+        key: value.to(torch.float32, memory_format=torch.contiguous_format)
+        for key, value in state.items()
+    }
+    network.load_state_dict(weights, assign=True)
+    return network.eval().requires_grad_(False)
+
+
+def count_of(pattern: str, state: Mapping[str, Tensor]) -> int:
+    """The number of parts in *state*, whose keys begin as *pattern* with the number in a group.
+
+    Raises
+    ------
+    CheckpointError
+        If there are more than `MOST_PARTS`.
+    """
+    parts = {match[1] for key in state if (match := re.match(pattern, key))}
+    if len(parts) > MOST_PARTS:
+        raise CheckpointError(
+            f"Expected at most {MOST_PARTS} stages or blocks, got {len(parts):,}. "
+            "Ask for another copy."
+        )
+    return len(parts)
+
+
+def check_layout(
+    title: str, expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Tensor]
+) -> None:
+    """Compare the names and shapes of weights with those that the network *title* has.
 
     Raises
     ------
@@ -31,7 +82,7 @@ def check_layout(expected: Mapping[str, tuple[int, ...]], state: Mapping[str, Te
     if faults:
         first = ", ".join(_shortened(key) for key in (missing + unexpected + misshapen)[:5])
         raise CheckpointError(
-            f"Expected the {len(expected)} tensors of MST++, got {', '.join(faults)}: {first}."
+            f"Expected the {len(expected)} tensors of {title}, got {', '.join(faults)}: {first}."
         )
 
 
@@ -63,13 +114,20 @@ def check_same_network(network: nn.Module, state: Mapping[str, Tensor], name: st
     """
     try:
         shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-        check_layout(shapes, state)
+        check_layout(name, shapes, state)
         check_geometry(network, state)
     except CheckpointError as error:
         raise CheckpointError(
             f"Expected {name} to be of the same network (stages, attention), got another. "
             "Give it the same options, or choose another output."
         ) from error
+
+
+def _incomplete(title: str, state: Mapping[str, Tensor]) -> CheckpointError:
+    return CheckpointError(
+        f"Expected a whole {title}, got {len(state)} other tensors. "
+        "Ask for another copy of the file."
+    )
 
 
 def _shortened(key: str) -> str:

@@ -25,11 +25,8 @@ from napari_mst.networks.attention.kinds import (
 )
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
-from napari_mst.networks.layout import check_geometry, check_layout
+from napari_mst.networks.layout import check_geometry, count_of, loaded
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-
-MAX_STAGES = 64
-"""Most stages of a file: its keys alone make them, and the modules of each take 0.3 MB."""
 
 # Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
 _TURNS = (False, True, False, True, True)
@@ -131,14 +128,14 @@ class Plus:
 
 
 class Concatenated:
-    """A 1x1 convolution of two maps side by side: the fusion of doubled features with the skip."""
+    """A 1x1 convolution of maps side by side: the fusion of doubled features with the skip."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         self.convolution = convolution
 
-    def __call__(self, x: Tensor, skip: Tensor) -> Tensor:
-        """Twice (N, C, H, W) -> (N, C, H, W)."""
-        result: Tensor = self.convolution(torch.cat([x, skip], dim=1))
+    def __call__(self, *maps: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, C', H, W)."""
+        result: Tensor = self.convolution(torch.cat(maps, dim=1))
         return result
 
 
@@ -244,22 +241,24 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     """
     own = rename_published_keys(state)
     parameters = _hyperparameters(own)
-    with torch.device("meta"):  # no memory is taken before the layout is known to be right
-        network = MSTPlusPlus(**asdict(parameters))
-    shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    check_layout(shapes, own)
-    weights = {
-        key: value.to(torch.float32, memory_format=torch.contiguous_format)
-        for key, value in own.items()
-    }
-    check_geometry(network, weights)
-    network.load_state_dict(weights, assign=True)
-    return network.eval().requires_grad_(False)
+    network = loaded("MST++", lambda: MSTPlusPlus(**asdict(parameters)), own)
+    check_geometry(network, own)
+    return network
 
 
-# In this order: the patterns of one part of a key take it for granted that those above have done
-# theirs, and `.0.pos_emb.` has to be renamed before the other `.0.`.
+# In this order: a pattern takes it for granted that those above have done theirs.
 _PUBLISHED = [
+    (r"\.blocks\.(\d+)\.0\.mm\.", r".blocks.\1.mm."),
+    (r"\.blocks\.(\d+)\.0\.pos_emb\.", r".blocks.\1.attention.pos."),
+    (r"\.blocks\.(\d+)\.0\.", r".blocks.\1.attention."),
+    (r"\.blocks\.(\d+)\.1\.norm\.", r".blocks.\1.feed_forward.norm."),
+    (r"\.blocks\.(\d+)\.1\.fn\.net\.0\.", r".blocks.\1.feed_forward.expand."),
+    (r"\.blocks\.(\d+)\.1\.fn\.net\.2\.", r".blocks.\1.feed_forward.depthwise."),
+    (r"\.blocks\.(\d+)\.1\.fn\.net\.4\.", r".blocks.\1.feed_forward.reduce."),
+]
+"""Keys of blocks, as MST has them too."""
+
+_PUBLISHED_STAGES = [
     (r"^body\.(\d+)\.", r"stages.\1."),
     (r"\.encoder_layers\.(\d+)\.0\.blocks\.0\.", r".encoder.\1."),
     (r"\.encoder_layers\.(\d+)\.1\.", r".down.\1."),
@@ -267,13 +266,8 @@ _PUBLISHED = [
     (r"\.decoder_layers\.(\d+)\.0\.", r".up.\1."),
     (r"\.decoder_layers\.(\d+)\.1\.", r".fuse.\1."),
     (r"\.decoder_layers\.(\d+)\.2\.blocks\.0\.", r".decoder.\1."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.0\.pos_emb\.", r"\1.attention.pos."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.0\.", r"\1.attention."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.1\.norm\.", r"\1.feed_forward.norm."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.1\.fn\.net\.0\.", r"\1.feed_forward.expand."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.1\.fn\.net\.2\.", r"\1.feed_forward.depthwise."),
-    (r"(encoder\.\d+|decoder\.\d+|bottleneck)\.1\.fn\.net\.4\.", r"\1.feed_forward.reduce."),
 ]
+"""Keys of the stages, with one block each."""
 
 
 def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -287,9 +281,9 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     def renamed(key: str) -> str:
         # The first and the last convolution have the same names in both layouts.
-        if key.startswith("body."):
-            for pattern, name in _PUBLISHED:
-                key = re.sub(pattern, name, key)
+        stages = _PUBLISHED_STAGES if key.startswith("body.") else []
+        for pattern, name in (*_PUBLISHED, *stages):
+            key = re.sub(pattern, name, key)
         return key
 
     own = {renamed(key): value for key, value in state.items()}
@@ -301,20 +295,16 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:
-    stages = {match[1] for key in state if (match := re.match(r"stages\.(\d+)\.", key))}
+    stages = count_of(r"stages\.(\d+)\.", state)
     conv_in, conv_out = state.get("conv_in.weight"), state.get("conv_out.weight")
     if not stages or conv_in is None or conv_out is None or not conv_in.ndim == conv_out.ndim == 4:
         raise CheckpointError(
             f"Expected MST++ (conv_in, body, conv_out), got another network ({len(state)} tensors)."
         )
-    if len(stages) > MAX_STAGES:
-        raise CheckpointError(
-            f"Expected at most {MAX_STAGES} stages, got {len(stages):,}. Ask for another copy."
-        )
     return Hyperparameters(
         in_bands=conv_in.shape[1],
         out_bands=conv_out.shape[0],
-        stages=len(stages),
+        stages=stages,
         width=conv_in.shape[0],
         **_attention_of(state),
     )

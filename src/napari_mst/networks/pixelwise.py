@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.errors import CheckpointError
+from napari_mst.networks.layout import loaded
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 LIMIT = 1.25
@@ -163,26 +163,10 @@ def is_pixelwise(state: Mapping[str, Tensor]) -> bool:
 
 
 def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
-    """Build the network whose weights *state* holds and load them strictly.
+    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
 
-    Raises
-    ------
-    CheckpointError
-        If tensors are missing, left over or of the wrong shape.
-    """
-    try:
+    def make() -> PixelwiseNetwork:
         out_bands, width = state["estimate.weight"].shape
-        # No memory is taken before the shapes of all tensors are known to be right.
-        with torch.device("meta"):
-            network = PixelwiseNetwork(out_bands, width)
-        weights = {
-            key: value.to(torch.float32, memory_format=torch.contiguous_format)
-            for key, value in state.items()
-        }
-        network.load_state_dict(weights, assign=True)
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(
-            f"Expected a whole pixelwise network, got {len(state)} other tensors. "
-            "Ask for another copy of the file."
-        ) from error
-    return network.eval().requires_grad_(False)
+        return PixelwiseNetwork(out_bands, width)
+
+    return loaded("pixelwise network", make, state)

@@ -121,10 +121,14 @@ class SpectralAttention(nn.Module):
         per_head = torch.stack([_head(cosines, i, self.heads) for i in range(self.heads)], dim=1)
         return self.softmax(per_head * self.rescale.to(gram))
 
-    def mixing(self, attention: Tensor) -> Tensor:
-        """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x."""
+    def mixing(self, attention: Tensor, values: Tensor | None = None) -> Tensor:
+        """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x.
+
+        *values* (C, C) stands in the place of Wv.
+        """
         # Heads side by side are one matrix product, so the projection folds into it as well.
-        value = self.to_v.weight.to(attention).unflatten(0, (self.heads, -1))
+        weight = self.to_v.weight if values is None else values
+        value = weight.to(attention).unflatten(0, (self.heads, -1))
         attended = (attention @ value).flatten(1, 2)
         return self.proj.weight.to(attention) @ attended
 

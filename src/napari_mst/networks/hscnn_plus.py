@@ -1,0 +1,94 @@
+"""HSCNN+ with dense connections: each block sees the features of all blocks before it.
+
+Paper: Shi et al., CVPRW 2018, doi:10.1109/CVPRW.2018.00139 (HSCNN-D), as trained by the authors of
+MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an
+independent implementation.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.networks.layout import count_of, loaded
+from napari_mst.networks.mst_plus_plus import Concatenated
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+
+_GROWTH = 32
+_COMMON = 128
+
+
+class Branches(nn.Module):
+    """Two branches of a 3x3 and a 1x1 convolution; the features after both are side by side."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.conv_up1, self.conv_down1 = (_convolution(before, _GROWTH, 3) for _ in range(2))
+        self.conv_up2, self.conv_down2 = (_convolution(_GROWTH, after, 1) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C', H, W)."""
+        up, down = F.relu(self.conv_up1(x)), F.relu(self.conv_down1(x))
+        return torch.cat([up, F.relu(self.conv_up2(up)), down, F.relu(self.conv_down2(down))], 1)
+
+
+class Fusion(Branches):
+    """Two branches of all features so far, fused to 32 more."""
+
+    def __init__(self, before: int) -> None:
+        super().__init__(_COMMON, _GROWTH // 2)
+        self.conv1 = _convolution(before, _COMMON, 1)
+        self.conv_fution = _convolution(3 * _GROWTH, _GROWTH, 1)
+
+    def forward(self, *maps: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, 32, H, W)."""
+        branches = super().forward(F.relu(self.conv1(torch.cat(maps, 1))))
+        return F.relu(self.conv_fution(branches))
+
+
+class HSCNNPlus(Network):
+    """Two branches of the photo, *blocks* fusions, and a 1x1 convolution of all features."""
+
+    def __init__(self, in_bands: int = 3, out_bands: int = 31, blocks: int = 30) -> None:
+        super().__init__()
+        self.in_bands, self.out_bands = in_bands, out_bands
+        before = [_COMMON + _GROWTH * index for index in range(blocks + 1)]
+        self.ddfn: Any = Branches(in_bands, _GROWTH)
+        self.ddfn.dfus_blocks = nn.ModuleList([Fusion(count) for count in before[:-1]])
+        self.conv_out = _convolution(before[-1], out_bands, 1)
+
+    def program(self) -> Program:
+        """A pass for each block; all their maps are kept to the end."""
+        passes = [Pass("start", (PHOTO,), self.start, _COMMON, halo=1)]
+        for index, block in enumerate(self.ddfn.dfus_blocks):
+            reads = tuple(each.writes for each in passes)
+            passes.append(Pass(f"block.{index}", reads, block, _GROWTH, halo=1))
+        reads = tuple(each.writes for each in passes)
+        bands = Pass("bands", reads, Concatenated(self.conv_out), self.out_bands)
+        return Program((*passes, bands), self.in_bands, dtype=self.conv_out.weight.dtype)
+
+    def start(self, photo: Tensor) -> Tensor:
+        """The branches of the photo, (N, in_bands, H, W) -> (N, 128, H, W)."""
+        return self.ddfn(photo)
+
+
+def is_hscnn_plus(state: Mapping[str, Tensor]) -> bool:
+    """Tell whether *state* holds the weights of an `HSCNNPlus`."""
+    return "ddfn.conv_up1.weight" in state
+
+
+def build_hscnn_plus(state: Mapping[str, Tensor]) -> HSCNNPlus:
+    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
+
+    def make() -> HSCNNPlus:
+        blocks = count_of(r"ddfn\.dfus_blocks\.(\d+)\.conv1\.weight", state)
+        in_bands = state["ddfn.conv_up1.weight"].shape[1]
+        return HSCNNPlus(in_bands, len(state["conv_out.weight"]), blocks)
+
+    return loaded("HSCNN+", make, state)
+
+
+def _convolution(before: int, after: int, side: int) -> nn.Conv2d:
+    return nn.Conv2d(before, after, side, padding=side // 2, bias=False)
