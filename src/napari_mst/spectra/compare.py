@@ -332,7 +332,7 @@ def numbers_in_both(estimate: Values, reference: Values) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
 
 
-def relative_errors(estimate: Values, reference: Values, dark: float = DARK) -> Values:
+def _relative_errors(estimate: Values, reference: Values, dark: float = DARK) -> Values:
     """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
     lit = (reference > dark).all(axis=0)
     # Dark pixels would divide by zero or nearly so; their result is not used.
@@ -346,17 +346,9 @@ def _psnr(rmse: NDArray[np.float64], peak: float) -> Values:
         return np.asarray(20 * np.log10(peak / rmse))
 
 
-def _mean_difference(estimate: Values, reference: Values) -> Values:
-    return np.asarray((estimate - reference).mean(axis=0))
-
-
-def _root_mean_square(estimate: Values, reference: Values) -> Values:
-    return np.asarray(np.sqrt(np.square(estimate - reference).mean(axis=0)))
-
-
 _MEASURES: dict[str, Callable[[Values, Values], Values]] = {
-    "difference": _mean_difference,
-    "rmse": _root_mean_square,
-    "mrae": relative_errors,
+    "difference": lambda estimate, reference: (estimate - reference).mean(axis=0),
+    "rmse": lambda estimate, reference: np.sqrt(np.square(estimate - reference).mean(axis=0)),
+    "mrae": _relative_errors,
     "angle": spectral_angles,
 }

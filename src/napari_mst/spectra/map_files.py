@@ -56,7 +56,8 @@ class FinishedMap(NamedTuple):
         A map that is a cube keeps the wavelengths of its source.
         """
         source = self.inputs.cube
-        metadata = {"description": self.kind.tip, "band names": self._band_names(), **self.facts}
+        names = [plane.title or self.kind.title for plane in self.result.planes]
+        metadata = {"description": self.kind.tip, "band names": names, **self.facts}
         # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
         # map has no error band.
         provenance = replace(source.provenance, source_sha256="", error_band={})
@@ -65,7 +66,7 @@ class FinishedMap(NamedTuple):
             metadata["class names"] = [UNCLASSIFIED, *self.result.names]
         if FIELD in source.metadata:
             metadata[FIELD] = source.metadata[FIELD]
-        data = self._bands()
+        data = np.stack([plane.pixels for plane in self.result.planes])
         if self.kind.content == "cube":
             notes = (*source.provenance.assumptions, self.result.note)
             past = replace(provenance, assumptions=notes)
@@ -79,12 +80,6 @@ class FinishedMap(NamedTuple):
             provenance=provenance,
             metadata=metadata,
         )
-
-    def _bands(self) -> NDArray[Any]:
-        return np.stack([plane.pixels for plane in self.result.planes])
-
-    def _band_names(self) -> list[str]:
-        return [plane.title or self.kind.title for plane in self.result.planes]
 
 
 def check_map_target(path: Path, *, overwrite: bool = False) -> None:

@@ -140,7 +140,7 @@ class Adapter:
         adapted = self._layers.adapted
         if cube is None or (cube.provenance.is_preview and not known):
             return
-        places = [(key, one.row, one.column, one.window) for key, one in known.items()]
+        places = [(key, spot.row, spot.column, spot.window) for key, spot in known.items()]
         asked = (Identity(cube.data), *places)
         # A cube whose photo was not there waits for it: each photo that is opened may be it.
         tried = tuple(Identity(photo.pixels) for photo in photos)
@@ -154,7 +154,12 @@ class Adapter:
             return
         self.stop()
         if not known:
-            self._end_adapting()
+            if adapted is not None:
+                self._scene.said.emit(NOTHING_KNOWN)
+            self._doubts = ()
+            self._is_width_wanted = False
+            self._tried = None
+            self._layers.end()
             return
         run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
         self.run("Adapting the picture", run, self._on_look)
@@ -168,16 +173,8 @@ class Adapter:
         self._latest.cancel()
         self.changed.emit()
 
-    def _end_adapting(self) -> None:
-        if self._layers.adapted is not None:
-            self._scene.said.emit(NOTHING_KNOWN)
-        self._doubts = ()
-        self._is_width_wanted = False
-        self._tried = None
-        self._layers.end()
-
-    def _on_look(self, found: tuple[Learnt, SpectralCube]) -> None:
-        learnt, cube = found
+    def _on_look(self, look: tuple[Learnt, SpectralCube]) -> None:
+        learnt, cube = look
         self._tried = None
         self._doubts = learnt.adaptation.doubts
         self._is_exact = False
@@ -229,15 +226,15 @@ def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[L
 
     A photo of another size may be one of which the cube shows a region.
     """
-    made = [one for one in photo_layers(viewer) if METADATA_KEY not in one.metadata]
-    found = [LayerPhoto.of(one, viewer.dims.point) for one in made]
+
+    def has_other_name(photo: LayerPhoto) -> bool:
+        return photo.name != cube.provenance.source and not layer.name.startswith(photo.name)
+
+    opened = (image for image in photo_layers(viewer) if METADATA_KEY not in image.metadata)
+    photos = (LayerPhoto.of(image, viewer.dims.point) for image in opened)
     rows, columns = cube.shape[1:]
-    fits = [one for one in found if one.shape[0] >= rows and one.shape[1] >= columns]
-    return tuple(sorted(fits, key=lambda photo: not _is_named_after(photo, layer, cube)))
-
-
-def _is_named_after(photo: LayerPhoto, layer: Image, cube: SpectralCube) -> bool:
-    return photo.name == cube.provenance.source or layer.name.startswith(photo.name)
+    fits = (photo for photo in photos if photo.shape[0] >= rows and photo.shape[1] >= columns)
+    return tuple(sorted(fits, key=has_other_name))
 
 
 def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from napari.layers import Image, Layer, Points
@@ -25,7 +24,6 @@ from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.adapter import (
     Adapter,
-    Ground,
     photos_for,
 )
 from napari_mst.plugin.spectra.known_layers import KnownLayers
@@ -121,7 +119,7 @@ class KnownSpectra:
 
         Raises as `mark`, and `SpectrumError` if one of them has no place.
         """
-        self._put(self._base(), {_measured_at(one): Mark(one) for one in spectra})
+        self._put(self._base(), {_measured_at(spectrum): Mark(spectrum) for spectrum in spectra})
 
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Forget what is known of the picks of *entries*."""
@@ -159,20 +157,23 @@ class KnownSpectra:
         cube = _cube_of(layer)
         self._layers.set_base(layer)
         known = _former(cube)
-        known |= {(one.row, one.column): one for one in self._known(layer).values()}
+        known |= {(spot.row, spot.column): spot for spot in self._known(layer).values()}
         photos = photos_for(self._scene.viewer, layer, cube)
         ground = self._adapter.ground_of(cube, photos)
-        run = partial(_spots, ground, tuple(known.values()), count)
+
+        def run(watch: Watch) -> list[Pixel]:
+            # The photo is read here, on the thread of the job.
+            return suggest_spots(cube, ground.photo, tuple(known.values()), count, watch=watch)
+
         self._adapter.run("Looking for spots to measure", run, self._put_spots)
 
-    def _put_spots(self, places: Sequence[tuple[int, int]]) -> None:
+    def _put_spots(self, places: Sequence[Pixel]) -> None:
         if self._scene.is_closed:  # the search may outlive the viewer
             return
         layer = self._base()
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
         pairs = enumerate(zip(picks.names(points), rows.keys_of(points), strict=True))
-        old = [index for index, (name, key) in pairs if rows.is_spot(name) and not key]
-        picks.remove(points, old)
+        picks.remove(points, [at for at, (name, key) in pairs if rows.is_spot(name) and not key])
         added = [self._pick_at(layer, *place) for place in places]
         names = picks.names(points)
         for number, pick in enumerate(added, 1):
@@ -249,11 +250,12 @@ class KnownSpectra:
             return
         wavelengths = _cube_of(layer).wavelengths
         marks = dict[Pixel, Mark]()
-        for one in known:
-            spectrum = one.spectrum
+        for spot in known:
+            spectrum = spot.spectrum
             if not isinstance(spectrum, Spectrum):
-                spectrum = Spectrum(wavelengths, one.values, name="known spectrum")
-            marks[one.row, one.column] = Mark(spectrum, one.window, one.uncertainty, one.hidden)
+                spectrum = Spectrum(wavelengths, spot.values, name="known spectrum")
+            mark = Mark(spectrum, spot.window, spot.uncertainty, spot.hidden)
+            marks[spot.row, spot.column] = mark
         self._put(layer, marks)
 
     # ------------------------------------------------------------ what is there
@@ -327,7 +329,7 @@ def _cube_of(layer: Image) -> SpectralCube:
 
 def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
     """Return the spectra that *cube* was adapted to before, by row and column."""
-    return {(one.row, one.column): one for one in known_spectra(cube.provenance)}
+    return {(spot.row, spot.column): spot for spot in known_spectra(cube.provenance)}
 
 
 def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
@@ -346,20 +348,13 @@ def _is_news(
     known: Iterable[KnownSpectrum], former: Mapping[tuple[int, int], KnownSpectrum]
 ) -> bool:
     """True if any of *known* is not what the cube was adapted to before."""
-    for one in known:
-        before = former.get((one.row, one.column))
-        if before is None or before.values.shape != one.values.shape:
+    for spot in known:
+        before = former.get((spot.row, spot.column))
+        if before is None or before.values.shape != spot.values.shape:
             return True
-        if not np.allclose(before.values, one.values, rtol=1e-5, equal_nan=True):
+        if not np.allclose(before.values, spot.values, rtol=1e-5, equal_nan=True):
             return True
     return False
-
-
-def _spots(
-    ground: Ground, known: Sequence[KnownSpectrum], count: int, watch: Watch
-) -> list[tuple[int, int]]:
-    """The places where a measurement would help."""
-    return suggest_spots(ground.cube, ground.photo, known, count, watch=watch)
 
 
 def grey(percent: float, wavelengths: Values) -> Spectrum:
@@ -404,5 +399,6 @@ def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
             return [Spectrum(wavelengths, np.array(cells, np.float64), name=PASTED)]
     spectra = table.spectra_of(table.parse(text, CLIPBOARD, NANOMETRES), as_reflectance=True)
     return [
-        one if not one.name.startswith("column ") else replace(one, name=PASTED) for one in spectra
+        replace(spectrum, name=PASTED) if spectrum.name.startswith("column ") else spectrum
+        for spectrum in spectra
     ]

@@ -34,12 +34,8 @@ RANGE = (5.0, 50.0, 95.0)
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
     """The visible layers with regions, without the maps that we made."""
-    return [layer for layer in viewer.layers if _has_regions(layer)]
-
-
-def _has_regions(layer: Layer) -> bool:
-    is_drawn = isinstance(layer, Shapes | Labels) and layer.visible
-    return is_drawn and not is_made(layer)
+    regions = (layer for layer in viewer.layers if isinstance(layer, Shapes | Labels))
+    return [layer for layer in regions if layer.visible and not is_made(layer)]
 
 
 class RegionRows(Rows, ABC):
@@ -123,8 +119,8 @@ class ShapeRows(RegionRows):
 
     def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
         """See `RegionRows`."""
-        every = enumerate(latest.get(task.slot) for task in tasks)
-        return {index: one for index, one in every if one is not None}
+        results = enumerate(latest.get(task.slot) for task in tasks)
+        return {index: result for index, result in results if result is not None}
 
     def rgba(self, numbers: Any) -> Any:
         """The colours of the edges."""
@@ -263,14 +259,14 @@ class Group:
         name, colour = self._looks[number]
         return tuple(
             spectrum and _named(spectrum, name, colour)
-            for spectrum in (one.get(number) for one in self._spectra)
+            for spectrum in (read.get(number) for read in self._spectra)
         )
 
     # Remembered, as other labels, other looks or other hidden ones make another group.
     @cached_property
     def summary(self) -> Spectra:
         """On each cube, the median of the curves of many labels and the range of 90 % of them."""
-        return tuple(self._summed_up(one) for one in self._spectra)
+        return tuple(map(self._summed_up, self._spectra))
 
     @cached_property
     def error_summary(self) -> Spectrum | None:
@@ -302,12 +298,12 @@ def _named(spectrum: Spectrum, name: str, colour: str) -> Spectrum:
 
 def _percentiles(values: Values) -> Values:
     """(3, B) percentiles `RANGE` of (N, B) values; those that are not numbers are left out."""
-    found = np.full((len(RANGE), values.shape[1]), np.nan)
+    percentiles = np.full((len(RANGE), values.shape[1]), np.nan)
     for band, column in enumerate(values.T):
         finite = column[np.isfinite(column)]
         if finite.size:
-            found[:, band] = np.percentile(finite, RANGE)
-    return found
+            percentiles[:, band] = np.percentile(finite, RANGE)
+    return percentiles
 
 
 def draw(viewer: ViewerModel) -> Shapes | None:

@@ -31,11 +31,7 @@ class View(NamedTuple):
     change: Callable[[Spectrum], Spectrum]
 
 
-def _as_it_is(spectrum: Spectrum) -> Spectrum:
-    return spectrum
-
-
-AS_IS = View("As it is", "", _as_it_is)
+AS_IS = View("As it is", "", lambda spectrum: spectrum)
 VIEWS = (
     AS_IS,
     View("Normalised to area", "relative to area", partial(normalised, to="area")),

@@ -8,6 +8,7 @@ from qtpy.QtCore import (
     QAbstractTableModel,
     QItemSelection,
     QItemSelectionModel,
+    QItemSelectionRange,
     QModelIndex,
     QSize,
     Qt,
@@ -251,10 +252,10 @@ class SpectraTable(QTableView):
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others."""
-        chosen = QItemSelection()
-        last = self.model().columnCount() - 1
-        for first, stop in _runs(rows):
-            chosen.select(self.model().index(first, 0), self.model().index(stop, last))
+        chosen, last = QItemSelection(), self.model().columnCount() - 1
+        for row in rows:
+            index = self.model().index(row, 0)
+            chosen.append(QItemSelectionRange(index, index.siblingAtColumn(last)))
         # All rows at once, so that Qt announces one change, and not one for each row.
         self.selectionModel().select(chosen, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
@@ -276,10 +277,3 @@ class SpectraTable(QTableView):
         for column in range(header.count()):
             mode = modes.Stretch if column == 0 else modes.ResizeToContents
             header.setSectionResizeMode(column, mode)
-
-
-def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and the last row of each run of neighbours among *rows*."""
-    ordered = np.sort(np.array(rows, dtype=int))
-    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
-    return [(int(run[0]), int(run[-1])) for run in runs if run.size]
