@@ -2,11 +2,9 @@
 
 import io
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,16 +16,13 @@ from napari_mst.batch.jobs import (
     band_targets,
     check_names,
     check_outputs,
-    claimed,
-    damaged,
     find_photos,
-    finished,
     folders_for,
     is_there,
     may_stay,
     plan_jobs,
-    set_aside,
 )
+from napari_mst.batch.making import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.captures import CaptureAnswers
 from napari_mst.cli.console import note, progress_bar, tell
@@ -35,8 +30,8 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Model, to_file
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import Cancelled, ModelError, NapariMstError, SaveError, shown
-from napari_mst.formats import FORMATS, read_cube, write_cube
+from napari_mst.errors import ModelError, SaveError, shown
+from napari_mst.formats import FORMATS, read_cube
 from napari_mst.memory import free_host_memory
 from napari_mst.option import Option
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
@@ -55,7 +50,7 @@ _MANY = ("many photos", "cubes in a folder may be made by several processes")
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Batch):
     """One call of `reconstruct`: a reconstructor, and how its cubes are made and saved.
 
     Attributes
@@ -66,64 +61,48 @@ class Run:
 
     reconstructor: "Reconstructor"
     photos: PhotoOptions
-    overwrite: bool
     is_batch: bool
 
     def finished(self, job: BatchJob) -> set[Path]:
-        """The outputs of *job* that are there, undamaged, and from this very run."""
-        return finished(job, partial(self._wanted, job.photo)) if self.is_batch else set()
+        """See `Batch`; a single cube is always made."""
+        return super().finished(job) if self.is_batch else set()
 
     def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
-        """The damaged outputs of *job* that are kept beside those that it makes again, and why."""
-        return damaged(job, done) if self.is_batch and not self.overwrite else {}
+        """See `Batch`."""
+        return super().damaged(job, done) if self.is_batch else {}
 
-    def make(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
-        """Make the outputs of *job* that are not *done*, and print all of them.
-
-        Returns False if another run is making them, and this one does not wait.
-        """
+    def make_here(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
+        """Make *job* in this process, until Ctrl-C; False if another run is making it."""
         with asked_to_stop() as watch:
             if not self.is_batch:
-                self._make(job, done, watch)
+                self.write(job, done, watch)
                 return True
-            with claimed(job, watch, waits=waits) as is_ours:
-                if is_ours:
-                    # Another run may have finished some outputs since they were looked at.
-                    is_done = done.issuperset(job.outputs)
-                    done = done if is_done else self.finished(job)
-                    for path in self.damaged(job, done):
-                        set_aside(path)
-                    self._make(job, done, watch)
-                elif not waits:
-                    note(f"{job.name}: another run is making it; it is looked at again at the end")
-                return is_ours
+            is_ours = self.make(job, done, watch, waits=waits)
+            if not is_ours:
+                note(f"{job.name}: another run is making it; it is looked at again at the end")
+            return is_ours
 
     def make_apart(self, job: BatchJob) -> list[str]:
         """Make *job* in another process, and return the files that were written."""
         lines = io.StringIO()
         with redirect_stdout(lines), redirect_stderr(io.StringIO()):
             # Another worker may have been killed after it had finished this very job.
-            self.make(job, self.finished(job), waits=True)
+            self.make_here(job, self.finished(job), waits=True)
         return lines.getvalue().splitlines()
 
-    def _wanted(self, photo: Path, sha256: str) -> Provenance:
-        """The history that a cube of this run has, for the file *photo* with this checksum."""
+    def saved(self, path: Path) -> None:
+        """Print *path*."""
+        print(path, flush=True)
+
+    def wanted(self, photo: Path, sha256: str) -> Provenance:
+        """See `Batch`."""
         known_by = self.photos.sha256_of(photo, sha256)
         return self.reconstructor.origin(known_by, self.photos.encoding_of(photo))
 
-    def _make(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
-        check_outputs(job, self.overwrite, done)
-        for path, cube in self._cubes(job, done, watch):
-            # The watch makes Ctrl-C end a save.
-            if cube is not None:
-                path = write_cube(path, cube, overwrite=self.overwrite, watch=watch)
-            # At once, since a batch takes long and Ctrl-C may end it.
-            print(path, flush=True)
-
-    def _cubes(
+    def cubes(
         self, job: BatchJob, done: set[Path], watch: Watch
     ) -> Iterator[tuple[Path, SpectralCube | None]]:
-        """The outputs of *job*, each with the cube to save there, or None if it is *done*."""
+        """See `Batch`."""
         cube = None if job.target in done else self._reconstruct(job, watch)
         yield job.target, cube
         if done.issuperset(job.bands):
@@ -172,20 +151,13 @@ def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Pa
 def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
     """Make what is not done, and at last what another run was making; returns the exit status."""
     failed = 0
-    todo = deque((job, False) for job in jobs)
-    while todo:
-        job, waits = todo.popleft()
-        try:
-            # If another run that is making it is killed, this one makes it at the end.
-            if not run.make(job, done[job], waits):
-                todo.append((job, True))
-        except Cancelled:
-            raise
-        except NapariMstError as error:
-            if len(jobs) == 1:
-                raise
-            failed += 1
-            _tell_failure(job, str(error))
+    for job, error in make_each(jobs, lambda job, waits: run.make_here(job, done[job], waits)):
+        if error is None:
+            continue
+        if len(jobs) == 1:
+            raise error
+        failed += 1
+        _tell_failure(job, str(error))
     return _status(len(jobs), failed)
 
 
@@ -305,7 +277,7 @@ Several such runs at once share the work."""
                 f"Expected a model with a calibrated error band, got {self.model}. "
                 "Use a bundled one."
             )
-        return Run(reconstructor, photos, self.overwrite, is_batch)
+        return Run(self.overwrite, reconstructor, photos, is_batch)
 
     def _make_elsewhere(
         self, run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]

@@ -3,7 +3,7 @@
 Nothing here knows Qt or napari.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,18 +44,21 @@ class SideJob:
     Attributes
     ----------
     make
-        Called on the job's thread with the `Request` and `Reports`; what it returns may have a
-        `provenance`.
+        Called on the job's thread with the `Request` and `Reports`.
     show
         Called on the main thread with the viewer, the result and the `Request`, whether or not a
         dock is open; None for a result that only a dock draws.
     is_of_photo
         True if its sentences belong to the page of the photo, as those of a reconstruction do.
+    lines
+        What there is to say of the result: one sentence, and more lines for those who want to know.
+        By default, what its `provenance` says.
     """
 
     make: Callable[["Request", Reports], Any]
     show: Callable[[Any, Any, "Request"], None] | None = None
     is_of_photo: bool = False
+    lines: Callable[[Any], Sequence[str]] = lambda result: lines_of(result.provenance)
 
 
 class PhotoCorrection(Protocol):
@@ -63,6 +66,9 @@ class PhotoCorrection(Protocol):
 
     def corrected(self, photo: Photo) -> Photo:
         """The photo as the network shall see it. Raises `PhotoError` if it is not one for this."""
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of the corrected photo, from that of the photo itself."""
 
 
 @runtime_checkable
@@ -103,6 +109,10 @@ class Request:
     def is_of_photo(self) -> bool:
         """True if the page of the photo shows how the job goes."""
         return self.job is None or self.job.is_of_photo
+
+    def lines(self, result: Any) -> Sequence[str]:
+        """Return what there is to say of the *result* of the job."""
+        return lines_of(result.provenance) if self.job is None else self.job.lines(result)
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known, and correct it."""
@@ -150,6 +160,12 @@ class Recording:
             corrections=request.corrections,
             denoise=request.options.denoise,
         )
+
+
+def lines_of(history: Provenance) -> list[str]:
+    """Return what a run has assumed and where it ran, below a first line that is empty."""
+    where = [f"Computed on {history.device}."] if history.device else []
+    return ["", *where, *history.assumptions]
 
 
 def extent(provenance: Provenance) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.plugin.jobs.request import Recording, Request, reconstruct
@@ -151,10 +151,9 @@ class Workspace:
     def _deliver(self, request: Request, result: Any) -> None:
         """The job has finished its cube, or another result; `_end` follows."""
         seconds = self._clock() - self._began
-        history = getattr(result, "provenance", Provenance())
-        where = [f"Computed on {history.device}."] if history.device else []
+        sentence, *others = request.lines(result)
         # Idle before anybody hears of the result, so that a listener can start the next job.
-        self._close("\n".join([f"Done in {seconds:.1f} s.", *where, *history.assumptions]))
+        self._close("\n".join([f"Done in {seconds:.1f} s. {sentence}".rstrip(), *others]))
         if request.job is None:
             self.cube_ready.emit(result, request.source)
         else:

@@ -8,20 +8,22 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_warning
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError, OutOfMemory
+from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
+from napari_mst.plugin.jobs.folder import Folder, folder_request
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct import texts
@@ -30,6 +32,7 @@ from napari_mst.plugin.reconstruct.form import (
     Device,
     ReconstructionForm,
     device_entries,
+    request_of,
     resolve,
     status,
 )
@@ -182,6 +185,7 @@ class ReconstructDock(Dock):
         self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
         self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
         self.save_button = QPushButton("Save cube ...")
+        self.folder_button = QPushButton("Folder ...", toolTip=texts.FOLDER_HINT)
         self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
         self.fit_button = QPushButton(toolTip=texts.FIT_HINT)
         self.bar = JobBar()
@@ -191,7 +195,7 @@ class ReconstructDock(Dock):
         self._wire()
 
     def _lay_out(self) -> None:
-        buttons = fill(QHBoxLayout(), self.run_button, self.save_button)
+        buttons = fill(QHBoxLayout(), self.run_button, self.folder_button, self.save_button)
         progress = fill(QHBoxLayout(), self.bar, self.cancel_button, stretched=self.bar)
         layout = QVBoxLayout(self)
         layout.addWidget(self.rows)
@@ -207,6 +211,7 @@ class ReconstructDock(Dock):
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.workspace.cancel)
         self.save_button.clicked.connect(self.save_cube)
+        self.folder_button.clicked.connect(self.ask_for_folder)
         self.cpu_button.clicked.connect(self._run_on_cpu)
         self.fit_button.clicked.connect(self.form.use_fitting_card)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
@@ -280,6 +285,22 @@ class ReconstructDock(Dock):
         self.cpu_button.hide()
         return self.workspace.run(order)
 
+    def ask_for_folder(self) -> None:
+        """Ask for a folder of photos, and make their cubes."""
+        path = QFileDialog.getExistingDirectory(self, "Folder of photos")
+        if path:
+            self.run_folder(Path(path))
+
+    def run_folder(self, folder: Path) -> None:
+        """Make the cubes of all photos in *folder*, or say why that cannot be."""
+        try:
+            request = request_of(self.form, Folder(folder))
+        except (PhotoError, CameraError) as error:
+            self._write(str(error))
+            return
+        self.cpu_button.hide()
+        self.workspace.run(folder_request(folder, request, self.form.is_linear))
+
     def find_patch(self) -> None:
         """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
         layer = self.form.layer
@@ -347,6 +368,7 @@ class ReconstructDock(Dock):
     def _show_state(self, state: JobState) -> None:
         can_run = state.is_idle and self.form.is_ready and self.form.layer is not None
         self.run_button.setEnabled(can_run)
+        self.folder_button.setEnabled(state.is_idle and self.form.is_ready)
         # Not in the place of Run, where the second click of two would cancel.
         self.cancel_button.setVisible(not state.is_idle)
         self.cancel_button.setEnabled(state.phase == "running")

@@ -22,7 +22,7 @@ from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, ma
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
-from napari_mst.plugin.jobs.request import PhotoCorrection, Request
+from napari_mst.plugin.jobs.request import PhotoCorrection, PhotoSource, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.drawing import Part, photo_part
 from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
@@ -382,20 +382,28 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
     """
     if not form.is_ready:
         return NO_DEVICES if form.layer is not None else NO_PHOTO
-    if not form.model:
-        return NO_WEIGHTS
     if form.misfit:
         return form.misfit
-    finding = form.finding
     try:
         layer = photo_layer(form, viewer)
-        capture = _capture(form) if form.needs_camera else None
-        photo = photo_part(viewer, layer, form.part)
+        return request_of(form, photo_part(viewer, layer, form.part))
     except (PhotoError, CameraError) as error:
         return str(error)
-    options = replace(form.options, capture=capture)
-    corrections = finding.corrections if finding is not None else ()
-    return Request(photo, form.model, options, corrections=corrections)
+
+
+def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
+    """Return the order for the photo of *source*, or the photos, with the settings of *form*.
+
+    Raises
+    ------
+    CameraError, PhotoError
+        If the camera, the light or the weights are missing, or unknown.
+    """
+    if not form.model:
+        raise PhotoError(NO_WEIGHTS)
+    options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
+    corrections = form.finding.corrections if form.finding is not None else ()
+    return Request(source, form.model, options, corrections=corrections)
 
 
 def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:

@@ -84,7 +84,7 @@ def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     source = LayerPhoto.of(layer, viewer.dims.point)
     make = partial(_found_corners, source, form.chart)
     show = partial(_lay_frame, form, weakref.ref(layer))
-    return Request(source, form.model, job=SideJob(make, show, is_of_photo=True))
+    return Request(source, form.model, job=_looking(make, show))
 
 
 def _found_corners(source: LayerPhoto, kind: str, *_: object) -> Corners | None:
@@ -120,6 +120,11 @@ def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return _order(form, viewer, partial(_frames, paths, measure))
 
 
+def _looking(make: Callable[..., object], show: Callable[..., None]) -> SideJob:
+    """Return a job whose result is seen in the form, and so needs no words at its end."""
+    return SideJob(make, show, is_of_photo=True, lines=lambda _: [""])
+
+
 def _balance(form: ReconstructionForm) -> str:
     return BALANCED if form.is_balanced else OF_SENSOR
 
@@ -147,7 +152,7 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
     source = LayerPhoto.of(layer, viewer.dims.point)
     flat_field = form.finding.flat_field if form.finding is not None else None
     make = partial(_found, source, look, encoding, flat_field)
-    return Request(source, form.model, job=SideJob(make, partial(_keep, form), is_of_photo=True))
+    return Request(source, form.model, job=_looking(make, partial(_keep, form)))
 
 
 def _found(

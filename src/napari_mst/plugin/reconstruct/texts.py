@@ -49,6 +49,10 @@ CORRECTION_HINT = (
 QUALITY_HINT = (
     "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
 )
+FOLDER_HINT = (
+    "Make cubes of all photos in a folder, with the settings above. They go into its folder cubes; "
+    "those that are there from the same settings stay."
+)
 NO_CUBE = "There is no cube yet: press Run first."
 SAVE_HINT = (
     "Save the cube that is selected or shown, with its wavelengths, its history, "

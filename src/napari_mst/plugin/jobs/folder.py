@@ -1,0 +1,152 @@
+"""The job that makes a cube of every photo in a folder, as the batch of the command line does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
+from napari_mst.batch.making import Batch, make_each
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.errors import PhotoError, shown
+from napari_mst.photo.cameras import load_cameras, matching_camera
+from napari_mst.photo.files import camera_named_in
+from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.photo.raw_header import is_raw_file
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request, SideJob
+from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+CUBES = "cubes"
+"""The folder of the cubes, in that of the photos."""
+SUFFIX = ".hdr"
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """A folder of photos, in the place of the one photo of a job."""
+
+    path: Path
+    region: None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.path.name
+
+    def read(self, _: Encoding | None = None) -> Photo:
+        """Refuse to be read as one photo."""
+        raise PhotoError(f"{shown(self.name)} is a folder. Open one of its photos.")
+
+    def reference(self) -> Any:
+        """Return what finds no photo."""
+        return lambda: None
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """The end of a run through a folder: where its cubes are, and which photos failed, and why."""
+
+    output: Path
+    count: int
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A sentence, and then a line for each photo that failed."""
+        made = self.count - len(self.failures)
+        failed = f" {len(self.failures)} failed: see the details." if self.failures else ""
+        sentence = f"{made} of {self.count} cubes are in {self.output}.{failed}"
+        return (sentence, *self.failures, *self.notes)
+
+
+def folder_request(folder: Path, settings: Request, is_linear: bool = False) -> Request:
+    """Order the cubes of all photos in *folder*, made with the *settings* of one photo.
+
+    With *is_linear*, photos of 8 bits are linear, too. The patches of a chart correct the spectra
+    of the photo that shows it, and of no other.
+    """
+    make = partial(reconstruct_folder, folder, is_linear)
+    job = SideJob(make, is_of_photo=True, lines=lambda report: report.lines)
+    return replace(settings, source=Folder(folder), job=job)
+
+
+@dataclass(frozen=True)
+class FolderRun(Batch):
+    """A run with the settings of a *request*, of photos that are linear or say so themselves."""
+
+    reconstructor: "Reconstructor"
+    request: Request
+    is_linear: bool
+    written: list[Path] = field(default_factory=list)
+
+    def wanted(self, photo: Path, sha256: str) -> Provenance:
+        """See `Batch`."""
+        for correction in self.request.corrections:
+            sha256 = correction.sha256_of(sha256)
+        is_linear = bool(self.request.options.capture) or is_raw_file(photo)
+        return self.reconstructor.origin(sha256, "linear" if is_linear else "srgb")
+
+    def cubes(
+        self, job: BatchJob, done: set[Path], watch: Watch
+    ) -> Iterator[tuple[Path, SpectralCube | None]]:
+        """See `Batch`."""
+        is_done = job.target in done
+        yield job.target, None if is_done else self._reconstruct(job.photo, watch)
+
+    def saved(self, path: Path) -> None:
+        """See `Batch`."""
+        self.written.append(path)
+
+    def _reconstruct(self, path: Path, watch: Watch) -> SpectralCube:
+        capture = self.request.options.capture
+        if capture is not None:
+            _check_camera(path, capture.camera)
+        photo = Photo.read(path, encoding="linear" if capture else None)
+        if capture is not None and not self.is_linear:
+            photo.check_linear()
+        for correction in self.request.corrections:
+            photo = correction.corrected(photo)
+        return self.reconstructor.see(photo).reconstruct(watch)
+
+
+def _check_camera(path: Path, camera: str) -> None:
+    """Refuse a photo whose file names another camera than that of the settings."""
+    own = matching_camera(*camera_named_in(path))
+    if own and own != camera and camera in load_cameras():
+        raise PhotoError(f"It was taken by {own}, and the settings are for {camera}.")
+
+
+def reconstruct_folder(
+    folder: Path, is_linear: bool, request: Request, reports: Reports
+) -> FolderReport:
+    """Make the cubes of a folder; those that are there from this very run stay."""
+    # This imports torch, which takes seconds: here it does so on the job's thread.
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    output, notes = folder / CUBES, list[str]()
+    jobs = plan_jobs(find_photos([folder], output, notes.append), output, SUFFIX, with_bands=False)
+    check_names(jobs)
+    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+    reconstructor.prepare(reports.say, reports)
+    run = FolderRun(False, reconstructor, request, is_linear)
+    failures: list[str] = []
+
+    def make(job: BatchJob, waits: bool) -> bool:
+        number = len(run.written) + len(failures)
+        reports.say(f"Photo {number + 1} of {len(jobs)}: {shown(job.name, 40)}")
+        part = reports.part(number / len(jobs), (number + 1) / len(jobs))
+        return run.make(job, set(), part, waits=waits)
+
+    with folders_for(jobs):
+        for job, error in make_each(jobs, make):
+            if error is not None:
+                reason = str(error).removeprefix(f"{job.photo.name}: ")
+                failures.append(f"{shown(job.name, 60)}: {reason}")
+    return FolderReport(output, len(jobs), tuple(failures), tuple(notes))

@@ -1,0 +1,97 @@
+"""A folder of photos from the window: the cubes of the command line, a report, and a cancel."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.plugin.conftest import Desk
+
+from napari_mst.cli.main import main
+from napari_mst.errors import Cancelled
+from napari_mst.formats import read_cube
+from napari_mst.plugin.jobs.folder import Folder, FolderReport, folder_request
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.request import Request
+from napari_mst.reconstruction.options import RunOptions
+
+SETTINGS = Request(Folder(Path()), "pixelwise-srgb", RunOptions("cpu"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two photos, one of them in a folder within, and a file that is damaged."""
+    codes = np.random.default_rng(0).integers(0, 256, (2, 6, 8, 3), dtype=np.uint8)
+    (tmp_path / "more").mkdir()
+    for name, values in zip(("a.png", "more/b.png"), codes, strict=True):
+        Image.fromarray(values).save(tmp_path / name)
+    (tmp_path / "broken.png").write_bytes(b"no photo")
+    return tmp_path
+
+
+def made(
+    folder: Path, settings: Request = SETTINGS, reports: Reports | None = None
+) -> FolderReport:
+    request = folder_request(folder, settings)
+    assert request.job is not None
+    report = request.job.make(request, reports or Reports())
+    assert isinstance(report, FolderReport)
+    return report
+
+
+def test_a_folder_gives_the_cubes_of_the_command_line_and_says_what_failed_and_why(
+    folder: Path,
+) -> None:
+    said: list[str] = []
+    shares: list[float] = []
+    sentence, failure = made(folder, reports=Reports(shares.append, say=said.append)).lines
+    assert sentence == f"2 of 3 cubes are in {folder / 'cubes'}. 1 failed: see the details."
+    assert failure.startswith("broken.png: Expected")
+    assert said[-3:] == [
+        "Photo 1 of 3: a.png",
+        "Photo 2 of 3: broken.png",
+        "Photo 3 of 3: more/b.png",
+    ]
+    assert shares == sorted(shares)
+    arguments = [str(folder / "more" / "b.png"), "-o", str(folder / "b.hdr")]
+    assert main(["reconstruct", *arguments, "--model", SETTINGS.model, "--device", "cpu"]) == 0
+    ours, theirs = (read_cube(folder / name) for name in ("cubes/more/b.hdr", "b.hdr"))
+    np.testing.assert_array_equal(ours.data, theirs.data)
+
+
+def test_finished_cubes_of_the_same_settings_stay_and_others_are_not_overwritten(
+    folder: Path,
+) -> None:
+    made(folder)
+    cube = folder / "cubes" / "a.img"
+    before = cube.stat().st_mtime_ns
+    assert len(made(folder).failures) == 1
+    assert cube.stat().st_mtime_ns == before
+    others = replace(SETTINGS, options=RunOptions("cpu", correct_colour=False))
+    assert len(made(folder, others).failures) == 3
+    assert cube.stat().st_mtime_ns == before
+
+
+def test_a_cancel_keeps_the_cubes_that_are_done(folder: Path) -> None:
+    said: list[str] = []
+    reports = Reports(say=said.append, is_cancelled=lambda: "Photo 2 of 3: broken.png" in said)
+    with pytest.raises(Cancelled):
+        made(folder, reports=reports)
+    assert [path.name for path in (folder / "cubes").iterdir()] == ["a.hdr", "a.img"]
+
+
+def test_the_page_makes_a_folder_with_its_settings_and_says_how_that_went(
+    desk: Desk, folder: Path
+) -> None:
+    desk.choose("card", "mst-plus-plus")
+    desk.dock.run_folder(folder)
+    assert "Choose the weights file" in desk.text
+    cards = desk.form.cards
+    desk.form.cards = {**cards, "pixelwise-srgb": cards["bundled"]}
+    desk.form.card = "pixelwise-srgb"
+    desk.dock.run_folder(folder)
+    assert not desk.dock.folder_button.isEnabled()
+    desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy, timeout=60_000)
+    assert "2 of 3 cubes are in" in desk.text
+    assert "broken.png: Expected" in desk.dock.details.text()
