@@ -21,8 +21,9 @@ beside micrometres it would scale the image as well."""
 COLORMAP = "inferno"
 UNEVEN = 0.01
 """The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
-SAMPLES = 1_000_000
-"""Contrast limits come from about this many values, so that a large cube opens at once."""
+SAMPLES = 2**17
+"""Contrast limits come from about this many values, so that a large cube opens at once, and its
+bands can be played: these take 8 ms, a million would take 60."""
 BRIGHTEST = 99.9
 """Percentile that the contrast limits end at, so that a few highlights do not darken the rest."""
 

@@ -28,8 +28,6 @@ VISIBLE = (380.0, 780.0)
 """nm; bands beyond are shown in grey, as the eye sees no colour there."""
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
-SAMPLES = 2**17
-"""About how many pixels of a band are looked at, as the slider may be played."""
 
 Limits = tuple[float, float]
 
@@ -121,9 +119,7 @@ class BandContrast(ViewerHelper):
     def _limit(self, layer: Image, band: int) -> None:
         if not self.is_given(layer):
             return
-        rows, columns = layer.data.shape[-2:]
-        stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
-        layer.contrast_limits = contrast_limits(layer.data[band : band + 1, ::stride, ::stride])
+        layer.contrast_limits = contrast_limits(layer.data[band : band + 1])
         self._limits[layer] = _limits_of(layer)
 
 
