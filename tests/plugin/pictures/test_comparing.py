@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.layers import Image, Vectors
+from napari.layers import Image
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picture_in
 
@@ -14,6 +14,7 @@ from napari_mst.plugin.pictures.comparing import NAME, SideBySide, Wiper, stride
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer
+from napari_mst.plugin.viewer.photos import photo_layers
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 Change = Callable[[ViewerModel], object]
@@ -140,8 +141,8 @@ def test_the_line_is_dragged_and_a_press_elsewhere_pans(
     drag(cube_viewer, [14.5, 20, 22.5])
     assert wiper.share == pytest.approx(23 / 30)
     line = cube_viewer.layers[NAME]
-    assert isinstance(line, Vectors)
-    assert line.data[0, 0, 1] == pytest.approx(22.5)
+    assert line not in photo_layers(cube_viewer)
+    assert line.data_to_world((0, 0)) == pytest.approx((9.5, 22.5))
     assert cube_viewer.scene.camera.mouse_pan
     cube_viewer.scene.camera.zoom = 10
     drag(cube_viewer, [3, 9])

@@ -17,8 +17,9 @@ def viewer() -> ViewerModel:
 def test_the_view_is_fitted_again_when_a_dock_takes_room(viewer: ViewerModel) -> None:
     viewer.canvas.size = (600, 800)
     viewer.reset_view()
-    FittedView.of(viewer)
     wide = viewer.scene.camera.zoom
+    viewer.canvas.size = (600, 760)  # as of a slider that appears, before a dock of ours
+    FittedView.of(viewer)
     for size, share in (((600, 400), 1 / 2), ((600, 200), 1 / 4)):
         viewer.canvas.size = size
         assert viewer.scene.camera.zoom == pytest.approx(share * wide)

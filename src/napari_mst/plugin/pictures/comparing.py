@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Vectors
+from napari.layers import Image
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.canvas_mouse import LEFT
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     composite_of,
+    follow,
     put_on_top,
     selection_kept,
     set_picture,
@@ -117,6 +119,8 @@ def stride_of(lower: int, layers: int) -> int:
 
 KEY = "W"
 NAME = "Wiper"
+WIPER = "wiper"
+"""Marks the layer of the line in its metadata."""
 NEAR = 8.0
 """Canvas pixels from the line within which a press takes hold of it."""
 THINNESS = 400
@@ -131,7 +135,7 @@ class _Cut:
     picture: Image
     whole: NDArray[np.uint8]
     part: NDArray[np.uint8]
-    line: Vectors
+    line: Image
 
 
 class Wiper(ViewerHelper):
@@ -203,7 +207,7 @@ class Wiper(ViewerHelper):
         self.share = column / columns
         cut.part = cut.whole[:, column:]
         set_picture(cut.picture, cut.layer, cut.part, Placement.of(cut.layer).of_part((0, column)))
-        cut.line.data = _line_at(cut.layer, self.share)
+        follow(cut.line, _place_of_line(cut.layer, self.share))
 
     # ----------------------------------------------------------------------------- listening
 
@@ -254,20 +258,23 @@ def _share_at(layer: Image, position: Any) -> float:
     return float((column + 0.5) / layer.data.shape[-1])
 
 
-def _line_at(layer: Image, share: float) -> NDArray[np.float64]:
+def _place_of_line(layer: Image, share: float) -> dict[str, Any]:
+    """Return the place of a pixel that covers the line, for a layer of that one pixel."""
     rows, columns = layer.data.shape[-2:]
-    return np.array([[[-0.5, share * columns - 0.5], [rows, 0.0]]])
+    middle = ((rows - 1) / 2, share * columns - 0.5)
+    return Placement.of(layer).of_part(middle, (rows, max(0.2, rows / THINNESS))).image_kwargs()
 
 
-def _add_line(viewer: ViewerModel, layer: Image) -> Vectors:
+def _add_line(viewer: ViewerModel, layer: Image) -> Image:
     """Add the layer that draws the line; what was selected stays selected."""
+    # One white pixel: for the controls of its Vectors napari shows a tiny window for a moment.
     with selection_kept(viewer):
-        line: Vectors = viewer.add_vectors(
-            _line_at(layer, 0.5),
+        line: Image = viewer.add_image(
+            np.ones((1, 1), np.uint8),
             name=NAME,
-            vector_style="line",
-            edge_width=max(0.2, layer.data.shape[-2] / THINNESS),
-            edge_color="white",
-            **Placement.of(layer).image_kwargs(),
+            rgb=False,
+            contrast_limits=(0, 1),
+            metadata={METADATA_KEY: WIPER},
+            **_place_of_line(layer, 0.5),
         )
     return line

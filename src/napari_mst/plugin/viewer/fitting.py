@@ -6,6 +6,9 @@ from napari.components import ViewerModel
 
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
+ALIKE = 0.1
+"""Share of the zoom: the canvas may have changed a little since napari has fitted the layers."""
+
 
 class FittedView(ViewerHelper):
     """Fits the view again when the canvas gets another size, until the user moves the view."""
@@ -16,8 +19,9 @@ class FittedView(ViewerHelper):
         viewer.canvas.events.size.connect(self._on_size)
         before = self._camera
         viewer.reset_view(reset_camera_angle=False)
+        centre, zoom = self._camera
         # A view that napari would fit otherwise is the user's.
-        if self._camera != before:
+        if before[0] != centre or abs(before[1] / zoom - 1) > ALIKE:
             viewer.scene.camera.center, viewer.scene.camera.zoom = before
 
     @property
