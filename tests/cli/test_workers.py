@@ -190,7 +190,7 @@ def test_a_photo_of_which_workers_of_a_cluster_die_fails_in_a_short_sentence(
         making, jobs = Making(tmp_path, times=1), jobs_named("deadly")
         (ended,) = processes.outcomes_of_cluster(making, jobs, workers.scheduler_address)
     assert ended.error == (
-        "Expected a worker to make it, got 1 that died of it; their logs tell more. Start it again."
+        "Expected a worker to make it, got 1 that died of it; their logs say more. Start it again."
     )
 
 

@@ -75,7 +75,7 @@ CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
         (lambda: denoising_of(photo(), -1.0), "Expected h above 0"),
         (lambda: denoising_to_look_at(photo(), float("nan")), "Expected h above 0"),
         (lambda: denoising_of(photo(), np.nan), "Expected h above 0"),
-        (lambda: denoising_of(CLIPPED), "Expected a photo whose noise can be told"),
+        (lambda: denoising_of(CLIPPED), "Expected a photo whose noise can be measured"),
     ],
 )
 def test_what_cannot_be_denoised_is_refused(call: Callable[[], object], message: str) -> None:

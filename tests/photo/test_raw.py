@@ -109,7 +109,7 @@ def test_unknown_camera_and_missing_white_are_said(tmp_path: Path) -> None:
     assert (photo.shot.camera, photo.shot.neutral) == ("", None)
     told = " ".join(photo.assumptions)
     assert "The sensitivities of Acme Snap 9 are not among the measured ones" in told
-    assert "does not tell the white balance" in told
+    assert "does not state the white balance" in told
 
 
 def test_saturated_pixels_are_told(tmp_path: Path) -> None:

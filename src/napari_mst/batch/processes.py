@@ -216,7 +216,7 @@ def _outcome(future: Any, job: BatchJob) -> Outcome:
     if failure is not None:
         reason = shown(failure, 120)
         if isinstance(failure, KilledWorker):
-            reason = f"{failure.allowed_failures + 1} that died of it; their logs tell more"
+            reason = f"{failure.allowed_failures + 1} that died of it; their logs say more"
         return Outcome(job, error=f"Expected a worker to make it, got {reason}. Start it again.")
     if not future.cancelled():
         lines, error = future.result()

@@ -71,7 +71,7 @@ class Adapt:
         known = []
         if self.known is not None:
             spectra = read_spectra(self.known, as_reflectance=True)
-            known = [_known_spectrum(one, self.known, self.uncertainty) for one in spectra]
+            known = [_known_spectrum(each, self.known, self.uncertainty) for each in spectra]
         with asked_to_stop() as watch:
             if self.suggest is not None:
                 from napari_mst.adaptation.suggesting import suggest_spots  # imports torch

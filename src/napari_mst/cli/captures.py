@@ -192,7 +192,7 @@ def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibratio
     if others:
         raise CameraError(
             f"Expected {option} alone, got --{others[0].replace('_', '-')} as well. "
-            "The chart tells camera, light and white."
+            "The chart gives camera, light and white."
         )
     path = one_photo(taken.chart_photo, photos, option, "chart")
     # It imports torch, which a refused argument must not wait for.
@@ -255,7 +255,7 @@ def capture_of(
         start = OF_SENSOR if taken.unbalanced else BALANCED
         capture = capture_from_patch(photo, GreyPatch(patch, reflectance), camera, light, start)
     note(
-        f"the grey surface tells white {capture.white:.5g}, balance {capture.balance}, "
+        f"the grey surface gives white {capture.white:.5g}, balance {capture.balance}, "
         f"illuminant {capture.illuminant}"
     )
     return capture
@@ -295,7 +295,7 @@ def _camera_of(photos: Sequence[Path]) -> str:
         If they name several, or one whose sensitivities nobody has measured.
     """
     named = {camera_named_in(photo) for photo in photos}
-    titles = sorted({" ".join(one).strip() for one in named} - {""})
+    titles = sorted({" ".join(camera).strip() for camera in named} - {""})
     if not titles:
         return ""
     if len(named) > 1:

@@ -164,10 +164,10 @@ columns with --known:
         scores: list[Score] = []
         for title, inputs, make_methods, score, repeats in trials:
             methods = make_methods()
-            found = score(methods, inputs, _noted(read_scenes(self.folder, self.full_scale)))
+            judged = score(methods, inputs, _noted(read_scenes(self.folder, self.full_scale)))
             total = scene_count * len(inputs) * len(methods) * repeats
-            bar = tqdm(found, desc=title, total=total, unit="photo")
-            scores += [replace(one, scene=f"{one.scene} {title}".rstrip()) for one in bar]
+            bar = tqdm(judged, desc=title, total=total, unit="photo")
+            scores += [replace(row, scene=f"{row.scene} {title}".rstrip()) for row in bar]
         averages = table.means(scores)
         if self.csv:
             tables.write_csv(self.csv, [*scores, *averages], table.LABELS)
@@ -233,7 +233,7 @@ columns with --known:
 
 
 def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
-    """Pass scenes on, after the notes about each are told."""
+    """Pass scenes on, after the notes about each are printed."""
     for scene in scenes:
         for text in scene.notes:
             note(text)
@@ -257,11 +257,11 @@ def _chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Inpu
     """The *kinds* with these *names*; all if there are no names."""
     if not names:
         return list(kinds)
-    known = {kind.name: kind for kind in kinds}
-    unknown = [name for name in names if name not in known]
+    by_name = {kind.name: kind for kind in kinds}
+    unknown = [name for name in names if name not in by_name]
     if unknown:
-        choices = ", ".join(map(repr, known))
+        choices = ", ".join(map(repr, by_name))
         raise ModelError(
             f"Expected an input of {choices}, got {', '.join(unknown)!r}. Choose one of them."
         )
-    return [known[name] for name in names]
+    return [by_name[name] for name in names]

@@ -42,7 +42,7 @@ class PhotoOptions:
         The chart or the frames by which the photos are corrected, if there are any.
     balance
         The white of a grey patch, by which sRGB photos are balanced, or `ESTIMATED` where each
-        photo tells its own; None if they stay as they are.
+        photo shows its own; None if they stay as they are.
     chart
         The calibration by a chart that the photo itself shows: its patches are known spectra.
     """
@@ -79,7 +79,7 @@ class PhotoOptions:
 
     @property
     def encoding(self) -> Encoding | None:
-        """The encoding of the photos; None where the file tells."""
+        """The encoding of the photos; None where the file states it."""
         return "linear" if self.is_linear or self.capture else None
 
     def encoding_of(self, path: Path) -> Encoding:
@@ -126,8 +126,8 @@ class PhotoOptions:
         # It imports torch, which --help and a refused argument must not wait for.
         from napari_mst.light.white_balance import WhiteBalance, white_balance
 
-        known = self.balance
-        white = known if isinstance(known, WhiteBalance) else white_balance(photo)
+        balance = self.balance
+        white = balance if isinstance(balance, WhiteBalance) else white_balance(photo)
         if white.is_far:
             return white.corrected(photo)
         note = f"The white balance was left as it is: {white}."

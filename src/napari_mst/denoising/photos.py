@@ -86,7 +86,7 @@ def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> D
     noise = estimated_noise(photo, watch)
     if noise is None:
         raise DenoisingError(
-            "Expected a photo whose noise can be told, got one with too few unclipped pixels. "
+            "Expected a photo whose noise can be measured, got one with too few unclipped pixels. "
             "Take a larger photo, or one that is exposed less."
         )
     return Denoising(noise, h)

@@ -90,7 +90,7 @@ def _holding(types: Sequence[DType], low: int, high: int) -> list[DType]:
 def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Array]:
     """The (B, H, W) cube band by band, as C-contiguous blocks (rows, W) of *dtype*.
 
-    The *watch* is told after each band.
+    The *watch* hears of each band.
     """
     bands, height, width = data.shape
     rows = max(1, BLOCK_BYTES // (width * dtype.itemsize))

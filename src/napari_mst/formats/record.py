@@ -70,7 +70,7 @@ def record_of(cube: SpectralCube) -> dict[str, Any]:
 
 
 def description_of(stored: Mapping[str, Any]) -> Description:
-    """The inverse of `record_of`. Raises whatever a damaged record leads to."""
+    """The inverse of `record_of`. A damaged record raises errors of any type."""
     own = stored[OWN]
     # JSON has lists only; the metadata of a cube has tuples.
     fields = {

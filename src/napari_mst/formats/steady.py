@@ -18,7 +18,7 @@ def steady_read(
 ) -> Contents | None:
     """Read while the *state* stays the same; None if it never does.
 
-    The *state* tells the contents apart that files have had one after the other; it is None while
+    The *state* distinguishes the contents that files have one after the other; it is None while
     there are none. Errors count in the same way: a save may be their cause.
     """
     for _ in range(ATTEMPTS):

@@ -103,8 +103,7 @@ def band_names(cube: SpectralCube) -> list[str]:
 
 
 def _from_names(names: Sequence[str], bands: int) -> tuple[Doubles, str, list[str]]:
-    found = [_IN_NAME.search(name.strip()) for name in names]
-    matches = [match for match in found if match]
+    matches = [match for name in names if (match := _IN_NAME.search(name.strip()))]
     if len(names) != bands or len(matches) != bands:
         return _indices(bands, "The file gives no wavelengths; bands are numbered.")
     values = []

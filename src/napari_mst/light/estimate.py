@@ -321,8 +321,8 @@ def _check(photo: Photo, camera: str) -> None:
         raise CameraError(f"Expected the name of a camera, got {camera!r}. Choose one.")
     if photo.encoding != "linear" and camera != SRGB:
         raise PhotoError(
-            f"Expected linear values of {camera[-40:]} to tell the light, got sRGB-encoded ones. "
-            "Say that the photo is linear, if it is, or name the camera sRGB."
+            f"Expected linear values of {camera[-40:]} to estimate the light, got sRGB-encoded "
+            "ones. Say that the photo is linear, if it is, or name the camera sRGB."
         )
 
 

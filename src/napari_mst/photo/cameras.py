@@ -49,7 +49,7 @@ ALIASES = MappingProxyType(
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
 
-A model of this card has to be told the camera and the illuminant.
+A model of this card needs the camera and the illuminant.
 """
 
 SRGB = "sRGB"
@@ -58,7 +58,7 @@ SRGB = "sRGB"
 DAYLIGHT = "D65"
 
 ESTIMATED = "estimate"
-"""The illuminant of a `Capture` that is to be told from each photo: see `light.estimate_light`."""
+"""The illuminant of a `Capture` that each photo itself has to show: see `light.estimate_light`."""
 
 BALANCED = "as stored"
 """The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
@@ -74,7 +74,7 @@ EQUAL = "E"
 """The illuminant of equal power at all wavelengths."""
 
 CHART = "chart"
-"""The first word of a camera that a chart told: its shares of components follow."""
+"""The first word of a camera that a chart gave: its shares of components follow."""
 
 _TABULATED = (DAYLIGHT, "A")  # illuminants that `colour` knows
 _FIRST = (DAYLIGHT, "D50", "A")  # illuminants that head the list, being those asked for most
@@ -304,7 +304,7 @@ def is_file(name: str) -> bool:
 def _light(name: str) -> Doubles:
     lights = load_illuminants()
     if name == BY_CHART:
-        # The response that the chart told holds the light already.
+        # The response that the chart gave holds the light already.
         return lights[EQUAL]
     if name in lights:
         return lights[name]
@@ -362,7 +362,7 @@ def _by_chart(name: str) -> Doubles:
     responses = chart_responses()
     if shares.shape != responses.spread.shape or not np.isfinite(shares).all():
         raise CameraError(
-            f"Expected {len(responses.spread)} numbers of a camera that a chart told, "
+            f"Expected {len(responses.spread)} numbers of a camera that a chart gave, "
             f"got {name[:_SHOWN]!r}. Calibrate again."
         )
     return responses.response(shares).T

@@ -1,6 +1,6 @@
 """A ColorChecker found in a photo, without a click: `find_chart`.
 
-The library colour-checker-detection (BSD-3-Clause) segments the photo into squares, and tells where
+The library colour-checker-detection (BSD-3-Clause) segments the photo into squares, and shows where
 a chart is likely. It is the extra `charts`, and imported only here. Its outline is off by a part of
 a patch, so the grid is laid through the middles of the squares. Letters: k squares.
 """
@@ -110,8 +110,8 @@ def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
         points: Points = doubles(corners).reshape(-1, 2) * scale
         return points if is_standing else points[:, ::-1]
 
-    squares = [places(one).mean(axis=0) for one in parts.swatches]
-    return [places(one) for one in parts.rectangles], np.array(squares).reshape(-1, 2)
+    squares = [places(square).mean(axis=0) for square in parts.swatches]
+    return [places(outline) for outline in parts.rectangles], np.array(squares).reshape(-1, 2)
 
 
 def _library() -> Any:

@@ -136,14 +136,14 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
     """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it.
 
     None where the file does not say. Where a *shape* is given, (H, W), the file has to hold a photo
-    of that shape: else it tells the place of another.
+    of that shape: else it states the place of another.
     """
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
             tags = {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
-            found = Georeference.from_tags(tags)
-            if found is None:
+            place = Georeference.from_tags(tags)
+            if place is None:
                 return None
             asked = _orientation_of_page(page)
             rows, columns = page.imagelength, page.imagewidth
@@ -151,7 +151,7 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
                 rows, columns = columns, rows
             if shape is not None and shape != (rows, columns):
                 return None
-            return found.turned(asked, rows, columns)
+            return place.turned(asked, rows, columns)
     # A file that is no TIFF says nothing; a damaged one is refused where it is read.
     except Exception:  # noqa: BLE001
         return None

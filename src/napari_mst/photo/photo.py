@@ -65,7 +65,7 @@ class Photo:
     name
         Name of the file or layer.
     sha256
-        Of the file's bytes, or of an array's shape, dtype and values (whatever its strides and byte
+        Of the file's bytes, or of an array's shape, dtype and values (strides and byte
         order).
     valid
         (H, W), False where a pixel was NaN, infinite or masked (it is 0 in `pixels`); None where

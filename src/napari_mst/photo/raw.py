@@ -98,7 +98,7 @@ class Shot:
     def notes(self) -> tuple[str, ...]:
         """Sentences for the history of a cube."""
         exposure = f" ({self.settings})" if self.settings else ""
-        white = "The file does not tell the white balance of its camera."
+        white = "The file does not state the white balance of its camera."
         if self.neutral is not None:
             red, green, blue = self.neutral
             white = f"White as shot, in values of the sensor: {red:.4g}, {green:g}, {blue:.4g}."

@@ -94,8 +94,8 @@ def capture_from_patch(
     camera
         A name or a file, see `Capture`; by default the one that a RAW file names.
     illuminant
-        By default the usual light whose white is nearest to the patch. It has to be told for values
-        that were balanced already.
+        By default the usual light whose white is nearest to the patch. It has to be named for
+        values that were balanced already.
     start
         `BALANCED`: the white that the file stores is about right, and a patch far from it is no
         grey. `OF_SENSOR`: the values are those of the sensor, under any light.
@@ -105,7 +105,7 @@ def capture_from_patch(
     PhotoError
         If the photo is not linear, or the patch is clipped, dark, uneven, outside, or not grey.
     CameraError
-        If camera or illuminant are unknown, or are neither told nor found.
+        If camera or illuminant are unknown, or are neither named nor found.
 
     Notes
     -----

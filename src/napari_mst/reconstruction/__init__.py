@@ -10,7 +10,7 @@ frozen `Job`:
 `correcting`   correct the colours of the result (`consistency` explains how)
 `provenance`   say where the cube came from
 
-What the steps share: `options` (what the user chose), `setup` (a model on its device, told the
+What the steps share: `options` (what the user chose), `setup` (a model on its device, given the
 camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
 
 `reconstructor` holds the class that people call, and `error_bands` says how sure an estimate is.

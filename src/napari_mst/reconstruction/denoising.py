@@ -18,7 +18,7 @@ from napari_mst.reconstruction.job import Job
 from napari_mst.watch import Watch
 
 # Photos with less noise than this, in 8-bit codes at middle grey, are left as they are. Clean CAVE
-# scenes have 0.6 at most, but for one whose texture gives it away; from 1.8 on denoising helps.
+# scenes have 0.6 at most, except one, whose texture gives it away; from 1.8 on denoising helps.
 _LEAST_CODES = 1.6
 
 # No sensor has more; what has is no photo, but a drawing or a test pattern of random pixels.
@@ -34,20 +34,20 @@ def decided(job: Job) -> Job:
 
     A preview is denoised by what noise is left in it, and a region by the noise of the whole photo.
     """
-    wanted = job.options.denoise
-    if wanted == "off" or (wanted == "auto" and not _is_measured(job)):
+    choice = job.options.denoise
+    if choice == "off" or (choice == "auto" and not _is_measured(job)):
         return job
     photo = job.part if job.is_preview else job.photo
     noise = estimated_noise(photo, job.watch)
-    if wanted != "auto":
-        return _told(job, noise, float(wanted))
+    if choice != "auto":
+        return _with_h(job, noise, float(choice))
     if noise is None or not _is_noisy(photo, noise):
         return job
     return replace(job, denoising=Denoising(noise, BEST_H))
 
 
 def denoised(job: Job, watch: Watch) -> Job:
-    """The *job* with its part denoised as `decided` says, which a note tells.
+    """The *job* with its part denoised as `decided` says, which a note says.
 
     The pixels of a region are those that the whole photo would have.
 
@@ -86,11 +86,11 @@ def _is_noisy(photo: Photo, noise: SensorNoise) -> bool:
     return is_noise and is_large and not has_jpeg_grid(Cells(photo, np.zeros(3)))
 
 
-def _told(job: Job, noise: SensorNoise | None, h: float) -> Job:
-    """The *job* denoised with the *h* that the user wants."""
+def _with_h(job: Job, noise: SensorNoise | None, h: float) -> Job:
+    """The *job* denoised with the *h* that the user chose."""
     if noise is None:
         return job.noted(
-            "The photo was not denoised: too few of its pixels are unclipped to tell its noise."
+            "The photo was not denoised: too few of its pixels are unclipped to measure its noise."
         )
     return replace(job, denoising=Denoising(noise, h))
 

@@ -46,7 +46,7 @@ SIDE_NOTE = " spectra of the 90 % error band"
 STRAY = 0.002
 """Stray light and noise of an instrument, as a share of its strongest signal.
 
-By judgement: data sheets of spectrometers and spectral cameras give 0.05 to 0.4 %. No scene tells
+By judgement: data sheets of spectrometers and spectral cameras give 0.05 to 0.4 %. No scene shows
 it, since simulated truths are exact.
 """
 

@@ -44,7 +44,7 @@ class Job:
         The values of the photo that become 0 and 1 for the network: those of the whole photo, so
         that a region is seen as in it.
     watch
-        Told of the progress, and asked for a cancel.
+        Hears of the progress, and is asked for a cancel.
     notes
         Sentences about what had to be assumed so far.
     precision_error
@@ -57,7 +57,7 @@ class Job:
         Whether the illuminant was estimated from the photo.
     light_doubt
         How far the spectra may be off by an estimated light, a share of them for each band; empty
-        where the light was told.
+        where the light was named.
     orientations
         The flips and transposes over which the mean is taken.
     """

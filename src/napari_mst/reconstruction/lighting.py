@@ -29,7 +29,7 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     """*setup* for *photo*, whose light is estimated if it has to be; the doubt, and sentences.
 
     The doubt (B,) is how far the spectra may be off by the light, as a share of them, so that nine
-    in ten of those in the light of the candidates lie within; it is empty where the light was told.
+    in ten of those in the light of the candidates lie within; it is empty if the light was named.
 
     Raises
     ------
@@ -83,12 +83,12 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
         response = unbalanced_response(estimate.camera, "E") * power[:, None]
         return _spectra(network, linear, response, gains)
 
-    own = spectra(estimate.power)
-    is_counted = own.mean(axis=0) > _DARK
+    mean = spectra(estimate.power)
+    is_counted = mean.mean(axis=0) > _DARK
     off = []
     for candidate in estimate.candidates:
         other = spectra(candidate.power)
-        off.append((np.abs(other - own) / np.maximum(own, _DARK))[:, is_counted])
+        off.append((np.abs(other - mean) / np.maximum(mean, _DARK))[:, is_counted])
     shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
     return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
 

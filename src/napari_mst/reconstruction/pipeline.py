@@ -86,7 +86,7 @@ class SeenPhoto:
         Raises
         ------
         CameraError
-            If the photo cannot tell its light.
+            If the photo cannot show its light.
         Cancelled
             As soon as *watch* says so; the next call begins again.
         """

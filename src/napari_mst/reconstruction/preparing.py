@@ -53,10 +53,10 @@ def read(setup: Setup, photo: PhotoLike) -> Photo:
     """Read *photo* and check that the network of *setup* can be given it; else `PhotoError`."""
     source = as_photo(photo)
     card = setup.model.card
-    wanted = setup.network.in_bands
+    bands = setup.network.in_bands
     channels = len(source.pixels)
-    if channels != wanted:
-        raise PhotoError(f"Expected {wanted} channels for the model {card.name}, got {channels}.")
+    if channels != bands:
+        raise PhotoError(f"Expected {bands} channels for the model {card.name}, got {channels}.")
     if card.needs_camera and source.encoding != "linear":
         raise PhotoError(
             f"Expected linear RGB of a camera for the model {card.name}, got sRGB-encoded values. "

@@ -44,9 +44,9 @@ def _with_options(
         def taking_fields(self: Any, model: Model, *args: P.args, **kwargs: P.kwargs) -> None:
             method(self, model, options(*args, **kwargs))
 
-        own = list(signature(method).parameters.values())[:2]
+        first = list(signature(method).parameters.values())[:2]
         fields = signature(options).parameters.values()
-        taking_fields.__signature__ = Signature([*own, *fields])  # type: ignore[attr-defined]
+        taking_fields.__signature__ = Signature([*first, *fields])  # type: ignore[attr-defined]
         return taking_fields  # type: ignore[return-value] # the names may be written, too
 
     return decorate
@@ -178,7 +178,7 @@ class Reconstructor:
     def prepare(self, say: Callable[[str], None], watch: Watched = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.
 
-        There is no need to call this, since `reconstruct` does it by itself. *say* is told, from
+        There is no need to call this, since `reconstruct` does it by itself. *say* hears, from
         another thread, where it takes long. The compiler cannot be stopped: after a cancel it ends
         on its own, or with the program, and what it has compiled by then is kept.
 
@@ -251,7 +251,7 @@ class Reconstructor:
         """The cube of *photo*: (B, H, W) float32, H and W as in the photo.
 
         Pixels that are NaN or infinite in the photo are NaN in the cube and influence no other
-        pixel. Whatever had to be assumed is listed in `cube.provenance.assumptions`.
+        pixel. Everything that had to be assumed is listed in `cube.provenance.assumptions`.
 
         Parameters
         ----------

@@ -96,9 +96,9 @@ def try_run(job: Job, plan: Plan) -> Planes | None:
     number = len(job.orientations)
     try:
         for index, orientation in enumerate(job.orientations):
-            one = job.stage(index / number, (index + 1) / number)
+            stage = job.stage(index / number, (index + 1) / number)
             # The result of one run has no name here: it would stay in memory through the next.
-            total = _added(total, _run_turned(one, orientation, plan), job.watch)
+            total = _added(total, _run_turned(stage, orientation, plan), job.watch)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -172,9 +172,9 @@ def _added(total: Planes | None, planes: Planes, watch: Watch) -> Planes:
         if planes.flags.c_contiguous:
             return planes
         total = np.zeros(planes.shape, planes.dtype)
-    for own, plane in zip(total, planes, strict=True):
+    for sums, plane in zip(total, planes, strict=True):
         watch.check()
-        own += plane
+        sums += plane
     return total
 
 

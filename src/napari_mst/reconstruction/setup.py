@@ -1,4 +1,4 @@
-"""A model on its device, in its precision, told the camera of the photos, its kernels compiled.
+"""A model on its device, in its precision, with the camera of the photos, its kernels compiled.
 
 A mean over flips and transposes is part of it. Letters: C channels, H rows, W columns.
 """
@@ -191,7 +191,7 @@ def _is_narrow(precision: str) -> bool:
 def _check_makes_cubes(card: ModelCard) -> None:
     if card.tells_light:
         raise ModelError(
-            f"Expected a model that makes cubes, got {card.name}, which tells the light of a "
+            f"Expected a model that makes cubes, got {card.name}, which estimates the light of a "
             "photo. Use `estimate_light`, or another model."
         )
 
@@ -249,7 +249,7 @@ def _see_with(network: nn.Module, capture: Capture) -> None:
 def compile_kernels(setup: Setup, say: Callable[[str], None], watch: Watch) -> None:
     """Compile the kernels that the first run would have to wait for.
 
-    *say* is told if there are any: to load them takes as long on a slow machine, but each time. The
+    *say* hears if there are any: to load them takes as long on a slow machine, but each time. The
     compiler cannot be stopped: after a cancel it ends on its own, or with the program.
     """
     # A daemon, so that a program that is closed does not wait for the compiler.

@@ -195,7 +195,7 @@ class Header:
 
     def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
-        if kind.lower() not in [known.lower() for known in kinds]:
+        if kind.lower() not in [each.lower() for each in kinds]:
             advice = "Open or export another kind of file."
             raise self.error(f"file type '{kinds[-1]}'", repr(shown(kind, 40)), advice)
         # Frame offsets are bytes between the lines or bands, which a flat file does not have.

@@ -116,7 +116,7 @@ def _header_text(library: Curves, values: Floats) -> str:
     layout = DataLayout(bands=1, rows=rows, columns=columns, dtype=values.dtype)
     names = (percent_encode(title_of(record), ",") for record in library.records)
     # Empty fields read back as what is missing.
-    records = [{key: text for key, text in one.items() if text} for one in library.records]
+    records = [{key: text for key, text in record.items() if text} for record in library.records]
     fields = {
         **layout_fields(layout, KIND),
         **axis_fields(library.wavelengths, library.unit),

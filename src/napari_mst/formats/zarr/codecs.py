@@ -117,7 +117,9 @@ def bounded(name: str, array: Any) -> Any:
     else:
         # Either may be None: chunks without compression, or without filters.
         compressor = metadata.compressor and _BoundedFilter(metadata.compressor, bound)
-        filters = metadata.filters and tuple(_BoundedFilter(one, bound) for one in metadata.filters)
+        filters = metadata.filters and tuple(
+            _BoundedFilter(each, bound) for each in metadata.filters
+        )
         metadata = dataclasses.replace(metadata, compressor=compressor, filters=filters)
     return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 

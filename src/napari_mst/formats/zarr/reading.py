@@ -195,7 +195,7 @@ def read_zarr(
         return cube
     if not (path.exists() or crash_safe.is_interrupted([path])):
         raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
-    # So many saves came in between that only holding them off helps.
+    # Saves keep coming in between: only holding them off helps.
     try:
         with crash_safe.keeping_folder(path):
             return read()

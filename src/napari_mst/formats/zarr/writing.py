@@ -63,7 +63,7 @@ def _create(folder: Path, cube: SpectralCube, dtype: DType, name: str) -> Any:
         # and `crc32c` beside it GDAL refuses.
         compressors=[ZstdCodec(level=_LEVEL, checksum=True)],
         dimension_names=("wavelength", "y", "x"),
-        # By default zarr leaves out chunks of zeros, and nothing would tell them from lost ones.
+        # By default zarr leaves out chunks of zeros, and they would look like lost ones.
         config={"write_empty_chunks": True},
     )
 

@@ -5,8 +5,8 @@ spectrum that a camera would have given another code is moved, by the smallest c
 to the edge of the cell. A spectrum that lies within its cell stays as it is, so that rounding is
 not taken for colour (a dead band). A clipped channel bounds the colour on one side only.
 
-A noisy photo, or a JPEG, does not tell its colours pixel by pixel, and what the network has
-smoothed away must not come back. Its pixels tell their colour together: a region becomes lighter,
+A noisy photo, or a JPEG, does not show its colours pixel by pixel, and what the network has
+smoothed away must not come back. Its pixels show their colour together: a region becomes lighter,
 darker or more colourful as the photo says in the mean, but only by the share of the difference that
 is no noise (the Wiener estimate). Nearly always that share is zero.
 

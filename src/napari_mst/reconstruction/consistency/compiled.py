@@ -117,9 +117,9 @@ def largest_error(compiled: CompiledColours) -> float:
     response = np.eye(5, 3, dtype=np.float32) + np.float32(0.1)
     spectra = generator.uniform(0.2, 0.8, (5, 2, 19)).astype(np.float32)
     shown = np.einsum("bc,bhw->chw", response, spectra)
-    wanted = shown + generator.uniform(-0.1, 0.1, shown.shape).astype(np.float32)
-    compiled.move(spectra, shown, (wanted, wanted), response)
-    colour_error = np.abs(np.einsum("bc,bhw->chw", response, spectra) - wanted).max()
+    target = shown + generator.uniform(-0.1, 0.1, shown.shape).astype(np.float32)
+    compiled.move(spectra, shown, (target, target), response)
+    colour_error = np.abs(np.einsum("bc,bhw->chw", response, spectra) - target).max()
     return float(max(code_error, light_error, colour_error))
 
 

@@ -26,7 +26,7 @@ class Correction:
     """The result of a correction: *quality* (H, W) float32 and one sentence for the provenance.
 
     The quality is how far the colour of the uncorrected spectrum was from that of the photo: in
-    8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* tells whether the
+    8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* says whether the
     photo has the blocks of a JPEG.
     """
 
@@ -52,10 +52,10 @@ def correct_colours(
 
     *data* is changed in place, block by block of rows; this needs `bytes_to_correct` besides the
     spectra. *response* (B, 3) takes reflectance to linear light as the photo shows it (see
-    `colour.srgb_response`). *watch* is told the share that is done.
+    `colour.srgb_response`). *watch* hears the share that is done.
 
-    *least* is for linear photos, whose codes are finer than any noise: cells are then so many 8-bit
-    codes wide to each side, and the spectra of a noisy photo stay as they are.
+    *least* is for linear photos, whose codes are finer than any noise: cells are then that many
+    8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def _solved(system: Floats, right: Floats) -> Floats:
     """The solutions (3, n) of n symmetric systems of three equations with right sides *right*.
 
     *system* (6, n) is the upper triangle, row by row. It is inverted by its adjugate: NumPy's own
-    solver takes a hundred times as long for so many small systems.
+    solver takes a hundred times as long for as many small systems.
     """
     rr, rg, rb, gg, gb, bb = system
     red, green, blue = right

@@ -5,7 +5,7 @@ grain of a subject it is the brightness that is lost.
 
 A photo that was a JPEG is known by the grid of its blocks of 8 x 8 pixels: on it many more cosine
 coefficients round to zero than on any other grid. Fan & de Queiroz, IEEE Trans. Image Process. 12
-(2003) 230, doi:10.1109/TIP.2002.807361, tell JPEG by its blocks, too.
+(2003) 230, doi:10.1109/TIP.2002.807361, recognise JPEG by its blocks, too.
 
 Letters: C colours, n differences.
 """
@@ -22,17 +22,17 @@ BLOCK = 8
 """Pixels along each side of a block of JPEG."""
 
 FEWEST = 200
-"""Differences in flat places that tell noise: in fewer, the errors of a network look like it."""
+"""Differences in flat places that show noise: in fewer, the errors of a network look like it."""
 
 _STRIPS = (4, 32)  # strips of BLOCK rows that are looked at, at least and at most
-_SAMPLE = 1 << 15  # pixels in all strips, if so many strips are allowed
+_SAMPLE = 1 << 15  # pixels in all strips, if that many strips are allowed
 _FLAT = 20  # per cent of the neighbours, those that differ least in the estimate, that are flat
 
 # Codes removed from the colours of a noisy photo, times their share of what was removed from the
 # brightness. Measured (lab/training_log.md): from 0.9 in noisy photos, to 0.6 in clean ones.
 _NOISY = 0.7
 
-# A grey photo has no colours that tell its noise: so many codes removed from the brightness do, if
+# A grey photo has no colours that show its noise: these codes removed from the brightness do, if
 # they are this share of all that its flat places show.
 _GREY = 5.0
 _GREY_SHARE = 0.8
@@ -113,8 +113,8 @@ def _flat_places(comparison: ColourCheck, watch: Watch) -> tuple[Floats, Floats]
 def _strips(shape: tuple[int, int]) -> list[slice]:
     """Strips of `BLOCK` rows, spread over a photo of *shape* (H, W)."""
     height, width = shape
-    wanted = int(np.clip(_SAMPLE // (BLOCK * width), *_STRIPS))
-    count = min(wanted, -(-height // BLOCK))
+    number = int(np.clip(_SAMPLE // (BLOCK * width), *_STRIPS))
+    count = min(number, -(-height // BLOCK))
     blocks = np.linspace(0, (height - 1) // BLOCK, count).astype(int)
     return [slice(block * BLOCK, min((block + 1) * BLOCK, height)) for block in blocks]
 
@@ -124,7 +124,7 @@ def _is_noisy(removed: Floats, shown: Floats) -> bool:
 
     Noise is in the colours as much as in the brightness, in all their directions, and networks
     remove it from the colours first. Of texture they remove brightness rather, so that colours
-    count less where more of that was removed. The noise of a grey photo is told by its size, and by
+    count less where more of that was removed. The noise of a grey photo shows by its size, and by
     how much of all that flat places show was removed.
     """
     colour, brightness = _deviations(removed)
@@ -151,7 +151,7 @@ def _deviations(differences: Floats) -> tuple[float, float]:
 
 _TILE = 2 * BLOCK  # a tile of this side holds one whole block for each place that the grid can have
 _TILES = 12  # along each side of the photo, that are looked at
-_FEWEST_COEFFICIENTS = 200  # in all tiles, from which on they tell whether there is a grid
+_FEWEST_COEFFICIENTS = 200  # in all tiles, from which on they show whether there is a grid
 
 # Share of the coefficients that are left on the grid of JPEG, of those on the next best grid.
 # Measured (lab/training_log.md): at most 0.61 at qualities 50 and 75, else at least 0.97.

@@ -19,7 +19,7 @@ from napari_mst.reconstruction.consistency.noise import Noise
 from napari_mst.watch import Watch
 
 _REGION = 16  # pixels along each side: a block of JPEG whose colours have half the resolution
-_KNOWN = 0.25  # share of its pixels without clipping from which on a region tells its colour
+_KNOWN = 0.25  # share of its pixels without clipping from which on a region shows its colour
 
 
 def move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch: Watch) -> int:
@@ -40,7 +40,7 @@ def move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch:
 
     def moved(rows: slice) -> int:
         count = _move_by(comparison, rows, _between(gains, rows, width))
-        if noise.is_jpeg:  # whose single pixels tell nothing
+        if noise.is_jpeg:  # whose single pixels show nothing
             return count
         # Single pixels come after their region, which may have brought them near enough.
         singles = move(comparison, rows, comparison.rendered(rows), pixel_cells.bounds(rows))
@@ -58,8 +58,8 @@ def _move_by(comparison: ColourCheck, rows: slice, gain: Doubles) -> int:
         return 0
     rendered = comparison.rendered(rows)
     factor = ((1 + gain) / 255).astype(rendered.dtype)
-    wanted = linear_light(factor * srgb_codes(rendered))
-    target = rendered + wanted - rendered.clip(0, 1)  # what lies beyond 0 to 1 stays beyond
+    better = linear_light(factor * srgb_codes(rendered))
+    target = rendered + better - rendered.clip(0, 1)  # what lies beyond 0 to 1 stays beyond
     return move(comparison, rows, rendered, Bounds(target, target))
 
 
