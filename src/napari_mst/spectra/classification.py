@@ -57,8 +57,6 @@ def classify(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    from spectral import spectral_angles as angles_between
-
     bands = _shared_bands(cube, spectra)
     members = _members(spectra, cube.wavelengths[bands])
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
@@ -68,16 +66,14 @@ def classify(
     first, last = np.flatnonzero(bands)[[0, -1]]
     chosen = slice(first, last + 1) if bands[first:last].all() else bands
     part = SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)
+    members /= np.linalg.norm(members, axis=1, keepdims=True)
     for rows, good, values in pixels(part, watching(watch)):
-        # A pixel that is zero everywhere has no angle.
-        lit = values.any(axis=1)
-        good[good] = lit
-        if not lit.any():
-            continue
-        degrees = np.degrees(angles_between(values[None, lit], members)[0])
-        smallest = degrees.min(axis=1)
+        with np.errstate(invalid="ignore"):  # a pixel that is zero everywhere has no angle
+            cosines = members @ values / np.sqrt(np.einsum("bn,bn->n", values, values))
+        largest = cosines.max(axis=0)
+        smallest = np.degrees(np.arccos(largest.clip(-1, 1)))
         angles[rows][good] = smallest
-        labels[rows][good] = np.where(smallest <= threshold, degrees.argmin(axis=1) + 1, 0)
+        labels[rows][good] = np.where(smallest <= threshold, cosines.argmax(axis=0) + 1, 0)
     return Classes(labels, angles)
 
 

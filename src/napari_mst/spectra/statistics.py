@@ -4,18 +4,16 @@ Pixels with a value that is not a number get the label 0, or NaN, and count nowh
 bands, H rows, W columns; k clusters; n components.
 """
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Map, Spectrum, Values
-from napari_mst.spectra.strips import check_enough, pixels
+from napari_mst.spectra.strips import check_enough, pixels, raw_strips
 from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
@@ -48,71 +46,82 @@ def cluster(
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
     watch = watching(watch)
     passes = iterations + 1
-    centres = _first_centres(cube, count, watch.part(0, 1 / passes))
-    labels = np.zeros(cube.shape[1:], dtype=np.uint16)
+    clusters = _Clusters(cube, _first_centres(cube, count, watch.part(0, 1 / passes)))
     for number in range(1, passes):
-        part = watch.part(number / passes, (number + 1) / passes)
-        if not _improve(cube, labels, centres, part):
+        if not clusters.improve(watch.part(number / passes, (number + 1) / passes)):
             break
     watch.reach(1.0)
     spectra = [
         Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}")
-        for number, centre in enumerate(centres, 1)
+        for number, centre in enumerate(clusters.centres, 1)
     ]
-    return labels, spectra
+    return clusters.labels, spectra
 
 
 def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Values:
     """(k, B) centres, evenly from the least to the largest values, as `spectral.kmeans` begins."""
     low = np.full(cube.shape[0], np.inf)
     high = np.full(cube.shape[0], -np.inf)
-    for _, good, values in pixels(cube, watch):
+    for _, good, values in pixels(cube, watch, None):
         if good.any():
-            low = np.minimum(low, values.min(axis=0))
-            high = np.maximum(high, values.max(axis=0))
+            low = np.minimum(low, values.min(axis=1))
+            high = np.maximum(high, values.max(axis=1))
     if not np.isfinite(low).all():
         check_enough(0)
     step = (high - low) / (count - 1)
     return np.asarray(low + np.arange(count)[:, None] * step)
 
 
-def _improve(cube: SpectralCube, labels: NDArray[np.uint16], centres: Values, watch: Watch) -> bool:
-    """Give each pixel its nearest centre, then move the centres; False if no label changed.
+class _Clusters:
+    """The clusters of a search: *centres* (k, B), and the pixels of each."""
 
-    *labels* (H, W) and *centres* (k, B) are changed in place; without a new label, no centre moves.
-    """
-    from spectral import kmeans
+    def __init__(self, cube: SpectralCube, centres: Values) -> None:
+        self.centres = centres
+        self.labels = np.zeros(cube.shape[1:], dtype=np.uint16)
+        self._cube = cube
+        # Cluster 0 has the pixels that are in none.
+        self._sums = np.zeros((len(centres) + 1, cube.shape[0]))
+        self._sizes = np.zeros((len(centres) + 1, 1))
 
-    count = len(centres)
-    sums = np.zeros_like(centres)
-    sizes = np.zeros(count)
-    has_changed = False
-    for rows, good, values in pixels(cube, watch):
-        if not good.any():
-            continue
-        with _quiet_spectral():
-            nearest, means = kmeans(values[None], count, 1, start_clusters=centres)
-        members = np.bincount(nearest[0], minlength=count)
-        sums += means * members[:, None]
-        sizes += members
-        numbers = nearest[0] + 1
-        has_changed |= bool((labels[rows][good] != numbers).any())
-        labels[rows][good] = numbers
-    if has_changed:
-        np.divide(sums, sizes[:, None], out=centres, where=sizes[:, None] > 0)
-    return has_changed
+    def improve(self, watch: Watch) -> bool:
+        """Give each pixel its nearest centre, then move the centres; False if no label changed."""
+        has_changed = False
+        for rows, strip in raw_strips(self._cube, watch):
+            values = strip.reshape(len(strip), -1)
+            before = self.labels[rows].reshape(-1)
+            nearest = self._nearest(values)
+            changed = np.flatnonzero(nearest != before)
+            if changed.size:
+                self._move(values[:, changed], before[changed], nearest[changed])
+                before[changed] = nearest[changed]
+                has_changed = True
+        if has_changed:
+            sums, sizes = self._sums[1:], self._sizes[1:]
+            np.divide(sums, sizes, out=self.centres, where=sizes > 0)
+        return has_changed
 
+    def _nearest(self, values: Array) -> NDArray[np.uint16]:
+        """The labels of the nearest centres, (n,); 0 where a value is not a number."""
+        kind = np.result_type(values, np.float32)
+        centres = self.centres.astype(kind)
+        # The nearest centre c has the largest c x - c^2 / 2.
+        scores = centres @ values.astype(kind, copy=False)
+        scores -= (np.square(self.centres).sum(axis=1, keepdims=True) / 2).astype(kind)
+        best = scores[0].copy()
+        nearest: NDArray[np.uint16] = np.isfinite(best).astype(np.uint16)
+        for number, score in enumerate(scores[1:], 2):
+            np.putmask(nearest, score > best, np.uint16(number))
+            np.maximum(best, score, out=best)
+        return nearest
 
-@contextmanager
-def _quiet_spectral() -> Iterator[None]:
-    """Silence the library: each call of `spectral.kmeans` writes two lines to standard error."""
-    logger = logging.getLogger("spectral")
-    level_before = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level_before)
+    def _move(self, values: Array, old: Array, new: Array) -> None:
+        """Take *values* (B, n) from their *old* clusters to *new* ones."""
+        changes = np.zeros((len(self._sums), len(old)))
+        places = np.arange(len(old))
+        changes[new, places] = 1
+        changes[old, places] -= 1
+        self._sums += changes @ values.T.astype(np.float64)
+        self._sizes += changes.sum(axis=1, keepdims=True)
 
 
 def principal_components(
@@ -136,10 +145,12 @@ def principal_components(
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
     components = _statistics(cube, watch.part(0, 0.5)).principal_components
-    reduced = components.reduce(num=count)
+    kind = np.result_type(cube.data.dtype, np.float32)
+    axes = components.eigenvectors[:, :count].T.astype(kind)
+    mean = components.stats.mean[:, None].astype(kind)
     bands = np.full((count, *cube.shape[1:]), np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
-        bands[:, rows][:, good] = reduced.transform(values).T
+    for rows, good, values in pixels(cube, watch.part(0.5, 1), None):
+        bands[:, rows][:, good] = axes @ (values - mean)
     # The pixels of a constant cube have no variance: each component then explains nothing.
     variance = components.eigenvalues.sum() or 1
     return bands, components.eigenvalues[:count] / variance
@@ -157,35 +168,37 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Map:
     Cancelled
         Soon after *watch* was cancelled.
     """
-    from spectral import rx
-
     watch = watching(watch)
     statistics = _statistics(cube, watch.part(0, 0.5))
+    mean = statistics.mean[:, None]
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
-        result[rows][good] = rx(values, background=statistics)
+        values -= mean
+        result[rows][good] = np.einsum("bn,bn->n", statistics.inv_cov @ values, values)
     return result
 
 
 def _statistics(cube: SpectralCube, watch: Watch) -> Any:
-    """Mean and covariance of all pixels as `spectral.GaussianStats`, merged strip by strip.
+    """Mean and covariance of all pixels as `spectral.GaussianStats`.
 
-    Chan, Golub & LeVeque, The American Statistician 37 (1983) 242, doi:10.2307/2683386.
+    Differences from the first pixels are added up: the squares of values far from zero would hide
+    a small variance.
     """
     from spectral import GaussianStats
 
     bands = cube.shape[0]
     count = 0
-    mean = np.zeros(bands)
+    origin = np.zeros(bands)
+    total = np.zeros(bands)
     squares = np.zeros((bands, bands))
-    for _, _, values in pixels(cube, watch):
-        new = len(values)
-        if not new:
+    for _, good, values in pixels(cube, watch):
+        if not good.any():
             continue
-        step = values.mean(axis=0) - mean
-        values -= mean + step
-        squares += values.T @ values + np.outer(step, step) * (count * new / (count + new))
-        mean += step * (new / (count + new))
-        count += new
+        origin = origin if count else values.mean(axis=1)
+        values -= origin[:, None]
+        total += values.sum(axis=1)
+        squares += values @ values.T
+        count += values.shape[1]
     check_enough(count)
-    return GaussianStats(mean, squares / (count - 1), count)
+    covariance = (squares - np.outer(total, total) / count) / (count - 1)
+    return GaussianStats(origin + total / count, covariance, count)

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from napari_mst.arrays import Array, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.watch import Watch
 
-STRIP_PIXELS = 2**16
-"""About how many pixels are worked on at a time: 16 MB of float64 for 31 bands."""
+STRIP_PIXELS = 2**13
+"""About how many pixels are worked on at a time: 2 MB of float64 for 31 bands, which is cached."""
 
 
 def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np.float64]]]:
@@ -37,16 +38,19 @@ def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArra
 
 
 def pixels(
-    cube: SpectralCube, watch: Watch
-) -> Iterator[tuple[slice, NDArray[np.bool_], NDArray[np.float64]]]:
+    cube: SpectralCube, watch: Watch, kind: DTypeLike | None = np.float64
+) -> Iterator[tuple[slice, Mask, Array]]:
     """The usable pixels, strip by strip.
 
     Yields rows of the image, (k, W) True for the pixels that are numbers in all bands, and the
-    (n, B) values of these pixels.
+    (B, n) values of these pixels in the *kind* of numbers; None leaves them as they are, and may
+    yield a view of the cube.
     """
-    for rows, strip in strips(cube, watch):
-        good = np.asarray(np.isfinite(strip).all(axis=0))
-        yield rows, good, np.ascontiguousarray(strip[:, good].T)
+    for rows, strip in raw_strips(cube, watch):
+        # A sum is a number only if all of its terms are.
+        good = np.isfinite(strip.sum(axis=0, dtype=np.result_type(strip, np.float32)))
+        values = strip.reshape(len(strip), -1) if good.all() else strip[:, good]
+        yield rows, good, values if kind is None else values.astype(kind)
 
 
 def check_enough(count: int) -> None:
