@@ -13,7 +13,7 @@ import pickletools
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from napari_mst.models.cards import (
     faults_of,
     read_metadata,
 )
+from napari_mst.models.onnx_file import read_onnx
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.measured import Reach, measured
@@ -68,6 +69,9 @@ torch takes more: `bytearray`, which makes gigabytes of one number, and conversi
 repeat one number a billion times.
 """
 
+_OF_PROGRAM = re.compile(r"(^|/)code/|models/\w+\.json$")
+"""Entries of a file that only `torch.export.save` or `torch.jit.save` writes."""
+
 _WRAPPERS = (
     "model_state_dict",
     "state_dict",
@@ -87,6 +91,11 @@ _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
 """Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
 
 _USUAL = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
+
+_START_OF_ONNX = b"\x08"  # the version of the format
+
+_ONNX = replace(NETWORKS["pixelwise"], title="ONNX network", taken_as="a network of linear light")
+"""The conventions of an ONNX file without a card."""
 
 _ASSUMED_LINEAR = (
     "Nobody said if the network takes linear light or stored values: linear light is taken."
@@ -183,15 +192,8 @@ class Model:
             if *reach* is too short, or if a field of the card is unusable.
         """
         name = type(module).__name__
-        fields = {"name": name, "title": card.get("name", name), **_USUAL, **card}
-        try:
-            own = ModelCard(wavelengths=tuple(map(float, wavelengths)), **fields)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"Expected wavelengths in nm and fields of a model card, got: {error}."
-            ) from error
-        if faults := faults_of(vars(own)):
-            raise ModelError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
+        usual = {"name": name, "title": card.get("name", name), **_USUAL}
+        own = _sound_card({**usual, **card, "wavelengths": wavelengths})
         copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
         network = copied if isinstance(copied, Network) else measured(copied, in_bands, reach)
         if len(own.wavelengths) != network.out_bands:
@@ -209,6 +211,20 @@ class Model:
         return f"<Model {shown(self.card.name)}: {kind}, {size}, weights {self.weights_sha256[:8]}>"
 
 
+def _sound_card(fields: Mapping[str, Any]) -> ModelCard:
+    """The card of *fields*; raises `ModelError`."""
+    try:
+        wavelengths = tuple(map(float, fields["wavelengths"]))
+        card = ModelCard(**{**fields, "wavelengths": wavelengths})
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"Expected wavelengths in nm and fields of a model card, got: {error}."
+        ) from error
+    if faults := faults_of(vars(card)):
+        raise ModelError(f"Expected a sound model card, got an unusable {', '.join(faults)}.")
+    return card
+
+
 def _sha256_of(network: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
@@ -216,17 +232,25 @@ def _sha256_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def load_model(name_or_path: str | PathLike[str]) -> Model:
+def load_model(name_or_path: str | PathLike[str], **card: Any) -> Model:
     """Load a model of `MODELS` by name, or a weights file of a network of `NETWORKS`.
 
-    A file is `.pth` or `.safetensors`, which its content shows.
+    A file is `.pth`, `.safetensors` or, with the extra `onnx`, `.onnx`, which its content shows. An
+    ONNX file may hold any network of photos: see `Model.of`.
+
+    Parameters
+    ----------
+    card
+        Fields of the `ModelCard`, as ``wavelengths`` in nm and ``is_linear``, that the file does
+        not say, or says otherwise.
 
     Raises
     ------
     ModelError
         If it is neither the name of a model whose weights are bundled, nor a file.
     CheckpointError
-        If the file is damaged, unsafe, or does not hold exactly the tensors of such a network.
+        If the file is damaged, unsafe, or does not hold exactly the tensors of such a network; or
+        if a field of *card* is unusable.
     OutOfMemory
         If there is too little memory for the weights.
 
@@ -244,7 +268,7 @@ def load_model(name_or_path: str | PathLike[str]) -> Model:
     path = _weights_path(name_or_path)
     name = shown(path.name, 30)
     try:
-        return _load(path)
+        return _load(path, card)
     except (CheckpointError, ModelError) as error:
         raise CheckpointError(f"{name}: {error}") from error.__cause__
     except (MemoryError, RuntimeError) as error:
@@ -277,24 +301,35 @@ def _weights_path(name_or_path: str | PathLike[str]) -> Path:
     )
 
 
-def _load(path: Path) -> Model:
+def _load(path: Path, fields: Mapping[str, Any]) -> Model:
     data = _read(path)
     sha256 = hashlib.sha256(data).hexdigest()
     is_bundled = path.parent == WEIGHTS
     if is_bundled:
         check_bundled(path.name, sha256)
-    state, card = _parsed(data, path.name if is_bundled else None)
-    kind = _kind(_checked(state))
-    network = kind.build(state)
+    kind, network, card = _read_network(data, path.name if is_bundled else None)
     if not all(torch.isfinite(value).all() for value in network.state_dict().values()):
         raise CheckpointError("Expected finite weights, got NaN or infinity. Ask for another copy.")
     card, assumptions = (card, ()) if card else _assumed_card(path.name, data, kind, network)
+    if fields:
+        card = _sound_card({**vars(card), **fields})
+        assumptions = () if fields.keys() >= {"wavelengths", "is_linear"} else assumptions
     bands = network.out_bands
     if card.wavelengths and len(card.wavelengths) != bands:
         raise CheckpointError(
             f"Expected {bands} wavelengths in the model card, got {len(card.wavelengths)}."
         )
     return Model(card, network, sha256, assumptions)
+
+
+def _read_network(data: bytes, bundled: str | None) -> tuple[Kind, Network, ModelCard | None]:
+    """The network of a file, its row, and its card if it has one."""
+    if data.startswith(_START_OF_ONNX):
+        network, metadata = read_onnx(data)
+        return _ONNX, network, card_from_metadata(metadata)
+    state, card = _parsed(data, bundled)
+    kind = _kind(_checked(state))
+    return kind, kind.build(state), card
 
 
 def _kind(state: Mapping[str, Tensor]) -> Kind:
@@ -372,7 +407,7 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
             return _unprefixed(safetensors.torch.load(data)), card
         except Exception as error:  # each way in which a header is wrong has its own exception
             raise _refusal(error) from error
-    raise CheckpointError(f"Expected a .pth or .safetensors file, got {_diagnosis(data)}")
+    raise CheckpointError(f"Expected a .pth, .safetensors or .onnx file, got {_diagnosis(data)}")
 
 
 def _diagnosis(data: bytes) -> str:
@@ -425,12 +460,18 @@ def _check_zip(data: bytes) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
+            is_program = any(_OF_PROGRAM.search(entry.filename) for entry in entries)
             is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
             size = sum(entry.file_size for entry in entries)
             is_intact = is_stored and size <= len(data) and archive.testzip() is None
             strange = _strange_object(archive) if is_intact else ""
     except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, ...
         raise _refusal(error) from error
+    if is_program:
+        raise CheckpointError(
+            "Expected weights, got a program (.pt2 or TorchScript), which could do anything. "
+            "Export it to ONNX, or make a model of its module: `Model.of(module, wavelengths)`."
+        )
     if not is_stored or size > len(data):
         raise CheckpointError(
             "Expected the uncompressed entries of torch.save, got compressed ones. Save it again."

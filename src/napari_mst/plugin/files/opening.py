@@ -34,7 +34,7 @@ from napari_mst.plugin.viewer.remembered import PLUGIN
 
 WORKSPACE = "Workspace"
 """The name of its dock in `napari.yaml`."""
-WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors)"
+WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors *.onnx)"
 
 
 def ask_for_weights(parent: QWidget) -> str:
