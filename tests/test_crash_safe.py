@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.formats.conftest import bad_input
 
 from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
@@ -169,7 +170,7 @@ while True:
 """
 
 
-def kill_while_saving(path: Path, times: int, longest: float = 0.05) -> None:
+def kill_while_saving(path: Path, times: int) -> None:
     generator = random.Random(2)
     write_cube(path, cube_of(1))
     for _ in range(times):
@@ -178,12 +179,13 @@ def kill_while_saving(path: Path, times: int, longest: float = 0.05) -> None:
         ) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(generator.uniform(0.01, longest))
+            time.sleep(generator.uniform(0.01, 0.3))
             child.kill()
         assert values(path) in ({1.0}, {2.0})
 
 
-def save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("080-no-room")
+def test_save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for suffix in SUFFIXES:
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
         before = contents(tmp_path)
@@ -194,9 +196,9 @@ def save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert contents(tmp_path) == before
 
 
-def save_beyond_the_file_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("080-fails-while-writing")
+def test_save_beyond_the_file_size_limit(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="limits of file sizes are a thing of POSIX")
-    del monkeypatch
     noise = np.random.default_rng(0).random((3, 512, 512), dtype=np.float32)
     big = SpectralCube(noise, np.array([400.0, 500.0, 600.0]))
     for suffix in SUFFIXES:
@@ -238,8 +240,8 @@ for suffix in sys.argv[2:]:
 """
 
 
-def save_to_a_disk_of_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+@bad_input("080-tmpfs")
+def test_save_to_a_disk_of_two_megabytes(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=2m none {tmp_path}"
     has_unshare = shutil.which("unshare") is not None
     trial = ["unshare", "-rm", "sh", "-c", mount]
@@ -251,8 +253,8 @@ def save_to_a_disk_of_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (done.stdout.split(), done.returncode) == (list(SUFFIXES), 0), done.stderr[-2000:]
 
 
-def refuse_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+@bad_input("081-names")
+def test_refuse_names(tmp_path: Path) -> None:
     (tmp_path / "folder.hdr").mkdir()
     (tmp_path / "file").touch()
     for name in ("none/cube.hdr", "x" * 300 + ".tif", "nul\0.hdr", "folder.hdr", "file/cube.tif"):
@@ -263,7 +265,10 @@ def refuse_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(tmp_path) == {"folder.hdr", "file"}
 
 
-def refuse_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("081-permission")
+def test_refuse_a_folder_without_permission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = Path.open
 
     def denied(path: Path, mode: str = "r", **kwargs: object) -> object:
@@ -276,8 +281,8 @@ def refuse_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.Monke
         check_target(tmp_path / "cube.hdr")
 
 
-def refuse_an_existing_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+@bad_input("082-exists")
+def test_refuse_an_existing_target(tmp_path: Path) -> None:
     for suffix in SUFFIXES:
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
         for refuse in (check_target, lambda path: write_cube(path, cube_of(2))):
@@ -287,7 +292,8 @@ def refuse_an_existing_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert check_target(path, overwrite=True) == path
 
 
-def save_behind_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("083-mapped")
+def test_save_behind_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", cube_of(1))
     monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
     layer = read_cube(path)
@@ -299,8 +305,8 @@ def save_behind_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert values(path) == {2.0}
 
 
-def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    del monkeypatch
+@bad_input("085-rivals")
+def test_save_twice_at_once(tmp_path: Path) -> None:
     path = write_cube(tmp_path / "cube.hdr", cube_of(0, columns=1))
     rivals = [
         threading.Thread(
@@ -323,7 +329,8 @@ def save_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(tmp_path) == {"cube.hdr", "cube.img"}
 
 
-def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("085-between")
+def test_save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
     rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
     load = reading.load
@@ -340,7 +347,8 @@ def save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cube.metadata["description"] == str(float(cube.data[0, 0, 0]))
 
 
-def wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("085-lock")
+def test_wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.1)
     path = tmp_path / "cube.hdr"
     with (
@@ -351,41 +359,19 @@ def wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "check",
+    ("suffix", "kills"),
     [
-        pytest.param(save_to_full_disk, id="080-no-room"),
-        pytest.param(save_beyond_the_file_size_limit, id="080-fails-while-writing"),
-        pytest.param(save_to_a_disk_of_two_megabytes, id="080-tmpfs"),
-        pytest.param(refuse_names, id="081-names"),
-        pytest.param(refuse_a_folder_without_permission, id="081-permission"),
-        pytest.param(refuse_an_existing_target, id="082-exists"),
-        pytest.param(save_behind_an_open_layer, id="083-mapped"),
-        pytest.param(
-            lambda folder, _: kill_while_saving(folder / "cube.hdr", 4), id="084-kill-pair"
+        pytest.param(".hdr", 4, id="084-kill-pair"),
+        pytest.param(".tif", 2, id="084-kill-file"),
+        pytest.param(".zarr", 2, id="084-kill-folder"),
+        *(
+            pytest.param(suffix, 200 // len(SUFFIXES), marks=pytest.mark.slow)
+            for suffix in SUFFIXES
         ),
-        pytest.param(
-            lambda folder, _: kill_while_saving(folder / "cube.tif", 2), id="084-kill-file"
-        ),
-        pytest.param(
-            lambda folder, _: kill_while_saving(folder / "cube.zarr", 2, 0.3), id="084-kill-folder"
-        ),
-        pytest.param(save_twice_at_once, id="085-rivals"),
-        pytest.param(save_between_header_and_data, id="085-between"),
-        pytest.param(wait_for_a_rival_only_so_long, id="085-lock"),
     ],
 )
-def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    check(tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_two_hundred_kills_never_mix(tmp_path: Path, suffix: str) -> None:
-    kill_while_saving(tmp_path / f"cube{suffix}", 200 // len(SUFFIXES), 0.3)
+def test_kills_never_mix_two_cubes(tmp_path: Path, suffix: str, kills: int) -> None:
+    kill_while_saving(tmp_path / f"cube{suffix}", kills)
 
 
 def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:

@@ -14,3 +14,8 @@ def refuse(path: Path, match: str, **options: object) -> None:
         read_cube(path, **options)
     assert len(str(caught.value)) < 300
     assert "\n" not in str(caught.value)
+
+
+def bad_input(number: str) -> pytest.MarkDecorator:
+    """Name a test by the *number* of the bad input that it holds: `test_refuse_bombs[045-bomb]`."""
+    return pytest.mark.parametrize((), [pytest.param(id=number)])

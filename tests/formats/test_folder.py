@@ -1,13 +1,12 @@
 """Folders of band images, named as data sets name them."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import imagecodecs
 import numpy as np
 import pytest
 import tifffile
-from tests.formats.conftest import refuse
+from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.formats import find_format, read_cube
 
@@ -47,7 +46,8 @@ def test_wavelengths_come_from_the_names_in_their_order(tmp_path: Path, template
     assert "warnings" not in cube.metadata
 
 
-def decline_other_folders(folder: Path) -> None:
+@bad_input("062-folder")
+def test_decline_other_folders(tmp_path: Path) -> None:
     for names in (
         (),
         ("a.png",),
@@ -55,33 +55,23 @@ def decline_other_folders(folder: Path) -> None:
         ("a.png", "b.png", "c.png"),
         ("a1b1.png", "a2b2.png", "a3b3.png"),
     ):
-        inside = folder / str(len(names)) / "-".join(names)
+        inside = tmp_path / str(len(names)) / "-".join(names)
         inside.mkdir(parents=True)
         for name in names:
             (inside / f"{name}.png").write_bytes(imagecodecs.png_encode(DATA[0]))
         assert find_format(inside) is None
         refuse(inside, "Expected a cube file")
     colour = np.zeros((5, 6, 3), np.uint8)
-    write(folder, "photo{}.png", range(4), np.array([colour] * 4))
-    assert find_format(folder) is None
+    write(tmp_path, "photo{}.png", range(4), np.array([colour] * 4))
+    assert find_format(tmp_path) is None
 
 
-def refuse_unequal_bands(folder: Path) -> None:
-    write(folder, "a{}.png", range(5))
-    (folder / "a3.png").write_bytes(imagecodecs.png_encode(DATA[0, :5]))
-    refuse(folder, r"\(12, 9\) uint16 in a3.png, got \(5, 9\) uint16")
-    (folder / "a3.png").write_bytes(imagecodecs.png_encode(np.zeros((12, 9, 3), np.uint8)))
-    refuse(folder, "one band in a3.png, got 3 channels")
-    (folder / "a3.png").write_bytes(b"\x89PNG")
-    refuse(folder, "Expected a band image, got a3.png")
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(decline_other_folders, id="062-folder"),
-        pytest.param(refuse_unequal_bands, id="037-folder"),
-    ],
-)
-def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
-    check(tmp_path)
+@bad_input("037-folder")
+def test_refuse_unequal_bands(tmp_path: Path) -> None:
+    write(tmp_path, "a{}.png", range(5))
+    (tmp_path / "a3.png").write_bytes(imagecodecs.png_encode(DATA[0, :5]))
+    refuse(tmp_path, r"\(12, 9\) uint16 in a3.png, got \(5, 9\) uint16")
+    (tmp_path / "a3.png").write_bytes(imagecodecs.png_encode(np.zeros((12, 9, 3), np.uint8)))
+    refuse(tmp_path, "one band in a3.png, got 3 channels")
+    (tmp_path / "a3.png").write_bytes(b"\x89PNG")
+    refuse(tmp_path, "Expected a band image, got a3.png")

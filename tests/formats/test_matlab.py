@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.io import loadmat, savemat
-from tests.formats.conftest import refuse
+from tests.formats.conftest import bad_input, refuse
 
 from napari_mst import isolation
 from napari_mst.cube import Provenance, SpectralCube
@@ -68,21 +68,22 @@ def test_numbers_that_matlab_changed_lose_our_record(tmp_path: Path) -> None:
     assert cube.provenance == Provenance()
 
 
-def read_published_cubes(folder: Path, _: pytest.MonkeyPatch) -> None:
+@bad_input("043-published")
+def test_read_published_cubes(tmp_path: Path) -> None:
     nominal = np.arange(400.0, 701, 10)[np.newaxis]
     as_matlab = DATA.transpose(1, 2, 0).astype(np.float64)
     arad = write_hdf5(
-        folder / "ARAD_1K_0001.mat", cube=as_matlab, bands=nominal, norm_factor=np.ones((1, 1))
+        tmp_path / "ARAD_1K_0001.mat", cube=as_matlab, bands=nominal, norm_factor=np.ones((1, 1))
     )
-    icvl = write_hdf5(folder / "icvl.mat", rad=as_matlab, bands=nominal, rgb=as_matlab[..., :3])
-    bare = write_hdf5(folder / "bare.mat", cube=as_matlab)
-    savemat(folder / "v5.mat", {"cube": as_matlab, "bands": nominal}, do_compression=True)
-    savemat(folder / "v4.mat", {"cube": as_matlab[..., 0]}, format="4")
+    icvl = write_hdf5(tmp_path / "icvl.mat", rad=as_matlab, bands=nominal, rgb=as_matlab[..., :3])
+    bare = write_hdf5(tmp_path / "bare.mat", cube=as_matlab)
+    savemat(tmp_path / "v5.mat", {"cube": as_matlab, "bands": nominal}, do_compression=True)
+    savemat(tmp_path / "v4.mat", {"cube": as_matlab[..., 0]}, format="4")
     for path, options in (
         (arad, {}),
         (icvl, {"variable": "rad"}),
         (bare, {}),
-        (folder / "v5.mat", {}),
+        (tmp_path / "v5.mat", {}),
     ):
         cube = read_cube(path, **options)
         assert np.array_equal(cube.data, DATA)
@@ -90,60 +91,69 @@ def read_published_cubes(folder: Path, _: pytest.MonkeyPatch) -> None:
         assert cube.wavelengths.tolist() == (
             nominal[0].tolist() if path != bare else list(range(31))
         )
-    refuse(folder / "v4.mat", "v4.mat")
+    refuse(tmp_path / "v4.mat", "v4.mat")
 
 
-def read_every_class(folder: Path, _: pytest.MonkeyPatch) -> None:
+@bad_input("043-classes")
+@pytest.mark.slow
+def test_read_every_class(tmp_path: Path) -> None:
     for dtype in ("?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"):
-        savemat(folder / "a.mat", {"x": DATA.astype(dtype), "wl": np.arange(31) / 100 + 0.4})
-        write_cube(folder / "b.mat", SpectralCube(DATA.astype(dtype), WAVELENGTHS), overwrite=True)
+        savemat(tmp_path / "a.mat", {"x": DATA.astype(dtype), "wl": np.arange(31) / 100 + 0.4})
+        write_cube(
+            tmp_path / "b.mat", SpectralCube(DATA.astype(dtype), WAVELENGTHS), overwrite=True
+        )
         for name in ("a.mat", "b.mat"):
-            cube = read_cube(folder / name)
+            cube = read_cube(tmp_path / name)
             assert np.array_equal(cube.data, DATA.astype(dtype))
             assert cube.data.dtype == (dtype if dtype != "?" else "u1")
-    assert read_cube(folder / "a.mat").unit == "Unknown"
+    assert read_cube(tmp_path / "a.mat").unit == "Unknown"
 
 
-def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    savemat(folder / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
-    write_cube(folder / "v7.mat", SpectralCube(DATA[:5, :6], WAVELENGTHS[:5]))
-    path = folder / "cut.mat"
+@bad_input("044-damaged")
+@pytest.mark.slow
+def test_refuse_damage(tmp_path: Path) -> None:
+    savemat(tmp_path / "v5.mat", {"cube": DATA[:5, :6]}, do_compression=True)
+    write_cube(tmp_path / "v7.mat", SpectralCube(DATA[:5, :6], WAVELENGTHS[:5]))
+    path = tmp_path / "cut.mat"
     for name in ("v5.mat", "v7.mat"):
-        whole = np.frombuffer((folder / name).read_bytes(), "u1")
+        whole = np.frombuffer((tmp_path / name).read_bytes(), "u1")
         for part in (0.0, 0.1, 0.5, 0.9):
             path.write_bytes(whole[: int(len(whole) * part)].tobytes())
             refuse(path, "cut.mat")
 
 
-def refuse_bombs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("045-bomb")
+def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = np.zeros((31, 700, 800))
-    savemat(folder / "v5.mat", {"cube": bomb}, do_compression=True)
-    write_hdf5(folder / "v7.mat", cube=bomb.T)
-    with h5py.File(folder / "holes.mat", "w") as file:
+    savemat(tmp_path / "v5.mat", {"cube": bomb}, do_compression=True)
+    write_hdf5(tmp_path / "v7.mat", cube=bomb.T)
+    with h5py.File(tmp_path / "holes.mat", "w") as file:
         file.create_dataset("cube", (31, 2**20, 2**20), "f8", chunks=(1, 512, 512))
     refuse(
-        folder / "holes.mat",
+        tmp_path / "holes.mat",
         "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
     )
     monkeypatch.setattr(reading, "free_host_memory", lambda: 100 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
-            read_cube(folder / name)
+            read_cube(tmp_path / name)
 
 
-def choose_among_several(folder: Path, _: pytest.MonkeyPatch) -> None:
-    savemat(folder / "v5.mat", {"left": DATA.transpose(1, 2, 0), "right": DATA, "name": "x"})
-    write_hdf5(folder / "v7.mat", left=DATA.transpose(1, 2, 0), right=DATA)
+@bad_input("046-several")
+def test_choose_among_several(tmp_path: Path) -> None:
+    savemat(tmp_path / "v5.mat", {"left": DATA.transpose(1, 2, 0), "right": DATA, "name": "x"})
+    write_hdf5(tmp_path / "v7.mat", left=DATA.transpose(1, 2, 0), right=DATA)
     for name in ("v5.mat", "v7.mat"):
-        refuse(folder / name, "got left 12x40x31, right 31x12x40. Say which: variable='name'")
-        refuse(folder / name, "named 'middle'", variable="middle")
-        assert np.array_equal(read_cube(folder / name, variable="left", band_axis=-1).data, DATA)
-        assert np.array_equal(read_cube(folder / name, variable="right", band_axis=0).data, DATA)
+        refuse(tmp_path / name, "got left 12x40x31, right 31x12x40. Say which: variable='name'")
+        refuse(tmp_path / name, "named 'middle'", variable="middle")
+        assert np.array_equal(read_cube(tmp_path / name, variable="left", band_axis=-1).data, DATA)
+        assert np.array_equal(read_cube(tmp_path / name, variable="right", band_axis=0).data, DATA)
 
 
-def refuse_numbers_of_other_files(folder: Path, _: pytest.MonkeyPatch) -> None:
-    (folder / "secret.bin").write_bytes(bytes(range(192)))
-    with h5py.File(folder / "secret.h5", "w") as file:
+@bad_input("044-elsewhere")
+def test_refuse_numbers_of_other_files(tmp_path: Path) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(range(192)))
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
         file["d"] = np.full((3, 8, 8), 99, "u1")
     layout = h5py.VirtualLayout((3, 8, 8), "u1")
     layout[:] = h5py.VirtualSource("secret.h5", "d", (3, 8, 8))
@@ -160,16 +170,17 @@ def refuse_numbers_of_other_files(folder: Path, _: pytest.MonkeyPatch) -> None:
         ),
     )
     for place in places:
-        with h5py.File(folder / "a.mat", "w") as file:
+        with h5py.File(tmp_path / "a.mat", "w") as file:
             place(file)
         refuse(
-            folder / "a.mat",
+            tmp_path / "a.mat",
             "'(group/)?cube' that lies in another file. Copy its numbers into one file",
         )
 
 
-def tell_of_chunks_that_are_not_there(folder: Path, _: pytest.MonkeyPatch) -> None:
-    path = folder / "a.mat"
+@bad_input("044-chunks")
+def test_tell_of_chunks_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
     with h5py.File(path, "w") as file:
         stored = file.create_dataset("cube", (3, 16, 16), "f4", chunks=(1, 16, 16), fillvalue=7)
         stored[0] = 1
@@ -185,10 +196,10 @@ def tell_of_chunks_that_are_not_there(folder: Path, _: pytest.MonkeyPatch) -> No
         refuse(path, "numbers in a.mat, got '/cube' that was never written")
 
 
-def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("044-index")
+def test_refuse_a_damaged_index_of_chunks(tmp_path: Path) -> None:
     """Change a key of the B-tree, which is a chunk's offset, and an address (HDF5, III.A.1)."""
-    del monkeypatch
-    path = folder / "a.mat"
+    path = tmp_path / "a.mat"
     for compression in (None, "gzip"):
         with h5py.File(path, "w") as file:
             options = {"chunks": (1, 16, 16), "compression": compression}
@@ -210,27 +221,6 @@ def refuse_a_damaged_index_of_chunks(folder: Path, monkeypatch: pytest.MonkeyPat
         ):
             path.write_bytes(damaged)
             refuse(path, "an index of 3 chunks in a.mat, got a damaged one")
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(read_published_cubes, id="043-published"),
-        pytest.param(read_every_class, id="043-classes", marks=pytest.mark.slow),
-        pytest.param(refuse_damage, id="044-damaged", marks=pytest.mark.slow),
-        pytest.param(refuse_a_damaged_index_of_chunks, id="044-index"),
-        pytest.param(tell_of_chunks_that_are_not_there, id="044-chunks"),
-        pytest.param(refuse_numbers_of_other_files, id="044-elsewhere"),
-        pytest.param(refuse_bombs, id="045-bomb"),
-        pytest.param(choose_among_several, id="046-several"),
-    ],
-)
-def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    check(tmp_path, monkeypatch)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from tests.formats.conftest import refuse
+from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import read_cube, write_cube
@@ -56,8 +56,9 @@ def test_numbers_that_another_program_changed_lose_our_record(tmp_path: Path) ->
     assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
 
 
-def refuse_several(folder: Path) -> None:
-    path = folder / "a.npz"
+@bad_input("046-npz")
+def test_refuse_several(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
     np.savez(path, left=DATA, right=DATA[:, :5] + 1)
     refuse(
         path,
@@ -71,8 +72,9 @@ def refuse_several(folder: Path) -> None:
     refuse(path, "band_axis=0 or -1")
 
 
-def refuse_bombs(folder: Path) -> None:
-    path = folder / "a.npz"
+@bad_input("045-npz")
+def test_refuse_bombs(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("cube.npy", "w") as file,
@@ -84,27 +86,16 @@ def refuse_bombs(folder: Path) -> None:
     refuse(path, "at most .* declared")
 
 
-def refuse_pickles(folder: Path) -> None:
-    np.savez(folder / "a.npz", np.array([[[print]]], dtype=object))
-    refuse(folder / "a.npz", "an array of numbers with three axes in a.npz, got none")
+@bad_input("063-npz")
+def test_refuse_pickles(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", np.array([[[print]]], dtype=object))
+    refuse(tmp_path / "a.npz", "an array of numbers with three axes in a.npz, got none")
 
 
-def refuse_damage(folder: Path) -> None:
-    whole = write_cube(folder / "a.npz", CUBE).read_bytes()
-    path = folder / "b.npz"
+@bad_input("037-npz")
+def test_refuse_damage(tmp_path: Path) -> None:
+    whole = write_cube(tmp_path / "a.npz", CUBE).read_bytes()
+    path = tmp_path / "b.npz"
     for part in (0.0, 0.001, 0.3, 0.9, 0.999):
         path.write_bytes(whole[: int(len(whole) * part)])
         refuse(path, "b.npz")
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(refuse_several, id="046-npz"),
-        pytest.param(refuse_bombs, id="045-npz"),
-        pytest.param(refuse_pickles, id="063-npz"),
-        pytest.param(refuse_damage, id="037-npz"),
-    ],
-)
-def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
-    check(tmp_path)

@@ -4,7 +4,6 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ import rasterio
 import rasterio.shutil
 import tifffile
 from numpy.typing import NDArray
-from tests.formats.conftest import refuse
+from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import find_format, read_cube, write_cube
@@ -119,26 +118,29 @@ def test_a_huge_file_is_a_big_tiff(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert judge.is_bigtiff
 
 
-def refuse_truncated(folder: Path) -> None:
-    path = write_cube(folder / "cut.tif", CUBE)
+@bad_input("037-truncated")
+def test_refuse_truncated(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "cut.tif", CUBE)
     whole = path.read_bytes()
     for part in (0.05, 0.5, 0.9, 0.999):
         path.write_bytes(whole[: int(len(whole) * part)])
         refuse(path, "cut.tif")
 
 
-def refuse_lost_planes(folder: Path) -> None:
+@bad_input("037-planes")
+def test_refuse_lost_planes(tmp_path: Path) -> None:
     tifffile.imwrite(
-        folder / "a.tif",
+        tmp_path / "a.tif",
         DATA[0],
         description="ImageJ=1.11a\nimages=31\nchannels=31\n",
         metadata=None,
     )
-    refuse(folder / "a.tif", "Expected 31 planes in a.tif, got 1")
+    refuse(tmp_path / "a.tif", "Expected 31 planes in a.tif, got 1")
 
 
-def find_the_band_axis(folder: Path) -> None:
-    path = folder / "a.tif"
+@bad_input("038-axis")
+def test_find_the_band_axis(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
     for data, options in (
         (DATA, {"photometric": "minisblack"}),
         (DATA, {"photometric": "minisblack", "planarconfig": "separate"}),
@@ -163,28 +165,31 @@ def find_the_band_axis(folder: Path) -> None:
     refuse(path, "one stack of bands")
 
 
-def accept_few_bands(folder: Path) -> None:
+@bad_input("039-bands")
+def test_accept_few_bands(tmp_path: Path) -> None:
     for bands in (1, 3, 4):
         cube = SpectralCube((DATA[:bands] % 256).astype("u1"), WAVELENGTHS[:bands])
-        again = read_cube(write_cube(folder / "a.tif", cube, overwrite=True))
+        again = read_cube(write_cube(tmp_path / "a.tif", cube, overwrite=True))
         assert np.array_equal(again.data, cube.data)
         assert "warnings" not in again.metadata
-        tifffile.imwrite(folder / "b.tif", cube.data, photometric="minisblack", planarconfig=None)
-        assert read_cube(folder / "b.tif").shape == cube.shape
+        tifffile.imwrite(tmp_path / "b.tif", cube.data, photometric="minisblack", planarconfig=None)
+        assert read_cube(tmp_path / "b.tif").shape == cube.shape
 
 
-def name_the_missing_codec(folder: Path) -> None:
-    tifffile.imwrite(folder / "a.tif", DATA, compression="zlib", predictor=True)
+@bad_input("040-codec")
+def test_name_the_missing_codec(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", DATA, compression="zlib", predictor=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in sys.modules if name.startswith(("imagecodecs", "tifffile"))]:
             patch.delitem(sys.modules, name)
         patch.setitem(sys.modules, "imagecodecs", None)
-        refuse(folder / "a.tif", "pip install imagecodecs")
+        refuse(tmp_path / "a.tif", "pip install imagecodecs")
 
 
-def refuse_bombs(folder: Path) -> None:
+@bad_input("041-bomb")
+def test_refuse_bombs(tmp_path: Path) -> None:
     tifffile.imwrite(
-        folder / "a.tif",
+        tmp_path / "a.tif",
         np.zeros((31, 2000, 2000), "u1"),
         compression="zlib",
         photometric="minisblack",
@@ -192,23 +197,24 @@ def refuse_bombs(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "SMALL_BYTES", 0)
         patch.setattr(reading, "COMPRESSION_RATIO", 100)
-        refuse(folder / "a.tif", "got 124000000 declared")
+        refuse(tmp_path / "a.tif", "got 124000000 declared")
     plain: dict[str, Any] = {"compression": "zlib", "photometric": "minisblack", "metadata": None}
-    tifffile.imwrite(folder / "c.tif", np.zeros((2, 64, 64), "u1"), **plain)
-    with tifffile.TiffFile(folder / "c.tif", mode="r+") as file:
+    tifffile.imwrite(tmp_path / "c.tif", np.zeros((2, 64, 64), "u1"), **plain)
+    with tifffile.TiffFile(tmp_path / "c.tif", mode="r+") as file:
         for page in file.pages:
             page.aspage().tags["ImageLength"].overwrite(2**20)
-    refuse(folder / "c.tif", "at most 67108864 bytes of numbers in c.tif, got 134217728 declared")
+    refuse(tmp_path / "c.tif", "at most 67108864 bytes of numbers in c.tif, got 134217728 declared")
     tifffile.imwrite(
-        folder / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None
+        tmp_path / "b.tif", DATA, photometric="minisblack", planarconfig="separate", metadata=None
     )
-    with tifffile.TiffFile(folder / "b.tif", mode="r+") as file:
+    with tifffile.TiffFile(tmp_path / "b.tif", mode="r+") as file:
         file.pages.first.tags["ImageLength"].overwrite(2**31)
-    refuse(folder / "b.tif", "b.tif")
+    refuse(tmp_path / "b.tif", "b.tif")
 
 
-def refuse_a_chain_of_pages_that_has_no_end(folder: Path) -> None:
-    path = folder / "a.tif"
+@bad_input("037-chain")
+def test_refuse_a_chain_of_pages_that_has_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
     for flavour in ({}, {"bigtiff": True}, {"byteorder": ">"}):
         tifffile.imwrite(path, DATA[:5], photometric="minisblack", metadata=None, **flavour)
         whole = path.read_bytes()
@@ -234,9 +240,10 @@ def refuse_a_chain_of_pages_that_has_no_end(folder: Path) -> None:
             refuse(path, match)
 
 
-def read_no_entities(folder: Path) -> None:
+@bad_input("041-entities")
+def test_read_no_entities(tmp_path: Path) -> None:
     """Believe no XML that declares an entity: it can expand without end, or name a file."""
-    path = folder / "a.tif"
+    path = tmp_path / "a.tif"
     declared = '<!DOCTYPE x [<!ENTITY w "455">]>'
     item = '<Item name="wavelength" sample="{}">{}</Item>'
     items = "".join(
@@ -272,9 +279,10 @@ def read_no_entities(folder: Path) -> None:
         assert read_cube(path).wavelengths.tolist() == wavelengths
 
 
-def refuse_a_type_of_numbers_that_cannot_be_read(folder: Path) -> None:
+@bad_input("037-type")
+def test_refuse_a_type_of_numbers_that_cannot_be_read(tmp_path: Path) -> None:
     """tifffile only logs a tag of an unknown type: floats would be read as integers."""
-    path = folder / "a.tif"
+    path = tmp_path / "a.tif"
     tifffile.imwrite(
         path, DATA[:3], metadata=None, photometric="minisblack", planarconfig="separate"
     )
@@ -337,32 +345,33 @@ def test_each_plane_of_a_set_is_read_from_its_own_file(tmp_path: Path) -> None:
     assert np.array_equal(read_cube(path).data, DATA[:4])
 
 
-def refuse_sets_that_are_not_whole(folder: Path) -> None:
+@bad_input("037-set")
+def test_refuse_sets_that_are_not_whole(tmp_path: Path) -> None:
     """Give no zeros for planes that are missing, and no numbers from any other file."""
     for kind, compression in (("raw", None), ("zlib", "zlib")):
-        path = write_ome_set(folder / kind, compression=compression)
-        (folder / kind / "2.ome.tif").unlink()
+        path = write_ome_set(tmp_path / kind, compression=compression)
+        (tmp_path / kind / "2.ome.tif").unlink()
         refuse(path, "planes in '2.ome.tif', which is not beside it")
-        tifffile.imwrite(folder / kind / "2.ome.tif", DATA[2], metadata=None)
+        tifffile.imwrite(tmp_path / kind / "2.ome.tif", DATA[2], metadata=None)
         refuse(path, "planes in '2.ome.tif', which is of another set")
-    outside = write_ome_set(folder / "inside", f"..{'/'}{{}}.ome.tif")
-    write_ome_set(folder)
+    outside = write_ome_set(tmp_path / "inside", f"..{'/'}{{}}.ome.tif")
+    write_ome_set(tmp_path)
     refuse(outside, "planes in '../1.ome.tif', which is not beside it")
-    write_ome_set(folder / "absolute", f"{folder}/{{}}.ome.tif")
-    refuse(folder / "absolute" / "0.ome.tif", "got planes in '.*beside it")
+    write_ome_set(tmp_path / "absolute", f"{tmp_path}/{{}}.ome.tif")
+    refuse(tmp_path / "absolute" / "0.ome.tif", "got planes in '.*beside it")
     same: dict[str, Any] = {"metadata": None, "photometric": "minisblack"}
     for planes in ("013", "0113"):
         text = re.sub("<UUID.*?</UUID>", "", ome_xml(0, "", planes))
         text = re.sub('FirstC="(.)" IFD="0"', r'FirstC="\1" IFD="\1"', text)
-        tifffile.imwrite(folder / "a.ome.tif", DATA[:4], description=text, **same)
-        refuse(folder / "a.ome.tif", "got 3 of 4 planes")
+        tifffile.imwrite(tmp_path / "a.ome.tif", DATA[:4], description=text, **same)
+        refuse(tmp_path / "a.ome.tif", "got 3 of 4 planes")
     more = f'<BinaryOnly MetadataFile="0.ome.tif" UUID="{UUIDS[0]}"/>'
-    tifffile.imwrite(folder / "a.ome.tif", DATA[1], description=ome_xml(1, "", more=more), **same)
-    refuse(folder / "a.ome.tif", "a part of the set that '0.ome.tif' describes")
+    tifffile.imwrite(tmp_path / "a.ome.tif", DATA[1], description=ome_xml(1, "", more=more), **same)
+    refuse(tmp_path / "a.ome.tif", "a part of the set that '0.ome.tif' describes")
     tifffile.imwrite(
-        folder / "1.ome.tif", DATA[1] > 0, description=ome_xml(1, "{}.ome.tif"), **same
+        tmp_path / "1.ome.tif", DATA[1] > 0, description=ome_xml(1, "{}.ome.tif"), **same
     )
-    refuse(folder / "0.ome.tif", "planes of several sizes or types")
+    refuse(tmp_path / "0.ome.tif", "planes of several sizes or types")
 
 
 def test_planes_that_micro_manager_never_wrote_are_missed() -> None:
@@ -375,7 +384,8 @@ def test_planes_that_micro_manager_never_wrote_are_missed() -> None:
         whole_series(SimpleNamespace(ome_metadata=None, series=[stack]))  # type: ignore[arg-type]
 
 
-def refuse_photos(folder: Path) -> None:
+@bad_input("042-photo")
+def test_refuse_photos(tmp_path: Path) -> None:
     photo = np.zeros((20, 30, 3), "u1")
     for data, options in (
         (photo, {}),
@@ -383,37 +393,17 @@ def refuse_photos(folder: Path) -> None:
         (np.zeros((3, 20, 30), "u1"), {"photometric": "rgb", "planarconfig": "separate"}),
         (photo[..., 0], {"photometric": "palette", "colormap": np.zeros((3, 256), "u2")}),
     ):
-        tifffile.imwrite(folder / "a.tif", data, **options)
-        refuse(folder / "a.tif", "a spectral cube in a.tif, got a colour photo")
+        tifffile.imwrite(tmp_path / "a.tif", data, **options)
+        refuse(tmp_path / "a.tif", "a spectral cube in a.tif, got a colour photo")
 
 
-def refuse_other_contents(folder: Path) -> None:
-    path = folder / "a.tif"
+@bad_input("062-other")
+def test_refuse_other_contents(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
     for content in (b"", b"<html>", b"II*\0", b"II*\0\xff\xff\xff\xff"):
         path.write_bytes(content)
         assert (find_format(path) is None) == (not content.startswith(b"II"))
         refuse(path, "a.tif")
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(refuse_truncated, id="037-truncated"),
-        pytest.param(refuse_lost_planes, id="037-planes"),
-        pytest.param(find_the_band_axis, id="038-axis"),
-        pytest.param(accept_few_bands, id="039-bands"),
-        pytest.param(name_the_missing_codec, id="040-codec"),
-        pytest.param(refuse_sets_that_are_not_whole, id="037-set"),
-        pytest.param(refuse_a_type_of_numbers_that_cannot_be_read, id="037-type"),
-        pytest.param(refuse_a_chain_of_pages_that_has_no_end, id="037-chain"),
-        pytest.param(refuse_bombs, id="041-bomb"),
-        pytest.param(read_no_entities, id="041-entities"),
-        pytest.param(refuse_photos, id="042-photo"),
-        pytest.param(refuse_other_contents, id="062-other"),
-    ],
-)
-def test_bad_input(check: Callable[[Path], None], tmp_path: Path) -> None:
-    check(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS sets no limits of memory")

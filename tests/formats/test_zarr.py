@@ -4,7 +4,6 @@ import json
 import shutil
 import threading
 import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr as judge
-from tests.formats.conftest import refuse
+from tests.formats.conftest import bad_input, refuse
 
 from napari_mst import crash_safe
 from napari_mst.cube import Provenance, SpectralCube
@@ -98,8 +97,9 @@ def test_no_folder_but_a_cube_is_ever_replaced(tmp_path: Path) -> None:
         write_cube(tmp_path / "b.zarr", SMALL, overwrite=True)
 
 
-def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder / "a.zarr"
+@bad_input("037-zarr")
+def test_refuse_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.zarr"
     for damage, match in (
         (lambda: (path / "0" / "c" / "2" / "0" / "0").unlink(), "3 chunks in a.zarr, got 2"),
         (
@@ -119,13 +119,14 @@ def refuse_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "version", lambda _: "2.18.0")
     refuse(path, r'Run: pip install "napari-mst\[zarr\]"')
     with pytest.raises(SaveError, match="Run: pip install"):
-        write_cube(folder / "b.zarr", SMALL)
+        write_cube(tmp_path / "b.zarr", SMALL)
     with pytest.raises(SaveError, match="Run: pip install"):  # before a cube is computed
-        check_target(folder / "b.zarr")
+        check_target(tmp_path / "b.zarr")
 
 
-def refuse_bombs(folder: Path, _: pytest.MonkeyPatch) -> None:
-    path = write_cube(folder / "a.zarr", SMALL)
+@bad_input("041-zarr")
+def test_refuse_bombs(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.zarr", SMALL)
     text = json.loads((path / "0" / "zarr.json").read_text())
     text["shape"] = text["chunk_grid"]["configuration"]["chunk_shape"] = [2**20, 2**20, 2**20]
     (path / "0" / "zarr.json").write_text(json.dumps(text))
@@ -133,16 +134,17 @@ def refuse_bombs(folder: Path, _: pytest.MonkeyPatch) -> None:
         read_cube(path)
 
 
-def choose_among_several(folder: Path, _: pytest.MonkeyPatch) -> None:
-    group = judge.create_group(str(folder / "a.zarr"))
+@bad_input("046-zarr")
+def test_choose_among_several(tmp_path: Path) -> None:
+    group = judge.create_group(str(tmp_path / "a.zarr"))
     group.create_array("left", data=DATA)
     group.create_array("right", data=DATA + 1)
-    form = find_format(folder / "a.zarr")
+    form = find_format(tmp_path / "a.zarr")
     assert form is not None
     assert form.name == "zarr"
-    refuse(folder / "a.zarr", "Say which: variable='name'")
+    refuse(tmp_path / "a.zarr", "Say which: variable='name'")
     assert np.array_equal(
-        read_cube(folder / "a.zarr", variable="right", band_axis=0).data, DATA + 1
+        read_cube(tmp_path / "a.zarr", variable="right", band_axis=0).data, DATA + 1
     )
 
 
@@ -247,8 +249,9 @@ def test_a_chunk_that_decompresses_to_far_more_than_its_numbers_is_refused_withi
     assert peak < 2**24  # of which lzma takes a half for its dictionary
 
 
-def lose_parts_of_a_shard(folder: Path, _: pytest.MonkeyPatch) -> None:
-    path = folder / "a.zarr"
+@bad_input("037-zarr-shard")
+def test_lose_parts_of_a_shard(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
     judge.create_array(str(path), data=DATA[:4, :50], chunks=(1, 5, 3), shards=(1, 50, 9))
     shard = path / "c" / "2" / "0" / "0"
     whole = shard.read_bytes()
@@ -262,10 +265,11 @@ def lose_parts_of_a_shard(folder: Path, _: pytest.MonkeyPatch) -> None:
         refuse(path, "Expected", band_axis=0)
 
 
-def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("083-zarr")
+def test_save_another_over_an_open_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The layer keeps its numbers or gives none; never those of the other cube, and never both."""
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
-    path = write_cube(folder / "a.zarr", CUBE)
+    path = write_cube(tmp_path / "a.zarr", CUBE)
     layer = read_cube(path).data
     write_cube(path, CUBE, overwrite=True)
     assert np.array_equal(np.asarray(layer[3]), DATA[3])
@@ -278,12 +282,13 @@ def save_another_over_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatc
         np.asarray(layer[3])
 
 
-def write_a_foreign_array_anew_under_an_open_layer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@bad_input("083-zarr-foreign")
+def test_write_a_foreign_array_anew_under_an_open_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its metadata stay the same to the last byte, and hold no checksum."""
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
-    path = folder / "a.zarr"
+    path = tmp_path / "a.zarr"
     judge.create_array(str(path), data=DATA)
     layer = read_cube(path, band_axis=0).data
     assert np.array_equal(np.asarray(layer[3]), DATA[3])
@@ -294,9 +299,12 @@ def write_a_foreign_array_anew_under_an_open_layer(
         np.asarray(layer[3])
 
 
-def damage_a_chunk_under_an_open_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("037-zarr-open")
+def test_damage_a_chunk_under_an_open_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
-    path = write_cube(folder / "a.zarr", CUBE)
+    path = write_cube(tmp_path / "a.zarr", CUBE)
     layer = read_cube(path).data
     (path / "0" / "c" / "3" / "0" / "0").write_bytes(b"(\xb5/\xfd")
     with pytest.raises(CubeFileError, match="Expected a complete Zarr file"):
@@ -318,10 +326,11 @@ def parts(cube: SpectralCube) -> set[int]:
     return values | {int(cube.wavelengths[0]) - 400, int(cube.metadata["description"])}
 
 
-def save_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@bad_input("085-zarr-between")
+def test_save_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often that happens: the last attempt makes saves wait."""
     monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.05)
-    path = write_cube(folder / "a.zarr", told(0))
+    path = write_cube(tmp_path / "a.zarr", told(0))
     opened = judge.open
     saved = [0]
 
@@ -341,8 +350,12 @@ def save_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(saved) > 2
 
 
-def read_while_another_saves(folder: Path, reads: int) -> None:
-    path = write_cube(folder / "a.zarr", told(0))
+@pytest.mark.parametrize(
+    "reads",
+    [pytest.param(40, id="085-zarr-rival"), pytest.param(5000, marks=pytest.mark.slow)],
+)
+def test_no_read_during_saves_mixes_two_cubes_or_fails(tmp_path: Path, reads: int) -> None:
+    path = write_cube(tmp_path / "a.zarr", told(0))
     is_over = threading.Event()
 
     def save() -> None:
@@ -359,30 +372,3 @@ def read_while_another_saves(folder: Path, reads: int) -> None:
     finally:
         is_over.set()
         rival.join()
-
-
-@pytest.mark.slow
-def test_none_of_five_thousand_reads_during_saves_mixes_two_cubes_or_fails(tmp_path: Path) -> None:
-    read_while_another_saves(tmp_path, 5000)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(refuse_damage, id="037-zarr"),
-        pytest.param(lose_parts_of_a_shard, id="037-zarr-shard"),
-        pytest.param(refuse_bombs, id="041-zarr"),
-        pytest.param(choose_among_several, id="046-zarr"),
-        pytest.param(save_another_over_an_open_layer, id="083-zarr"),
-        pytest.param(write_a_foreign_array_anew_under_an_open_layer, id="083-zarr-foreign"),
-        pytest.param(damage_a_chunk_under_an_open_layer, id="037-zarr-open"),
-        pytest.param(save_while_it_is_read, id="085-zarr-between"),
-        pytest.param(lambda folder, _: read_while_another_saves(folder, 40), id="085-zarr-rival"),
-    ],
-)
-def test_bad_input(
-    check: Callable[[Path, pytest.MonkeyPatch], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    check(tmp_path, monkeypatch)
