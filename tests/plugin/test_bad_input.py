@@ -68,7 +68,8 @@ def out_of_memory(desk: Desk) -> None:
     desk.job.error = OutOfMemory("Expected enough memory on cuda:0, got too little.")
     desk.begin()
     desk.finish()
-    assert desk.told() == ["Expected enough memory on cuda:0, got too little."]
+    assert desk.text == "Expected enough memory on cuda:0, got too little."
+    assert desk.told() == []
     assert desk.names == ["photo"]
     assert not desk.dock.cpu_button.isHidden()
     desk.job.error = None
@@ -82,7 +83,7 @@ def no_gpu(desk: Desk) -> None:
     desk.begin()
     desk.qtbot.waitUntil(lambda: "cpu (no GPU was found)" in desk.text)
     desk.finish()
-    assert "on cpu (no GPU was found)" in desk.text
+    assert "on cpu (no GPU was found)" in desk.dock.details.text()
 
 
 @pytest.mark.parametrize(

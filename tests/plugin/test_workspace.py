@@ -1,5 +1,6 @@
 """The workspace: its pages share one state, every control explains itself, and keys reach all."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,9 @@ from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 from tests.plugin.spectra.probe import choose, entries
 
+from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.formats import write_cube
+from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.pictures.composing import Composer
@@ -199,10 +202,35 @@ def test_every_control_has_a_tooltip_and_is_reached_by_tab(
             # The sentence with the next step has its tooltip once there is one.
             assert tip or control is workspace.step_button, what
             is_reached = control.focusPolicy() & Qt.FocusPolicy.TabFocus
-            is_within = isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox)
-            assert is_reached or is_within, what
+            assert is_reached or is_within(control), what
     workspace.go_to("photo")
     assert workspace.step_button.toolTip()
+
+
+def is_within(control: QWidget) -> bool:
+    """True for the field of a list or a number, which is one control with it."""
+    return isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox)
+
+
+def test_the_page_of_a_photo_has_ten_controls_at_most(
+    workspace: WorkspaceDock, viewer: ViewerModel
+) -> None:
+    page = workspace.pages["photo"]
+
+    def shown() -> list[QWidget]:
+        controls = filter(QWidget.isVisible, controls_of(page))
+        return [control for control in controls if not is_within(control)]
+
+    form = photo_page(workspace).reconstruction.form
+    assert len(shown()) == 6
+    shot = Shot(camera="Nikon_D5100")
+    pixels = np.full((20, 30, 3), 900, np.uint16)
+    viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name="raw")
+    form.photo = weakref.ref(viewer.layers["raw"])
+    assert form.needs_camera
+    assert len(shown()) == 9
+    add_cube(viewer, make_cube())
+    assert len(shown()) <= 10
 
 
 def test_the_keys_stand_in_the_tooltips_of_the_spectra(viewer: ViewerModel, qtbot: QtBot) -> None:
@@ -291,7 +319,7 @@ def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
     page = photo_page(dock)
     qtbot.waitUntil(lambda: page.reconstruction.is_ready)
     canvas = window.window._qt_viewer.canvas.native
-    widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["part"]}[focus]
+    widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["card"]}[focus]
     qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())
     widget.setFocus()
     job.gate.set()

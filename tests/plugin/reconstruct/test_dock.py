@@ -333,6 +333,7 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     photo.scale, photo.translate = (2, 3), (5, 6)
     choose_part(desk, "drawn")
     assert desk.refuses("Expected a rectangle on the photo, got none")
+    assert desk.dock.rows.settings.button.text() == "Settings: a drawn rectangle"
     shapes = viewer.layers["Region"]
     assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
     shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])

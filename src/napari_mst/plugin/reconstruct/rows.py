@@ -188,7 +188,6 @@ def _light_box() -> SearchBox:
 
 ROWS = (
     Row("photo", "Photo", _photo_list),
-    Row("part", "Part", partial(_list, texts.PART_HINT, PARTS)),
     Row("card", "Model", partial(_list, texts.MODEL_HINT), draw=_draw_models),
     Row(
         "weights",
@@ -264,7 +263,13 @@ SETTINGS = [
 ]
 """The settings of a run, folded away at first; napari remembers them."""
 
-FRAME_ROWS = (
+PHOTO_ROWS = (
+    Row(
+        "part",
+        "Part",
+        partial(_list, texts.PART_HINT, PARTS),
+        unusual=lambda part: next(title for title in PARTS if PARTS[title] == part),
+    ),
     Row(
         "white_frame", "White frame", partial(_file, texts.WHITE_FRAME_HINT, PHOTOS), _needs_camera
     ),
@@ -276,13 +281,16 @@ FRAME_ROWS = (
         _needs_camera,
     ),
 )
-"""The rows of a flat field: they belong to the photo, so napari does not remember them."""
+"""The part of the photo and its flat field, which napari does not remember."""
+
+
+PART = PHOTO_ROWS[0]
 
 
 def settings_title(form: Form) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
     usual = form.usual
-    values = [(row, form.value(row.field)) for row in SETTINGS]
+    values = [(row, form.value(row.field)) for row in (*SETTINGS, PART)]
     unusual = [row.unusual(value) for row, value in values if value != usual.value(row.field)]
     named = ", ".join(words for words in unusual if words)
     return f"Settings: {named}" if named else "Settings"
@@ -324,7 +332,7 @@ class FormRows(QWidget):
         self._add(self._colours, COLOUR_ROWS, self.asks["read"])
         self._colours.addRow(self.findings)
         self._add(folded, SETTINGS)
-        self._add(folded, FRAME_ROWS, self.asks["frames"])
+        self._add(folded, PHOTO_ROWS, self.asks["frames"])
         self.settings = Fold("Settings", settings, texts.SETTINGS_HINT)
         self.colours = Fold(texts.COLOURS, colours, texts.COLOURS_HINT)
         self.settings.button.toggled.connect(self.draw)
