@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,10 @@ UNNAMED = curve(WAVELENGTHS, [1.0, 2, 3])
 NUMBERED = curve([0.0, 1, 2], [5, 6, 7], "band", "no wavelengths")
 
 
-def assert_same(found: list[Spectrum], expected: list[Spectrum]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        for key in ("wavelengths", "values", "lower", "upper"):
-            np.testing.assert_equal(getattr(one, key), getattr(other, key))
-        assert [one.unit, one.name, one.colour, one.spread] == [
-            other.unit,
-            other.name,
-            other.colour,
-            other.spread,
-        ]
-        assert one.origin == other.origin
+def assert_same(read: list[Spectrum], expected: list[Spectrum]) -> None:
+    for spectra in zip(read, expected, strict=True):
+        for key in Spectrum.__dataclass_fields__:
+            np.testing.assert_equal(*(getattr(spectrum, key) for spectrum in spectra))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".sli"])
@@ -87,21 +80,7 @@ def test_any_name_and_number_round_trips(
     assert_same(read_spectra(path), [spectrum, PICK])
 
 
-FORMULAS = [
-    "=1+1",
-    "+1+1",
-    "-1+1",
-    "@SUM(1)",
-    "\t=1",
-    "\t1",
-    "\uff1d1",
-    "'=1",
-    "''-1",
-    "a;=1",
-    "a\t@1",
-    "a\n+1",
-    ";;=\t=1",
-]
+FORMULAS = ["=1+1", "-1+1", "@SUM(1)", "\t=1", "\uff1d1", "''-1", "a;=1", "a\n+1"]
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -112,12 +91,9 @@ def test_no_cell_is_a_formula_and_every_name_reads_back(
     spectrum = replace(REGION, name=name, origin=Origin(cube=name, region=name))
     path = write_spectra(tmp_path / "a.csv", [spectrum])
     for text in (path.read_text(), spectra_text([spectrum])):
-        for row in csv.reader(io.StringIO(text), delimiter=delimiter):
-            for cell in row:
-                is_number = cell.lstrip("+-").replace(".", "", 1).isdigit()
-                assert is_number or not cell.startswith(
-                    ("=", "+", "-", "@", "\t", "\r", "\uff1d")
-                ), cell
+        for cell in chain(*csv.reader(io.StringIO(text), delimiter=delimiter)):
+            is_number = cell.lstrip("+-").replace(".", "", 1).isdigit()
+            assert is_number or not cell.startswith((*"=+-@\t\r\uff1d",)), cell
     assert_same(read_spectra(path), [spectrum])
 
 
@@ -131,11 +107,8 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
 
 def test_csv_of_several_cubes_keeps_the_wavelengths_of_each(tmp_path: Path) -> None:
     other = curve([700.0, 412.5], [3.0, 4.0], name="other")
-    path = write_spectra(tmp_path / "a.csv", [PICK, other])
-    found = read_spectra(path)
-    assert_same(found[:1], [PICK])
-    np.testing.assert_array_equal(found[1].wavelengths, [412.5, 700])
-    np.testing.assert_array_equal(found[1].values, [4, 3])
+    rising = replace(other, wavelengths=other.wavelengths[::-1], values=other.values[::-1])
+    assert_same(read_spectra(write_spectra(tmp_path / "a.csv", [PICK, other])), [PICK, rising])
 
 
 def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:
@@ -151,13 +124,8 @@ def test_csv_is_a_table_for_any_program(tmp_path: Path) -> None:
 
 def test_clipboard_has_a_heading_and_tabs() -> None:
     rows = list(csv.reader(io.StringIO(spectra_text([PICK, REGION])), delimiter="\t"))
-    assert rows[0] == [
-        "wavelength (nm)",
-        "Pick 1",
-        'leaf, "1"',
-        'leaf, "1" (lower)',
-        'leaf, "1" (upper)',
-    ]
+    leaf = ['leaf, "1"', 'leaf, "1" (lower)', 'leaf, "1" (upper)']
+    assert rows[0] == ["wavelength (nm)", "Pick 1", *leaf]
     assert rows[1] == ["400", "0.1", repr(float(np.float32(0.1))), "0", "1"]
     assert len(rows) == 4
 
@@ -195,10 +163,20 @@ def test_library_that_spectral_saves_opens(suffix: str, tmp_path: Path) -> None:
     assert found[0].unit == "nm"
 
 
-def test_wavelengths_in_no_length_keep_their_word(tmp_path: Path) -> None:
-    found = read_spectra(spectrals(tmp_path, **{"wavelength units": "Furlongs"}))
-    assert found[0].unit == "Furlongs"
-    np.testing.assert_array_equal(found[0].wavelengths, [0.4, 0.5355, 0.7])
+@pytest.mark.parametrize(
+    ("units", "wavelengths", "unit", "expected"),
+    [
+        ("Furlongs", [0.4, 0.5355, 0.7], "Furlongs", [0.4, 0.5355, 0.7]),
+        ("Wavenumber", [25000, 20000, 16000], "nm", [400, 500, 625]),
+    ],
+)
+def test_wavelengths_of_a_library_become_nanometres_or_keep_their_word(
+    units: str, wavelengths: list[float], unit: str, expected: list[float], tmp_path: Path
+) -> None:
+    fields = {"wavelength units": units, "wavelength": wavelengths}
+    first, _ = read_spectra(spectrals(tmp_path, **fields))
+    np.testing.assert_array_equal(first.wavelengths, expected)
+    assert first.unit == unit
 
 
 def test_library_follows_the_rules_of_all_curves(tmp_path: Path) -> None:
@@ -217,12 +195,6 @@ def test_library_follows_the_rules_of_all_curves(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0].values, [np.nan, 0.0025, 0.005])
 
 
-def test_wavenumbers_of_a_library_become_nanometres(tmp_path: Path) -> None:
-    fields = {"wavelength units": "Wavenumber", "wavelength": [25000, 20000, 16000]}
-    found = read_spectra(spectrals(tmp_path, **fields))
-    np.testing.assert_array_equal(found[0].wavelengths, [400, 500, 625])
-
-
 def test_library_of_enmap_box_opens(shared_data: Path) -> None:
     path = shared_data / "envi/enmap/library_berlin.sli"
     found = read_spectra(path)
@@ -232,39 +204,18 @@ def test_library_of_enmap_box_opens(shared_data: Path) -> None:
     assert found[0].wavelengths[0] == 460
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "wavelength (um),a,b\n0.4,.1,.2\n0.5355,.3,\n",
-            [("nm", [400, 535.5], [0.1, 0.3]), ("nm", [400], [0.2])],
-        ),
-        ("Wavelength [nm];a\n400;0,25\n500;1e-3\n", [("nm", [400, 500], [0.25, 0.001])]),
-        ("wavelength_nm\ta\n400\t1\n\n500\t0\n", [("nm", [400, 500], [1, 0])]),
-        ("\ufeffnm,a\r\n400,1\r\n500,0\r\n", [("nm", [400, 500], [1, 0])]),
-        ("# a comment\nwavelength nm,a,\n400,1,\n500,0\n", [("nm", [400, 500], [1, 0])]),
-    ],
-)
-def test_tables_of_others_open(
-    text: str, expected: list[tuple[str, list[float], list[float]]], tmp_path: Path
-) -> None:
+def test_table_of_a_spreadsheet_opens(tmp_path: Path) -> None:
+    text = "\ufeff# a comment\r\nwavelength (um),a,b,\r\n0.4,.1,.2,\r\n0.5355,.3,,\r\n"
     (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
-    found = read_spectra(tmp_path / "a.csv")
-    for spectrum, (unit, wavelengths, values) in zip(found, expected, strict=True):
-        assert spectrum.unit == unit
-        np.testing.assert_array_equal(spectrum.wavelengths, wavelengths)
-        np.testing.assert_array_equal(spectrum.values, values)
+    expected = [curve([400, 535.5], [0.1, 0.3], name="a"), curve([400], [0.2], name="b")]
+    assert_same(read_spectra(tmp_path / "a.csv"), expected)
 
 
 def test_unit_is_taken_from_the_caller_where_the_table_gives_none(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("wavelength,a\n0.4,1\n0.5,0\n")
-    np.testing.assert_array_equal(
-        read_spectra(tmp_path / "a.csv", unit="um")[0].wavelengths, [400, 500]
-    )
-    (tmp_path / "b.csv").write_text("wavelength (nm),a\n400,1\n500,0\n")
-    np.testing.assert_array_equal(
-        read_spectra(tmp_path / "b.csv", unit="um")[0].wavelengths, [400, 500]
-    )
+    for heading, scale in (("wavelength,a", 1000), ("wavelength (nm),a", 1)):
+        (tmp_path / "a.csv").write_text(f"{heading}\n{400 / scale},1\n{500 / scale},0\n")
+        (spectrum,) = read_spectra(tmp_path / "a.csv", unit="um")
+        np.testing.assert_array_equal(spectrum.wavelengths, [400, 500])
 
 
 def test_name_in_latin_1_is_read(tmp_path: Path) -> None:
@@ -303,10 +254,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "folder": (lambda folder: folder, "to be readable, got"),
     "empty": (written(""), "a table of wavelengths and values in a.csv, got none"),
     "binary": (written(b"\x89PNG\0\0"), "UTF-16 or binary data"),
-    "one column": (written("nm\n400\n500\n"), "a table of wavelengths and values"),
-    "words": (written("nm,a\n400,1\n500,red\n"), "numbers in row 3 in a.csv, got 'red'"),
-    "rows": (written("name,400,500\noak,1,2\n"), "numbers in row 2 in a.csv, got 'oak'"),
-    "blank": (written("nm,a\n400,1\n,2\n"), "a wavelength in every row"),
     "bounds": (written("# curve,lower\nnm,a\n400,1\n"), "spectra in a.csv, got none"),
     "role": (
         written("# curve,values,middle,upper\nnm,a,b,c\n400,1,2,3\n"),
