@@ -109,12 +109,12 @@ def test_polygon_is_scikit_images() -> None:
         assert_is_scikit_images(outline)
         assert_is_scikit_images(rng.integers(-9, 50, (3, 2)))
 
-    for corners in (
+    for edges in (
         [(2, 3), (2, 10), (9, 10), (9, 3)],
         [(0, 0), (0, 52), (36, 52), (36, 0)],
         [(-4, -4), (50, 10), (10, 70)],
     ):
-        assert_is_scikit_images(np.array(corners))
+        assert_is_scikit_images(np.array(edges))
 
 
 def assert_is_scikit_images(corners: NDArray[Any]) -> None:

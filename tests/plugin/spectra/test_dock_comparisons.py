@@ -105,12 +105,12 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(desk: Desk) -> N
     desk.choose("view", "First derivative")
     (line,) = desk.lines()
     np.testing.assert_array_equal(line.spectrum.values, short.values)
-    assert desk.dock.notes.text().startswith(
+    assert " ".join(desk.bench.snapshot.notes).startswith(
         "Drawn as measured: Expected two or more bands for a derivative, got one"
     )
     desk.choose("view", "As it is")
     desk.lines()
-    assert desk.dock.notes.text() == ""
+    assert " ".join(desk.bench.snapshot.notes) == ""
 
 
 def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(desk: Desk) -> None:

@@ -266,10 +266,10 @@ def test_a_line_under_the_plot_says_once_what_calibrates_the_error_bands(
         desk.pin(4, column)
     desk.points.selected_data = {0, 1}
     desk.lines()
-    assert desk.dock.notes.text() == f"Error band (90 %), {UNCALIBRATED}."
+    assert desk.dock.text.text().endswith(f"\nError band (90 %), {UNCALIBRATED}.")
     desk.choose("view", "Error band (90 %)")
     desk.lines()
-    assert desk.dock.notes.text() == ""
+    assert " ".join(desk.bench.snapshot.notes) == ""
 
 
 def test_a_cube_without_a_model_has_no_error_band(desk: Desk) -> None:

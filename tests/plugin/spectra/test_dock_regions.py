@@ -89,7 +89,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range
     np.testing.assert_allclose(line.spectrum.values, np.median(pixels, axis=1))
     np.testing.assert_allclose(bounds(line.spectrum), np.percentile(pixels, (5, 95), axis=1))
     assert desk.dock.model.rowCount() == 599
-    assert desk.dock.notes.text().startswith(
+    assert " ".join(desk.bench.snapshot.notes).startswith(
         "cells: 599 labels, drawn as their median and the range of 90 %"
     )
     path = tmp_path / "cells.sli"
@@ -101,7 +101,7 @@ def test_of_many_labels_every_one_is_listed_and_saved_and_their_median_and_range
     np.testing.assert_allclose([one.values for one in saved], pixels.T, rtol=1e-6)
     many.visible = False
     desk.lines()
-    assert desk.dock.notes.isHidden()
+    assert not desk.bench.snapshot.notes
 
 
 def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden_do_not_count(
@@ -115,7 +115,7 @@ def test_of_many_labels_those_selected_are_drawn_in_their_colours_and_the_hidden
     assert (summary.entry, three.is_faded, summary.is_faded) == (-1, False, True)
     desk.dock.table.selectAll()
     assert len(desk.lines()) == 1 + MOST_CURVES
-    assert "Of the selected curves, 99 are not drawn." in desk.dock.notes.text()
+    assert "Of the selected curves, 99 are not drawn." in " ".join(desk.bench.snapshot.notes)
     desk.bench.show(desk.bench.entries[2:], False)
     desk.dock.table.clearSelection()
     (line,) = desk.lines()

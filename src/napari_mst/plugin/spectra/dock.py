@@ -7,9 +7,7 @@ from qtpy.QtCore import QPoint, QSignalBlocker, QSize
 from qtpy.QtGui import QColor, QHideEvent
 from qtpy.QtWidgets import (
     QColorDialog,
-    QLabel,
     QListWidget,
-    QSizePolicy,
     QVBoxLayout,
 )
 from superqt import QFlowLayout
@@ -21,9 +19,10 @@ from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known_menu import KnownMenu
 from napari_mst.plugin.spectra.menus import FilledMenu, SpectraMenus, style_of
-from napari_mst.plugin.spectra.snapshot import HINT, Marker, Snapshot
+from napari_mst.plugin.spectra.snapshot import Marker, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
+from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.matching import Match
 
 SIZE = (460, 560)
@@ -47,8 +46,7 @@ class SpectraDock(BenchDock):
         self.table = SpectraTable(self.model)
         self._row_menu = FilledMenu(self.bench, self._fill_row_menu, self.table)
         self.matches = QListWidget()
-        self.text = QLabel(HINT)
-        self.notes = QLabel(wordWrap=True)
+        self.text = Paragraph()
         self.menus = SpectraMenus(self.bench, self.plot, self)
         self.known = KnownMenu(self.bench, self)
         self._composer = Composer.of(self.viewer)
@@ -66,16 +64,13 @@ class SpectraDock(BenchDock):
         choices = (menus.pick, menus.regions, menus.view, menus.compare)
         for button in (*choices, known.button, known.after, menus.save):
             row.addWidget(button)
-        # Else a long sentence would widen the dock.
-        self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
         layout.addLayout(row)
         layout.addWidget(self.plot, stretch=1)
-        for widget in (self.problem, self.text, self.notes, self.table, self.matches):
+        for widget in (self.problem, self.text, self.table, self.matches):
             layout.addWidget(widget)
-        self.notes.hide()
         self.matches.hide()
 
     def _wire(self) -> None:
@@ -115,9 +110,7 @@ class SpectraDock(BenchDock):
         self._draw_table(old, new)
         self._draw_handles()
         self._draw_matches(old, new)
-        self.text.setText(new.text)
-        self.notes.setText("\n".join(new.notes))
-        self.notes.setVisible(bool(new.notes))
+        self.text.setText("\n".join([new.text, *new.notes]))
 
     def _draw_table(self, old: Snapshot, new: Snapshot) -> None:
         if new.reading is not None:

@@ -41,6 +41,7 @@ from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
+NO_CUBE = "There is no cube to make a map of. Select the layer of one."
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""
 
@@ -197,10 +198,15 @@ class MapMaker:
     @property
     def lacks(self) -> str:
         """A sentence on what the chosen map needs and does not have; "" if it can be made."""
+        cube = self._cube
+        if cube is None:
+            return NO_CUBE
         if self.kind.needs == "spectra" and not self._shown():
             return "Keep a spectrum of each class first: click on the image."
         if self.kind.needs == "reference" and self._scene.reference is None:
             return "Choose a reference first: Compare, on the page Spectra."
+        if self.kind.needs == "photo" and self._photo_of(cube) is None:
+            return "Open the photo that the cube was made from first."
         return ""
 
     def run(self) -> None:
@@ -223,7 +229,7 @@ class MapMaker:
     def _start(self) -> None:
         layer = active_cube_layer(self._scene.viewer)
         if layer is None:
-            raise SpectrumError("There is no cube to make a map of. Select the layer of one.")
+            raise SpectrumError(NO_CUBE)
         on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
         on_made = partial(self._on_made, self.kind, on)
         on_failed, on_end = self._scene.failed.emit, self.busy_changed.emit
@@ -233,7 +239,6 @@ class MapMaker:
 
     def _job(self, cube: SpectralCube, on: Ground) -> Callable[[Watch], list[LayerTuple]]:
         """Return the job that makes the map of *cube*."""
-        viewer = self._scene.viewer
         reference = self._scene.reference
         inputs = MapInputs(
             cube,
@@ -242,11 +247,16 @@ class MapMaker:
             spectra=tuple(self._spectra()),
             reference=None if reference is None else cube_of(reference),
         )
+        return partial(make_map, self.kind, inputs, self._photo_of(cube), on)
+
+    def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
+        """The topmost photo of the size of *cube*; None if there is none."""
+        viewer = self._scene.viewer
         # An image that was made from the photo or the cube is no measure for either.
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
         photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
         fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
-        return partial(make_map, self.kind, inputs, next(fits, None), on)
+        return next(fits, None)
 
     def _spectra(self) -> list[Spectrum]:
         """The spectra on the selected cube that pixels are classified by."""

@@ -120,7 +120,6 @@ class MapsDock(BenchDock):
         with QSignalBlocker(self.kinds):
             self.kinds.setCurrentIndex(self.kinds.findData(kind.name))
         self.kinds.setToolTip(_tip(kind))
-        self.about.setText(_tip(kind))
         number = kind.number
         self.number.setVisible(number is not None)
         if number is None:
@@ -139,6 +138,7 @@ class MapsDock(BenchDock):
         lacks = self.maps.lacks
         self.run_button.setText("Cancel" if is_shown else "Run")
         self.run_button.setToolTip(lacks or RUN_HINT)
+        self.about.setText(f"{_tip(self.maps.kind)} {lacks}".strip())
         self.run_button.setEnabled(is_shown or not lacks)
         self.bar.setVisible(is_shown)
         if not is_shown:
