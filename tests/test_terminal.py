@@ -19,7 +19,7 @@ from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import HarmlessStream, harmless_output
 from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import CubeFileError, NapariMstError, SaveError, harmless
+from napari_mst.errors import CubeFileError, NapariMstError, SaveError, harmless, plain
 from napari_mst.formats import write_cube
 from napari_mst.models import ModelCard
 from napari_mst.models.seal import write_weights
@@ -161,3 +161,18 @@ def test_stream_is_else_as_it_was() -> None:
 @pytest.mark.parametrize("kind", [NapariMstError, CubeFileError, SaveError])
 def test_text_of_every_error_is_harmless(kind: type[NapariMstError]) -> None:
     assert str(kind(NASTY)) == harmless(NASTY) == "a?[31m?]0;title??5m"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "Expected a cube, got none, got it? Go.",
+            "This needs a cube, but found none, got it? Go.",
+        ),
+        ("a.png: Expected one image, got 2.", "a.png: this needs one image, but found 2."),
+        ("Choose a camera.", "Choose a camera."),
+    ],
+)
+def test_a_window_says_what_is_needed_and_what_was_found(text: str, words: str) -> None:
+    assert plain(NapariMstError(text)) == words

@@ -130,6 +130,15 @@ def shown(text: object, limit: int = 60) -> str:
     return f"{line[: limit - 12]}...{line[-9:]}"  # the end distinguishes files of one folder
 
 
+def plain(error: Exception) -> str:
+    """The sentence of *error* as a window shows it: what is needed, what was found, what to do."""
+    before, expected, rest = str(error).partition("Expected ")
+    if not expected:
+        return before
+    needs = "this needs" if before.endswith(": ") else "This needs"
+    return f"{before}{needs} {rest.replace(', got ', ', but found ', 1)}"
+
+
 def mismatch(name: str, expected: str, got: str, advice: str) -> CubeFileError:
     """The error to raise about the file *name*."""
     return CubeFileError(f"Expected {expected} in {shown(name)}, got {got}. {advice}")

@@ -68,7 +68,7 @@ def out_of_memory(desk: Desk) -> None:
     desk.job.error = OutOfMemory("Expected enough memory on cuda:0, got too little.")
     desk.begin()
     desk.finish()
-    assert desk.text == "Expected enough memory on cuda:0, got too little."
+    assert desk.text == "This needs enough memory on cuda:0, but found too little."
     assert desk.told() == []
     assert desk.names == ["photo"]
     assert not desk.dock.cpu_button.isHidden()

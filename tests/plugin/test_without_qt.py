@@ -136,7 +136,7 @@ def reconstruct_a_part() -> None:
     assert request.options.memory == 1_500_000_000
     assert request.options.region == (4, 13, 7, 30)
     starts.jobs[0].on_failed(OutOfMemory("Expected more memory."))
-    assert status(form, workspace.state) == "Expected more memory."
+    assert status(form, workspace.state) == "This needs more memory."
     form.choose("device", "cpu")
     assert list(dict.fromkeys(heard)) == ["cuda:0", "cpu"]
     assert workspace.run(ordered(resolve(form, viewer)))
@@ -159,7 +159,7 @@ def say_why_nothing_can_run() -> None:
     assert resolve(form, viewer) == NO_WEIGHTS
     form.card = "mstpp-srgb"
     form.part = "drawn"
-    assert "Expected a rectangle" in str(resolve(form, viewer))
+    assert "This needs a rectangle" in str(resolve(form, viewer))
     form.part = "whole"
     order = ordered(resolve(form, viewer))
     assert order.options.region is None

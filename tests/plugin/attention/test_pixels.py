@@ -141,7 +141,7 @@ def test_the_photo_is_made_ready_once_and_anew_when_it_has_changed(
     recorded.picking.click(world(viewer, 3, 3))
     done(recorded, qtbot)
     assert len(reads) == 2
-    assert "Expected the photo that was recorded" in recorded.workspace.state.text
+    assert "needs the photo that was recorded" in recorded.workspace.state.text
 
 
 def page_on_noise(dock: AttentionDock, viewer: ViewerModel, kind: str) -> Any:

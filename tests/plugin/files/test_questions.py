@@ -156,9 +156,9 @@ def test_only_as_many_numbers_as_bands_can_be_saved(
     save = dialog.ok
     np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
     for text, told in (
-        ("400, 410", "Expected 3 wavelengths, got 2."),
-        ("400, 410, x", "Expected numbers above 0, got others."),
-        ("400, 410, -1", "Expected numbers above 0, got others."),
+        ("400, 410", "This needs 3 wavelengths, but found 2."),
+        ("400, 410, x", "This needs numbers above 0, but found others."),
+        ("400, 410, -1", "This needs numbers above 0, but found others."),
     ):
         dialog.text.setText(text)
         assert (dialog.about.text(), save.isEnabled()) == (told, False)

@@ -186,7 +186,7 @@ def test_a_damaged_cube_stays_as_napari_shows_it_and_it_is_said(
     recognised(viewer, qtbot)
     assert cube_of(layer) is None
     (sentence,) = told()
-    assert "is shown without its wavelengths. Expected numbers with checksum" in sentence
+    assert "is shown without its wavelengths. This needs numbers with checksum" in sentence
 
 
 def test_other_stacks_and_photos_open_as_without_us(

@@ -211,7 +211,7 @@ def test_without_a_cube_there_is_nothing_to_save(
     viewer = ViewerModel()
     viewer.add_image(np.zeros((40, 50, 3), np.uint8), rgb=True)
     assert ask_to_save(viewer) is None
-    assert told() == ["Expected a cube to save, got none. Select its layer."]
+    assert told() == ["This needs a cube to save, but found none. Select its layer."]
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".npz"])

@@ -332,7 +332,7 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     viewer, photo = desk.viewer, desk.photo
     photo.scale, photo.translate = (2, 3), (5, 6)
     choose_part(desk, "drawn")
-    assert desk.refuses("Expected a rectangle on the photo, got none")
+    assert desk.refuses("This needs a rectangle on the photo, but found none")
     assert desk.dock.rows.settings.button.text() == "Settings: a drawn rectangle"
     shapes = viewer.layers["Region"]
     assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
@@ -349,7 +349,7 @@ def test_what_is_on_the_screen_is_reconstructed(desk: Desk) -> None:
     desk.run()
     assert desk.names[-1] == "photo (MST++) [2:10, 0:30]"
     desk.photo.corner_pixels = np.array([[40, 0], [90, 50]])
-    assert desk.refuses("got none of it")
+    assert desk.refuses("found none of it")
 
 
 def test_the_row_asks_for_denoising_and_the_title_says_so(desk: Desk) -> None:
@@ -378,7 +378,7 @@ def test_a_preference_that_means_nothing_is_refused_in_words(desk: Desk) -> None
     for text in ("2", "loud"):
         remembered().denoise = text
         assert desk.form.options.denoise == 2
-    assert "Expected auto, off or a number above 0" in desk.told()[-1]
+    assert "needs auto, off or a number above 0" in desk.told()[-1]
 
 
 def test_memory_is_that_of_the_dock_and_automatic_at_first(desk: Desk) -> None:

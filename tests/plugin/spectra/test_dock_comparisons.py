@@ -106,7 +106,7 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(desk: Desk) -> N
     (line,) = desk.lines()
     np.testing.assert_array_equal(line.spectrum.values, short.values)
     assert " ".join(desk.bench.snapshot.notes).startswith(
-        "Drawn as measured: Expected two or more bands for a derivative, got one"
+        "Drawn as measured: This needs two or more bands for a derivative, but found one"
     )
     desk.choose("view", "As it is")
     desk.lines()

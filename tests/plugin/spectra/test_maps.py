@@ -174,7 +174,7 @@ def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
     maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(maps_dock.viewer.layers) == 1
-    assert maps_dock.problem.text().startswith("Expected ")
+    assert maps_dock.problem.text().startswith("This needs ")
     assert maps_dock.problem.isVisible()
     assert maps_dock.problem.height() >= maps_dock.problem.heightForWidth(maps_dock.problem.width())
     assert not maps_dock.run_button.isEnabled()
@@ -246,7 +246,7 @@ def test_thousands_of_spectra_are_refused_as_classes(
     qtbot.waitUntil(lambda: len(maps_dock.bench.entries) > MOST_CLASSES)
     maps_dock.run()
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
-    sentence = "Expected at most 250 spectra to classify by, got more. Leave some out."
+    sentence = "This needs at most 250 spectra to classify by, but found more. Leave some out."
     assert maps_dock.problem.text() == sentence
 
 

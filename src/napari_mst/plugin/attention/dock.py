@@ -26,7 +26,7 @@ from napari_mst.attention.files import read_attention, write_attention, write_ma
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import EFFECT, OVERLAYS, SENSITIVITY
 from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import AttentionError
+from napari_mst.errors import AttentionError, plain
 from napari_mst.plugin.attention.exploration import (
     NO_RUN,
     Exploration,
@@ -229,7 +229,7 @@ class AttentionDock(Dock):
         try:
             return self.workspace.run(order())
         except AttentionError as error:
-            self.text.setText(str(error))
+            self.text.setText(plain(error))
             return False
 
     def _choose_run(self, index: int) -> None:

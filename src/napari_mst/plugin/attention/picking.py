@@ -23,7 +23,7 @@ from napari_mst.denoising.photos import (
     in_codes,
     pixel_weights,
 )
-from napari_mst.errors import AttentionError, DenoisingError
+from napari_mst.errors import AttentionError, DenoisingError, plain
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.exploration import (
     Exploration,
@@ -226,7 +226,7 @@ class Picking(ViewerHelper):
             try:
                 self._start(self._order_of_network(position))
             except AttentionError as error:
-                self.changed.emit(PixelView(str(error)))
+                self.changed.emit(PixelView(plain(error)))
 
     def on_state(self, state: JobState) -> None:
         """Start what waits, once no job runs."""
@@ -314,7 +314,7 @@ class Picking(ViewerHelper):
         try:
             source = source_of(self.viewer, self._photo())
         except AttentionError as error:
-            self.changed.emit(PixelView(str(error)))
+            self.changed.emit(PixelView(plain(error)))
             return None
         show: Show = self._show_denoised if is_denoised else self._take
         return Request(source, "", job=job_on(source, make, show))
@@ -363,7 +363,7 @@ class Picking(ViewerHelper):
         try:
             steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
         except AttentionError as error:
-            self.changed.emit(PixelView(str(error)))
+            self.changed.emit(PixelView(plain(error)))
             return
         self._pixel = pixel
         bottom, right = steps.row + self.side, steps.column + self.side

@@ -14,7 +14,7 @@ from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_info, show_warning
 from PIL import Image
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QWidget
@@ -31,6 +31,7 @@ from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
 from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.sharing import report
 
 WORKSPACE = "Workspace"
 """The name of its dock in `napari.yaml`."""
@@ -228,7 +229,7 @@ def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:
         try:
             layers = read_layers([path])
         except NapariMstError as error:
-            show_error(str(error))
+            report(error)
             continue
         # The layer notes its file and reader, as one does that napari has opened.
         # `layer_source` is private to napari, which has nothing public for it.

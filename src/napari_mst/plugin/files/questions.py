@@ -27,7 +27,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
-from napari_mst.errors import ChoiceNeeded, CubeError, shown
+from napari_mst.errors import ChoiceNeeded, CubeError, plain, shown
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.wavelengths import column, typed_wavelengths
 from napari_mst.plugin.viewer.widgets import fill
@@ -250,7 +250,7 @@ class WavelengthsDialog(QDialog):
             text = UNKNOWN if wavelengths is None else _summary(wavelengths)
             self.ok.setEnabled(True)
         except CubeError as error:
-            text = str(error)
+            text = plain(error)
             self.ok.setEnabled(False)
         self.about.setText(text)
 

@@ -24,7 +24,7 @@ from qtpy.QtCore import QTimer
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY
-from napari_mst.errors import NapariMstError, PhotoError, shown
+from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
@@ -68,10 +68,11 @@ def may_be_coloured(layer: Image) -> bool:
     """True if *layer* may be a photo in colour, (H, W, 3 or 4), that was added as a grey stack."""
     shape = layer.data.shape
     is_stack = not layer.rgb and not layer.multiscale and len(shape) == 3
+    is_array = not layer.source.path or Path(layer.source.path).suffix.lower() == SUFFIX
     # A plain array of four bands is offered as a cube.
-    if not is_stack or METADATA_KEY in layer.metadata or may_be_cube(layer):
+    if not (is_stack and is_array) or METADATA_KEY in layer.metadata or may_be_cube(layer):
         return False
-    return shape[-1] in (3, 4) and min(shape[:2]) > max(shape[-1], FEWEST_BANDS)
+    return shape[-1] in (3, 4) and min(shape[:2]) > FEWEST_BANDS
 
 
 Heard = Callable[[Any], object]
@@ -161,7 +162,7 @@ class Recogniser(ViewerHelper):
 
         def on_failed(error: NapariMstError) -> None:
             if self.has(layer) and cube_of(layer) is None:
-                show_warning(f"{shown(path.name)} is shown {otherwise}. {error}")
+                show_warning(f"{shown(path.name)} is shown {otherwise}. {plain(error)}")
 
         self._start(run, on_done, on_failed)
 

@@ -16,7 +16,7 @@ from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from napari.utils.history import get_save_history, update_save_history
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
@@ -30,6 +30,7 @@ from napari_mst.plugin.jobs.job import Job, Reports
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer_in, cube_of, cube_of_data
+from napari_mst.plugin.viewer.sharing import report
 
 TITLE = "Save cube"
 NOT_SAVED = "Saving was cancelled; nothing was written."
@@ -69,7 +70,7 @@ def ask_to_save(
     except Cancelled:
         return None
     except NapariMstError as error:
-        show_error(str(error))
+        report(error)
         return None
     update_save_history(str(path))
     # `Save.running` keeps it until it has ended, even if the caller drops it.
@@ -169,7 +170,7 @@ class Save(QObject):
     def tell(self) -> None:
         """Tell the user how it ended."""
         if self.error is not None:
-            show_error(str(self.error))
+            report(self.error)
         elif self.path is not None:
             show_info(f"The cube was saved as {shown(self.path.name)}.")
 

@@ -14,7 +14,7 @@ from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, plain
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.plugin.jobs.request import Recording, Request, reconstruct
 
@@ -161,7 +161,7 @@ class Workspace:
 
     def _fail(self, request: Request, error: NapariMstError) -> None:
         """The job has failed; `_end` follows."""
-        self._close(str(error))
+        self._close(plain(error))
         self.failed.emit(error, request)
 
     def _end(self, request: Request) -> None:

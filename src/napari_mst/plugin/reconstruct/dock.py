@@ -17,7 +17,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError
+from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError, plain
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
@@ -129,7 +129,7 @@ def recall(form: ReconstructionForm) -> None:
         try:
             form.choose(row.field, row.to_field(getattr(kept, row.field)))
         except ValueError as error:
-            show_warning(str(error))
+            show_warning(plain(error))
 
 
 def _remember(form: ReconstructionForm, *_: object) -> None:
@@ -296,7 +296,7 @@ class ReconstructDock(Dock):
         try:
             request = request_of(self.form, Folder(folder))
         except (PhotoError, CameraError) as error:
-            self._write(str(error))
+            self._write(plain(error))
             return
         self.cpu_button.hide()
         self.workspace.run(folder_request(folder, request, self.form.is_linear))
@@ -323,7 +323,7 @@ class ReconstructDock(Dock):
         try:
             is_run = self.workspace.run(order(self.form, self.viewer, *places))
         except NapariMstError as error:
-            self._write(str(error))
+            self._write(plain(error))
             self._drop_click()
             return
         if not is_run:

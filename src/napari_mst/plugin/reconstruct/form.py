@@ -15,7 +15,7 @@ from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.errors import CameraError, PhotoError
+from napari_mst.errors import CameraError, PhotoError, plain
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
@@ -388,7 +388,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
         layer = photo_layer(form, viewer)
         return request_of(form, photo_part(viewer, layer, form.part))
     except (PhotoError, CameraError) as error:
-        return str(error)
+        return plain(error)
 
 
 def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:

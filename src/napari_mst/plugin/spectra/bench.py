@@ -22,7 +22,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Shapes
 from psygnal import Signal
 
-from napari_mst.errors import NapariMstError, SpectrumError
+from napari_mst.errors import NapariMstError, SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
@@ -233,7 +233,7 @@ class Bench:
             self.failed.emit(error)
 
     def _on_failed(self, error: Exception) -> None:
-        self._intend(problem=str(error))
+        self._intend(problem=plain(error))
         self._publish()
 
     def _on_map(self) -> None:

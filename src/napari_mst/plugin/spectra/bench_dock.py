@@ -7,7 +7,7 @@ from functools import partial
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QObject, Qt
 from qtpy.QtGui import QHideEvent
@@ -40,7 +40,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, report
 from napari_mst.plugin.viewer.widgets import Paragraph
 
 INTERVAL = 25
@@ -136,7 +136,7 @@ class SharedBench(ViewerHelper):
     def _on_failed(self, error: Exception) -> None:
         # A file may be written while no dock is seen.
         if not self._joined:
-            show_error(str(error))
+            report(error)
 
 
 class BenchDock(Dock):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QToolButton, QWidget
 
-from napari_mst.errors import CubeError, NapariMstError
+from napari_mst.errors import CubeError, NapariMstError, plain
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
 from napari_mst.plugin.spectra.menus import FilledMenu, menu_button
@@ -102,7 +102,7 @@ class KnownMenu:
         try:
             _ = self._bench.known.cube
         except CubeError as error:
-            return str(error)
+            return plain(error)
         return ""
 
     # ------------------------------------------------------------ marking

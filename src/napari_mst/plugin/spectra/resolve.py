@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
 from napari_mst.plugin.spectra.rows import Entry, Mark
 from napari_mst.plugin.spectra.snapshot import (
@@ -127,7 +127,7 @@ class _Viewing:
         try:
             return self._view.change(spectrum)
         except SpectrumError as error:
-            self.refusals.add(f"Drawn as measured: {error}")
+            self.refusals.add(f"Drawn as measured: {plain(error)}")
             return spectrum
 
 

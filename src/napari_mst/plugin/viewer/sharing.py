@@ -8,6 +8,8 @@ from weakref import WeakMethod
 from napari.components import ViewerModel
 from napari.utils.notifications import show_error
 
+from napari_mst.errors import plain
+
 State = TypeVar("State")
 
 # Events of napari hold bound methods weakly, so this is what keeps those who listen.
@@ -80,4 +82,4 @@ def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., Non
 
 def report(error: Exception, *_: object) -> None:
     """Show the user the sentence of *error*."""
-    show_error(str(error))
+    show_error(plain(error))
