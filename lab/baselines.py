@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Codes, Doubles, Floats, Indices
 from napari_mst.cube.colour import srgb_response, srgb_to_linear
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import ModelError
@@ -35,7 +35,7 @@ def root_polynomial() -> Method:
     terms = _root_terms((spectra @ srgb_response(GRID)).T)
     matrix, *_ = np.linalg.lstsq(terms.T, spectra, rcond=None)
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         terms = _root_terms(srgb_to_linear(codes / 255))
         return np.einsum("tb,thw->bhw", matrix, terms, optimize=True)
 
@@ -65,7 +65,7 @@ def smits() -> Method:
     )
     channels = np.arange(3)[:, None, None]
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         """White as far as all channels go, the mixture of the upper two, the primary of the top."""
         linear = srgb_to_linear(codes / 255)
         order = linear.argsort(axis=0)
@@ -87,7 +87,7 @@ def jakob_hanika() -> Method:
     x = np.linspace(-1, 1, len(GRID))
     basis = np.stack([np.ones_like(x), x, x**2])
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
         # A sigmoid reaches neither 0 nor 1.
         target = np.clip(srgb_to_linear(colours.T / 255), 5e-4, 1 - 5e-4)
@@ -115,7 +115,7 @@ def gaussian_mixture() -> Method:
     """
     estimator = _ColourEstimator.fitted(_training_spectra(), srgb_response(GRID))
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         colours, index = np.unique(codes.reshape(3, -1), axis=1, return_inverse=True)
         linear = srgb_to_linear(colours.T / 255)
         # A few thousand colours at a time: each takes memory for every Gaussian.
@@ -133,15 +133,13 @@ def non_local_means_before(model: str) -> Method:
     """
     reconstructor = Reconstructor(load_model(model), "cpu", denoise=BEST_H)
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         return reconstructor.reconstruct(np.moveaxis(codes, 0, -1)).data
 
     return estimate
 
 
-def _photo_of(
-    spectra: NDArray[np.floating], index: NDArray[np.intp], shape: tuple[int, ...]
-) -> NDArray[np.floating]:
+def _photo_of(spectra: Floats, index: Indices, shape: tuple[int, ...]) -> Floats:
     """The cube (B, H, W) of the *spectra* (n, B) at *index*; *shape* is that of the photo."""
     return np.ascontiguousarray(spectra[index.ravel()].T).reshape(-1, *shape[1:])
 
@@ -173,16 +171,14 @@ class _ColourEstimator:
         (k, B, 3) and (k, B): the linear map of each Gaussian.
     """
 
-    means: NDArray[np.float64]
-    inverses: NDArray[np.float64]
-    constants: NDArray[np.float64]
-    slopes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    means: Doubles
+    inverses: Doubles
+    constants: Doubles
+    slopes: Doubles
+    offsets: Doubles
 
     @classmethod
-    def fitted(
-        cls, spectra: NDArray[np.float64], response: NDArray[np.floating]
-    ) -> "_ColourEstimator":
+    def fitted(cls, spectra: Doubles, response: Floats) -> "_ColourEstimator":
         """The estimator for *spectra* (n, B) seen with *response* (B, 3)."""
         spectra = spectra / (spectra @ response).mean(axis=1, keepdims=True)
         middle = spectra.mean(axis=0)
@@ -199,7 +195,7 @@ class _ColourEstimator:
         constants = np.log(prior.weights_) - 0.5 * np.linalg.slogdet(spreads)[1]
         return cls(means, inverses, constants, slopes, offsets)
 
-    def spectra(self, linear: NDArray[np.floating]) -> NDArray[np.floating]:
+    def spectra(self, linear: Floats) -> Floats:
         """Linear sRGB (n, 3) -> reflectance (n, B)."""
         brightness = linear.mean(axis=1, keepdims=True) + 1e-6
         colours = linear / brightness
@@ -209,7 +205,7 @@ class _ColourEstimator:
         )
         return np.asarray(spectra * brightness).clip(0)
 
-    def _shares(self, colours: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _shares(self, colours: Floats) -> Floats:
         """The probability (n, k) of each Gaussian, given *colours* (n, 3)."""
         off = colours - self.means[:, None]
         likely = self.constants - 0.5 * ((off @ self.inverses) * off).sum(axis=2).T
@@ -219,14 +215,14 @@ class _ColourEstimator:
         return np.asarray(shares)
 
 
-def _training_spectra() -> NDArray[np.float64]:
+def _training_spectra() -> Doubles:
     """Spectra that also train the pixelwise model, always the same ones, without the darkest."""
     _, drawn = SceneSimulator(0).draw_pixels(_SPECTRA)
     spectra = drawn.numpy().astype(np.float64)
     return np.asarray(spectra[spectra.mean(axis=1) > _DARK])
 
 
-def _gaussians(scores: NDArray[np.float64]) -> Any:
+def _gaussians(scores: Doubles) -> Any:
     try:
         mixture = import_module("sklearn.mixture")
     except ImportError as error:
@@ -247,16 +243,16 @@ _CLOSE = 1e-4
 _LONGEST = 5.0
 
 
-def _sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sigmoid(z: Doubles) -> Doubles:
     return np.asarray(0.5 + z / (2 * np.sqrt(1 + z**2)))
 
 
 def _sigmoid_step(
-    z: NDArray[np.float64],
-    basis: NDArray[np.float64],
-    response: NDArray[np.float64],
-    residual: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    z: Doubles,
+    basis: Doubles,
+    response: Doubles,
+    residual: Doubles,
+) -> Doubles:
     """The damped Gauss-Newton step (n, 3) that removes *residual* (n, 3) of linear sRGB.
 
     *z* (n, B) are the arguments of the sigmoids.
@@ -271,7 +267,7 @@ def _sigmoid_step(
     return np.asarray(step / np.maximum(length / _LONGEST, 1))
 
 
-def _root_terms(linear: NDArray[np.floating]) -> NDArray[np.floating]:
+def _root_terms(linear: Floats) -> Floats:
     """The 13 root-polynomial terms of degree 3, (13, ...), of linear (3, ...)."""
     r, g, b = linear
     pairs = [np.sqrt(np.maximum(product, 0)) for product in (r * g, g * b, r * b)]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+
+from napari_mst.arrays import Floats, Singles
 
 if TYPE_CHECKING:
     from napari_mst.engine.features import PhotoRows
@@ -88,9 +89,9 @@ class Authors:
     softmax of all 15 blocks for the photo of 48 x 61, by our names, in the order in which they run.
     """
 
-    photos: dict[str, NDArray[np.float32]]
-    outputs: dict[str, NDArray[np.float32]]
-    attention: dict[str, NDArray[np.float32]]
+    photos: dict[str, Singles]
+    outputs: dict[str, Singles]
+    attention: dict[str, Singles]
     weights: Path
 
 
@@ -124,14 +125,14 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     )
 
 
-def source_of(photo: NDArray[np.floating]) -> "PhotoRows":
+def source_of(photo: Floats) -> "PhotoRows":
     """The rows of a photo (C, H, W) as the engine asks for them."""
     from napari_mst.engine.features import PhotoRows
 
     return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
 
 
-def weight_of(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def weight_of(key: str, shape: tuple[int, ...]) -> Singles:
     """The weight that the outputs were made with: about as large as trained ones."""
     drawn = np.random.default_rng([zlib.crc32(key.encode()), 1]).standard_normal(shape)
     if len(shape) >= 2:
@@ -143,5 +144,5 @@ def weight_of(key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     return drawn.astype(np.float32)
 
 
-def _photo(height: int, width: int) -> NDArray[np.float32]:
+def _photo(height: int, width: int) -> Singles:
     return np.random.default_rng([1, height, width]).random((3, height, width), dtype=np.float32)

@@ -13,7 +13,6 @@ import pytest
 import tifffile
 import torch
 from napari.components import ViewerModel
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from tests.plugin.reconstruct.manifest import preference
 from torch import nn
@@ -26,6 +25,7 @@ from napari_mst import (
     read_cube,
     write_cube,
 )
+from napari_mst.arrays import Array, Codes
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.cli.arguments import add_arguments, record_of
@@ -73,11 +73,11 @@ def tables_as_before() -> Iterator[None]:
         listed[:] = old_list
 
 
-def photo(height: int = 22, width: int = 30) -> NDArray[np.uint8]:
+def photo(height: int = 22, width: int = 30) -> Codes:
     return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def streamed_and_whole(network: Network) -> tuple[NDArray[Any], NDArray[Any]]:
+def streamed_and_whole(network: Network) -> tuple[Array, Array]:
     """The cube of a small photo as the engine computes it, and as the whole network does."""
     pixels = torch.rand(1, 3, 24, 32, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():

@@ -50,25 +50,12 @@ class Disk:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_every_file_is_on_the_disk_before_it_gets_its_name(
+def test_files_are_on_the_disk_before_their_names_and_these_when_a_save_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     disk = Disk(tmp_path, monkeypatch)
-    saved(tmp_path, suffix)
+    cube = SpectralCube(np.ones((3, 5, 7), np.float32), np.array([400.0, 500.0, 600.0]))
+    write_cube(tmp_path / f"cube{suffix}", cube)
     assert disk.flushed
     assert disk.named_too_early == []
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_names_are_on_the_disk_when_a_save_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    disk = Disk(tmp_path, monkeypatch)
-    saved(tmp_path, suffix)
-    assert disk.flushed
     assert disk.names_to_flush == []
-
-
-def saved(folder: Path, suffix: str) -> Path:
-    cube = SpectralCube(np.ones((3, 5, 7), np.float32), np.array([400.0, 500.0, 600.0]))
-    return write_cube(folder / f"cube{suffix}", cube)

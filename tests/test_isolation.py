@@ -9,16 +9,16 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.io import savemat
 from tests.raw_photos import write_dng
 
 from napari_mst import isolation
+from napari_mst.arrays import Singles
 from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
 from napari_mst.formats import read_cube
 from napari_mst.photo.photo import Photo
 
-Decode = Callable[[str], NDArray[np.float32]]
+Decode = Callable[[str], Singles]
 KILL = "import os, signal; os.kill(os.getpid(), signal.{})" if os.name != "nt" else "os._exit(5)"
 DECODERS = f"""
 import os, signal, time
@@ -64,7 +64,7 @@ def decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decode:
     (tmp_path / "decoders.py").write_text(DECODERS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
-    def decoded_by(name: str) -> NDArray[np.float32]:
+    def decoded_by(name: str) -> Singles:
         def refusal(got: str, advice: str) -> CubeFileError:
             return mismatch("a.mat", "a file", got, advice)
 

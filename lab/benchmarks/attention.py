@@ -32,11 +32,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.cards import CARD
+from napari_mst.arrays import Codes, Floats
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
@@ -317,7 +317,7 @@ def _cropped(scene: Scene) -> Scene:
 def _alone(network: nn.Module) -> Method:
     """The estimate of *network* on photos as they are."""
 
-    def estimate(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def estimate(codes: Codes) -> Floats:
         light = torch.from_numpy(srgb_to_linear(codes / 255.0).astype(np.float32))[None]
         with torch.inference_mode():
             return network(light)[0].numpy()

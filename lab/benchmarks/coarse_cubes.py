@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.benchmarks import common
 from napari_mst.adaptation.companion import adapt_to_cube
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.evaluation.inputs import INPUTS
 from napari_mst.evaluation.known_spectra import taken_of
@@ -28,14 +28,14 @@ SHIFTS = ((0, 0), (2, -2))
 MOST_SHIFT = 4
 
 
-def block_means(data: NDArray[np.floating], count: int) -> NDArray[np.floating]:
+def block_means(data: Floats, count: int) -> Floats:
     """Means (B, count, count) of blocks that divide the image."""
     bands, rows, columns = data.shape
     blocks = data.reshape(bands, count, rows // count, count, columns // count)
     return np.asarray(blocks.mean(axis=(2, 4)))
 
 
-def moved(data: NDArray[np.floating], shift: tuple[int, int]) -> NDArray[np.floating]:
+def moved(data: Floats, shift: tuple[int, int]) -> Floats:
     """*data* (B, H, W) as a camera sees it that is off by *shift* pixels."""
     _, rows, columns = data.shape
     around = ((0, 0), (MOST_SHIFT, MOST_SHIFT), (MOST_SHIFT, MOST_SHIFT))
@@ -44,7 +44,7 @@ def moved(data: NDArray[np.floating], shift: tuple[int, int]) -> NDArray[np.floa
     return padded[:, top : top + rows, left : left + columns]
 
 
-def show(title: str, errors: Sequence[tuple[float, float]], before: NDArray[np.float64]) -> None:
+def show(title: str, errors: Sequence[tuple[float, float]], before: Doubles) -> None:
     """One line: MRAE and core MRAE in the mean, the worst scene, and the worst of all changes."""
     values = np.array(errors)
     ratio = values[:, 0] / before[:, 0]

@@ -15,18 +15,18 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from lab.benchmarks.published import PublishedMSTPlusPlus
+from napari_mst.arrays import Singles
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import exact_products, execute
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
 
-Photo = NDArray[np.float32]
-Contender = Callable[[Photo], NDArray[np.float32]]
+Photo = Singles
+Contender = Callable[[Photo], Singles]
 
 CHECKED_PIXELS = 512 * 512
 
@@ -57,7 +57,7 @@ def exact(network: nn.Module, device: torch.device) -> Contender:
     """The published forward without TF32, which torch takes for convolutions where nobody forbids it."""
     own = published(network, device)
 
-    def contend(photo: Photo) -> NDArray[np.float32]:
+    def contend(photo: Photo) -> Singles:
         with exact_products(device):
             return own(photo)
 
@@ -86,7 +86,7 @@ def graph(network: nn.Module, device: torch.device) -> Contender:
     own = copy.deepcopy(network).to(device)
     recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
 
-    def contend(photo: Photo) -> NDArray[np.float32]:
+    def contend(photo: Photo) -> Singles:
         given = torch.from_numpy(photo)[None].to(device)
         if photo.shape not in recorded:
             with torch.cuda.stream(
@@ -139,7 +139,7 @@ def openvino(network: nn.Module, _: torch.device) -> Contender:
 
     models: dict[tuple[int, ...], openvino.CompiledModel] = {}
 
-    def contend(photo: Photo) -> NDArray[np.float32]:
+    def contend(photo: Photo) -> Singles:
         if photo.shape not in models:
             models[photo.shape] = compiled(photo)
         return models[photo.shape](photo[None])[0][0]
@@ -157,7 +157,7 @@ def onnx_runtime(network: nn.Module, _: torch.device) -> Contender:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
 
-    def contend(photo: Photo) -> NDArray[np.float32]:
+    def contend(photo: Photo) -> Singles:
         if photo.shape not in sessions:
             stream = io.BytesIO()
             torch.onnx.export(
@@ -216,7 +216,7 @@ def main() -> None:
             print(time.perf_counter() - start, time.process_time() - started, flush=True)
 
 
-def _error(result: NDArray[np.float32], network: nn.Module, photo: Photo) -> float:
+def _error(result: Singles, network: nn.Module, photo: Photo) -> float:
     if photo[0].size > CHECKED_PIXELS:
         return float("nan")
     reference = network.double()(torch.from_numpy(photo).double()[None])[0].numpy()

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.benchmarks import common
+from napari_mst.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
 from napari_mst.evaluation.scenes import Scene, read_scenes
@@ -47,7 +47,7 @@ STRIDE = 3  # of the pixels that are counted
 SEED = 77  # calibration has another
 REACH = 9  # pixels to each side of the centre of a patch
 
-Side = NDArray[np.floating]
+Side = Floats
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ CHARTS = (
 )
 
 
-def held(truth: Side, lower: Side, upper: Side) -> NDArray[np.bool_]:
+def held(truth: Side, lower: Side, upper: Side) -> Mask:
     """True where *truth* lies in the band."""
     return np.asarray((truth >= lower) & (truth <= upper))
 
@@ -96,7 +96,7 @@ class Tally:
     """Adds up what bands hold, scene by scene."""
 
     def __init__(self) -> None:
-        self.covered: list[NDArray[np.floating]] = []
+        self.covered: list[Floats] = []
         self.widths: list[float] = []
 
     def add(self, truth: Side, estimate: Side, sides: tuple[Side, Side]) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lab.benchmarks import common
@@ -25,6 +24,7 @@ from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
 from napari_mst.adaptation.kernel import Kernel, band_scale, features_of_spectra
 from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
 from napari_mst.adaptation.suggesting import Design
+from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
@@ -75,11 +75,11 @@ class RelatedMaterials(SceneSimulator):
 class Sample:
     """Spots and pixels of one scene: their features (n, 6), estimates and truths (n, 31)."""
 
-    spots: NDArray[np.float64]
-    spot_errors: NDArray[np.float64]
-    pixels: NDArray[np.float64]
-    estimate: NDArray[np.float64]
-    truth: NDArray[np.float64]
+    spots: Doubles
+    spot_errors: Doubles
+    pixels: Doubles
+    estimate: Doubles
+    truth: Doubles
 
     @property
     def error(self) -> float:
@@ -87,14 +87,14 @@ class Sample:
         return float((np.abs(self.estimate - self.truth) / self.truth).mean())
 
 
-def smooth_shape(random: np.random.Generator) -> NDArray[np.float64]:
+def smooth_shape(random: np.random.Generator) -> Doubles:
     """A smooth curve over the bands (31, 1, 1), about -1 to 1."""
     nodes = random.normal(size=6)
     curve = np.interp(np.linspace(0, 5, BANDS), np.arange(6), nodes)
     return curve[:, None, None]
 
 
-def smooth_field(random: np.random.Generator, size: int) -> NDArray[np.float64]:
+def smooth_field(random: np.random.Generator, size: int) -> Doubles:
     """A smooth image (size, size), about -1 to 1, with 2 to 8 bumps across."""
     cells = int(random.integers(2, 9))
     nodes = torch.from_numpy(random.normal(size=(1, 1, cells, cells)))
@@ -104,7 +104,7 @@ def smooth_field(random: np.random.Generator, size: int) -> NDArray[np.float64]:
     return np.asarray(grown[0, 0])
 
 
-def disturbed(cube: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float32]:
+def disturbed(cube: Doubles, random: np.random.Generator) -> Singles:
     """*cube* with variation within objects, and an instrument's gain, stray light and noise."""
     logs = smooth_shape(random) * random.uniform(0, 0.1)
     for _ in range(4):
@@ -133,9 +133,7 @@ def samples(count: int, size: int, seed: int) -> list[Sample]:
     return found
 
 
-def sampled(
-    truth: NDArray[np.floating], estimate: NDArray[np.floating], random: np.random.Generator
-) -> Sample:
+def sampled(truth: Floats, estimate: Floats, random: np.random.Generator) -> Sample:
     """Spots of 3 x 3 pixels, and single pixels, at random places."""
     size = truth.shape[1]
     inner = np.zeros((size, size), dtype=bool)
@@ -154,7 +152,7 @@ def sampled(
     )
 
 
-def _window_means(cube: NDArray[np.floating], spots: NDArray[np.intp]) -> NDArray[np.float64]:
+def _window_means(cube: Floats, spots: Indices) -> Doubles:
     rows, columns = np.divmod(spots, cube.shape[2])
     shifts = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
     values = [cube[:, rows + down, columns + right].T for down, right in shifts]
@@ -172,7 +170,7 @@ def loss(kernel: Kernel, scenes: Sequence[Sample]) -> float:
     return float(np.mean(left))
 
 
-def remaining(kernel: Kernel, scene: Sample, spots: NDArray[np.intp]) -> float:
+def remaining(kernel: Kernel, scene: Sample, spots: Indices) -> float:
     """Mean relative error of *scene* with the truth known at some of its *spots*."""
     known = Spots(scene.spots[spots], scene.spot_errors[spots], np.zeros(len(spots)))
     process = posterior(kernel, known, np.ones(BANDS))
@@ -180,7 +178,7 @@ def remaining(kernel: Kernel, scene: Sample, spots: NDArray[np.intp]) -> float:
     return float((np.abs(better - scene.truth) / scene.truth).mean())
 
 
-def suggested(kernel: Kernel, scene: Sample) -> NDArray[np.intp]:
+def suggested(kernel: Kernel, scene: Sample) -> Indices:
     """The spots of *scene* that *kernel* would measure first."""
     design = Design(kernel, scene.spots, scene.pixels, np.zeros(len(scene.spots)))
     return np.array([design.next_best() for _ in range(max(SUGGESTED))])
@@ -211,7 +209,7 @@ def _along(
         kernel, best = tried, value
 
 
-def scaled(kernel: Kernel, scenes: Sequence[Sample]) -> tuple[Kernel, NDArray[np.float64]]:
+def scaled(kernel: Kernel, scenes: Sequence[Sample]) -> tuple[Kernel, Doubles]:
     """*kernel* in squared log reflectance, and the factor of each band (31,), whose mean is 1.
 
     The loss does not change with the scale of all variances together; the errors at the spots tell

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from numpy.typing import NDArray
 from tests.plugin.spectra.later import Later
 
 from lab.benchmarks import common
+from napari_mst.arrays import Codes, Singles
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import mrae
@@ -118,7 +118,7 @@ def tell_errors(folder: Path, counts: Sequence[int]) -> None:
 
 
 def opened(
-    truth: NDArray[np.float32], photo: NDArray[np.uint8], estimate: SpectralCube, start: Any
+    truth: Singles, photo: Codes, estimate: SpectralCube, start: Any
 ) -> tuple[ViewerModel, Bench]:
     """A viewer with the truth, the photo and the estimate, and the state of a dock."""
     viewer = ViewerModel()
@@ -134,7 +134,7 @@ def opened(
     return viewer, bench
 
 
-def chart_like(shape: tuple[int, int]) -> NDArray[np.float32]:
+def chart_like(shape: tuple[int, int]) -> Singles:
     """24 materials in random squares, under light that falls off; (31, H, W)."""
     spectra = np.stack([one.values for one in colour_checker()]).astype(np.float32)
     rows, columns = np.indices(shape)
@@ -147,13 +147,13 @@ def chart_like(shape: tuple[int, int]) -> NDArray[np.float32]:
     return data
 
 
-def photo_of(truth: NDArray[np.float32]) -> NDArray[np.uint8]:
+def photo_of(truth: Singles) -> Codes:
     """The photo (H, W, 3) of *truth*."""
     linear = np.clip(render_srgb(truth, WAVELENGTHS), 0, 1)
     return np.moveaxis(np.rint(255 * linear_to_srgb(linear)).astype(np.uint8), 0, -1)
 
 
-def estimate_of(truth: NDArray[np.float32]) -> SpectralCube:
+def estimate_of(truth: Singles) -> SpectralCube:
     """The truth, off by a smooth curve."""
     off = (1 + 0.05 * np.sin(WAVELENGTHS / 35)).astype(np.float32)
     past = Provenance(model="fake", correction="colours corrected", source="photo")

@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab.benchmarks import common
 from napari_mst import load_model
+from napari_mst.arrays import Array
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import table
 from napari_mst.engine.forms.table import FORMS, Compute, Form
@@ -103,7 +103,7 @@ def with_exact(names: Sequence[str]) -> list[Form]:
     return [replace(form, build=EXACT[form.name]) if form.name in names else form for form in FORMS]
 
 
-def cube(network: Any, photo: NDArray[Any], names: Sequence[str] = ()) -> NDArray[Any]:
+def cube(network: Any, photo: Array, names: Sequence[str] = ()) -> Array:
     """The reflectances (B, H, W) of *photo* (3, H, W)."""
     source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
     with patch.object(table, "FORMS", with_exact(names)):

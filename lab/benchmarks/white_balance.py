@@ -8,14 +8,14 @@ for D65. Errors are MRAE of the cubes of `mstpp-srgb`.
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.benchmarks import common
 from lab.benchmarks.charts import encoded_photo
 from napari_mst import Photo, Reconstructor, WhiteBalance, load_model, white_balance
+from napari_mst.arrays import Array
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.cube.metrics import mrae
 from napari_mst.photo.cameras import GRID, light_power
@@ -43,7 +43,7 @@ def true_white(light: str) -> WhiteBalance:
     return WhiteBalance((red, green, blue))
 
 
-def outcome(reconstructor: Reconstructor, cube: NDArray[Any], light: str) -> Outcome:
+def outcome(reconstructor: Reconstructor, cube: Array, light: str) -> Outcome:
     """The outcome for one scene in one *light*."""
     photo = encoded_photo(cube, light, 1.0)
 

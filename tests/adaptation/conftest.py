@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.arrays import Codes, Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae
@@ -23,11 +23,11 @@ class Scene:
     """The true cube (31, H, W), its clean photo (H, W, 3), and the cube that was reconstructed from
     it."""
 
-    truth: NDArray[np.float32]
-    photo: NDArray[np.uint8]
+    truth: Singles
+    photo: Codes
     cube: SpectralCube
 
-    def spectrum(self, row: int, column: int, window: int = 3) -> NDArray[np.float64]:
+    def spectrum(self, row: int, column: int, window: int = 3) -> Doubles:
         """The mean true spectrum (31,) of a spot."""
         half = window // 2
         spot = self.truth[:, row - half : row + half + 1, column - half : column + half + 1]

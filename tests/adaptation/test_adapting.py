@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation import parts
@@ -21,6 +20,7 @@ from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.process import Spots, leave_one_out, posterior
 from napari_mst.adaptation.suggesting import suggest_spots
+from napari_mst.arrays import Doubles
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import render_srgb
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
@@ -32,7 +32,7 @@ from napari_mst.watch import Watch
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
 
 
-def plain_kernel(kernel: Kernel, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def plain_kernel(kernel: Kernel, a: Doubles, b: Doubles) -> float:
     """The kernel between two points, as the docstrings say it."""
     colour = np.square((a[:3] - b[:3]) / kernel.chroma_length).sum()
     colour += ((a[3] - b[3]) / kernel.brightness_length) ** 2

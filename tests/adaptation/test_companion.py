@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation import companion, parts
 from napari_mst.adaptation.companion import adapt_to_cube, best_shift, edges_of, spread_between
+from napari_mst.arrays import Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 
 GRID = np.arange(400.0, 701, 10)
 
 
-def block_means(data: NDArray[np.floating], count: int) -> NDArray[np.floating]:
+def block_means(data: Floats, count: int) -> Floats:
     """Means (B, count, count) of square blocks that divide the image."""
     bands, rows, columns = data.shape
     grid = data.reshape(bands, count, rows // count, count, columns // count)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
-from numpy.typing import NDArray
 from PIL import Image
 from tests.cli.conftest import Run
 from tests.raw_photos import Camera, write_dng
 
 from napari_mst import Capture, Chart, Photo, Reconstructor, load_model, read_attention, read_cube
+from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, load_cameras, load_illuminants, unbalanced_response
 from napari_mst.photo.chart import CHARTS
@@ -26,11 +26,11 @@ WHITE = unbalanced_response("Nikon_D5100", "A").sum(axis=0)
 needs_rawpy = pytest.mark.skipif(not find_spec("rawpy"), reason="the extra `raw`")
 
 
-def write_linear(name: str, values: NDArray[np.float64]) -> None:
+def write_linear(name: str, values: Doubles) -> None:
     tifffile.imwrite(name, values.astype(np.uint16), photometric="rgb")
 
 
-def chart_scene(response: NDArray[np.float64]) -> NDArray[np.float64]:
+def chart_scene(response: Doubles) -> Doubles:
     """The (50, 70, 3) values of a grey wall with a ColorChecker."""
     cube = np.full((31, 50, 70), 0.3)
     centres = Chart(((10.0, 10.0), (10.0, 60.0), (40.0, 60.0), (40.0, 10.0))).centres

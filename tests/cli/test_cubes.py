@@ -4,16 +4,15 @@ import json
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tifffile
-from numpy.typing import NDArray
 from PIL import Image
 from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
+from napari_mst.arrays import Array
 from napari_mst.cli.console import curves_noted
 from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cli.reconstruct import SUFFIXES
@@ -65,13 +64,13 @@ def make(run: Run, command: str) -> tuple[str, str]:
     return out, err
 
 
-def only_band(path: str) -> NDArray[Any]:
+def only_band(path: str) -> Array:
     """The (H, W) numbers of a TIFF of one band, as another program reads them."""
     (band,) = tifffile.imread(path)
     return np.asarray(band)
 
 
-def picture(path: str) -> NDArray[Any]:
+def picture(path: str) -> Array:
     with Image.open(path) as image:
         return np.asarray(image)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
+from napari_mst.arrays import Codes
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import CubeError, SpectrumError
@@ -22,7 +22,7 @@ DATA = np.random.default_rng(0).random((31, 20, 30), dtype=np.float32)
 CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance(model="<b>bold</b>"))
 
 
-def picture_in(html: str) -> NDArray[np.uint8]:
+def picture_in(html: str) -> Codes:
     (content,) = re.findall(r"base64,([^']+)'", html)
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
 

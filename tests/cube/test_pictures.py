@@ -10,10 +10,10 @@ import colour
 import numpy as np
 import pytest
 import tifffile
-from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 import napari_mst as nm
+from napari_mst.arrays import Doubles
 from napari_mst.cube import pictures
 from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.cube.pictures import composite_of, paint
@@ -29,7 +29,7 @@ OBSERVER = colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"]
 LEDS = [name for name in illuminant_names() if name.startswith("LED")]
 
 
-def judged(light: str, *, is_adapted: bool) -> NDArray[np.float64]:
+def judged(light: str, *, is_adapted: bool) -> Doubles:
     """Linear sRGB of the chart under *light*, (4, 6, 3), as colour-science has it."""
     shape = colour.SpectralShape(400, 700, 10)
     power = colour.SDS_ILLUMINANTS[light].copy().align(shape)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import napari_mst as nm
+from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.errors import Cancelled
@@ -15,7 +15,7 @@ from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.watch import Watch
 
 
-def light(rows: int = 160, columns: int = 240) -> NDArray[np.float64]:
+def light(rows: int = 160, columns: int = 240) -> Doubles:
     """Linear light (3, rows, columns): patches of many colours, with shading and some texture."""
     random = np.random.default_rng(1)
     patches = random.uniform(0.04, 0.8, (3, rows // 20, columns // 20)).repeat(20, 1).repeat(20, 2)
@@ -25,12 +25,12 @@ def light(rows: int = 160, columns: int = 240) -> NDArray[np.float64]:
     return patches * shading * texture.clip(0)
 
 
-def photo_of(linear: NDArray[np.floating]) -> nm.Photo:
+def photo_of(linear: Floats) -> nm.Photo:
     codes = np.rint(linear_to_srgb(linear.clip(0, 1)) * 255).astype(np.uint8)
     return nm.Photo.from_array(np.moveaxis(codes, 0, -1))
 
 
-def with_noise(linear: NDArray[np.floating], gain: float, floor: float) -> NDArray[np.floating]:
+def with_noise(linear: Floats, gain: float, floor: float) -> Floats:
     random = np.random.default_rng(2)
     return linear + random.standard_normal(linear.shape) * np.sqrt(gain * linear + floor)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import napari_mst as nm
+from napari_mst.arrays import Indices
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
 from napari_mst.evaluation.inputs import INPUTS
@@ -72,7 +72,7 @@ def scores(model: nm.Reconstructor, scenes: list[Scene]) -> list[Score]:
     return list(score({MODEL: model}, [CLEAN], scenes, SpotPlan((0, 1, 3))))
 
 
-def by_hand(taken: Taken, places: NDArray[np.intp]) -> nm.SpectralCube:
+def by_hand(taken: Taken, places: Indices) -> nm.SpectralCube:
     """The cube of *taken*, adapted to the true means of the 3 x 3 pixels around *places*."""
     known = []
     for row, column in places.tolist():

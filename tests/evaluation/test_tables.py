@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Codes, Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import CubeFileError
@@ -33,18 +32,18 @@ KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)
 
 
-def smooth_scene(rows: int = 16, columns: int = 24) -> NDArray[np.float32]:
+def smooth_scene(rows: int = 16, columns: int = 24) -> Singles:
     """Reflectances between 0.1 and 0.9 that change slowly in space and wavelength."""
     along = (
         np.linspace(0, 3, 31)[:, None, None]
         + np.linspace(0, 5, columns)
         + np.linspace(0, 2, rows)[:, None]
     )
-    scene: NDArray[np.float32] = (0.5 + 0.4 * np.sin(along)).astype(np.float32)
+    scene: Singles = (0.5 + 0.4 * np.sin(along)).astype(np.float32)
     return scene
 
 
-def write_scene(path: Path, cube: NDArray[Any], wavelengths: NDArray[np.float64] = GRID) -> None:
+def write_scene(path: Path, cube: Array, wavelengths: Doubles = GRID) -> None:
     np.savez(path, cube=cube, wavelengths=wavelengths)
 
 
@@ -85,7 +84,7 @@ def test_exposure_scales_the_target_and_leaves_out_clipped_pixels() -> None:
     cube = 0.3 * smooth_scene()
     kind = KINDS["+2 stops"]
 
-    def perfect_where_not_clipped(codes: NDArray[np.uint8]) -> NDArray[np.floating]:
+    def perfect_where_not_clipped(codes: Codes) -> Floats:
         return np.where((codes < 255).all(axis=0), 4 * cube, 0)
 
     (one,) = score({"": perfect_where_not_clipped}, [kind], [_scene(cube)])
@@ -167,7 +166,7 @@ def test_finer_and_coarser_bands_are_brought_to_the_grid() -> None:
     ids=["infrared", "counts", "signed"],
 )
 def test_cube_that_is_no_reflectance_of_the_visible_is_refused(
-    tmp_path: Path, cube: NDArray[Any], wavelengths: NDArray[np.float64], message: str
+    tmp_path: Path, cube: Array, wavelengths: Doubles, message: str
 ) -> None:
     write_scene(tmp_path / "scene.npz", cube, wavelengths)
     with pytest.raises(CubeFileError, match=message):
@@ -227,11 +226,11 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     assert ((codes > 0) & (codes < 255)).all()
 
 
-def _scene(cube: NDArray[np.float32]) -> Scene:
+def _scene(cube: Singles) -> Scene:
     return Scene("scene", cube, np.ones(cube.shape[1:], bool))
 
 
-def _with_and_without_correction(cube: NDArray[np.floating], kind: Input) -> list[dict[str, float]]:
+def _with_and_without_correction(cube: Floats, kind: Input) -> list[dict[str, float]]:
     codes = kind.photograph(cube, "a")
     methods = [
         ModelMethod("mstpp-srgb", replace(ON_CPU, correct_colour=correct))

@@ -11,8 +11,8 @@ import rasterio
 import spectral.io.envi as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreference
 NANOMETRES = np.array([400.0, 455.5, 512.123456789, 700.0])
 
 
-def distinct_numbers(dtype: str, shape: tuple[int, ...] = (4, 5, 3)) -> NDArray[np.generic]:
+def distinct_numbers(dtype: str, shape: tuple[int, ...] = (4, 5, 3)) -> Array:
     """Every value distinct, with the extremes of the type."""
     values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     info = np.iinfo(dtype) if values.dtype.kind in "iu" else np.finfo(dtype)

@@ -17,8 +17,8 @@ import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import (
@@ -79,9 +79,7 @@ any_cube = given(
 )
 
 
-def check_survival(
-    suffix: str, data: NDArray[np.generic], order: list[int], step: int, text: str
-) -> None:
+def check_survival(suffix: str, data: Array, order: list[int], step: int, text: str) -> None:
     data = data.transpose(order)[:, ::step]
     if suffix == ".hdr" and data.dtype == np.int64:
         data = data.astype(np.int32)  # ENVI has no code for most numbers of 64 bits
@@ -99,7 +97,7 @@ def check_survival(
 @settings(deadline=None, max_examples=40)
 @any_cube
 def test_any_type_shape_stride_and_text_survives(
-    suffix: str, data: NDArray[np.generic], order: list[int], step: int, text: str
+    suffix: str, data: Array, order: list[int], step: int, text: str
 ) -> None:
     check_survival(suffix, data, order, step, text)
 
@@ -110,7 +108,7 @@ def test_any_type_shape_stride_and_text_survives_in_a_mat_file(count: int) -> No
 
     @settings(deadline=None, max_examples=count)
     @any_cube
-    def check(data: NDArray[np.generic], order: list[int], step: int, text: str) -> None:
+    def check(data: Array, order: list[int], step: int, text: str) -> None:
         check_survival(".mat", data, order, step, text)
 
     check()

@@ -13,11 +13,11 @@ from unittest.mock import patch
 import h5py
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.io import loadmat, savemat
 from tests.formats.conftest import bad_input, refuse
 
 from napari_mst import isolation
+from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, read_cube, write_cube
@@ -30,7 +30,7 @@ CUBE = SpectralCube(
 )
 
 
-def write_hdf5(path: Path, **variables: NDArray[np.generic]) -> Path:
+def write_hdf5(path: Path, **variables: Array) -> Path:
     """As MATLAB 7.3 and hdf5storage do: column-major, behind a block for the header."""
     with h5py.File(path, "w", userblock_size=512) as file:
         for name, values in variables.items():

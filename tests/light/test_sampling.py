@@ -1,8 +1,8 @@
 """The pixels that stand for a photo: means of cells without clipped pixels, and highlights."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Singles
 from napari_mst.light.seeing import sampled
 from napari_mst.photo.photo import Photo
 
@@ -11,11 +11,11 @@ DULL = (0.10, 0.20, 0.40)
 HIGHLIGHT = (0.80, 0.60, 0.30)
 
 
-def photo(pixels: NDArray[np.float32]) -> Photo:
+def photo(pixels: Singles) -> Photo:
     return Photo.from_array(pixels, encoding="linear", full_scale=1.0)
 
 
-def plain() -> NDArray[np.float32]:
+def plain() -> Singles:
     return np.full((SIDE * CELL, SIDE * CELL, 3), DULL, np.float32)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
+from napari_mst.arrays import Array
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.lights import load_lamps
@@ -19,14 +19,14 @@ PATCH = GreyPatch((20, 20), 0.5)
 USUAL = [name for name in load_illuminants() if name not in load_lamps()]
 
 
-def sensor(spectrum: NDArray[Any] | float, light: str, exposure: float = 0.8) -> NDArray[Any]:
+def sensor(spectrum: Array | float, light: str, exposure: float = 0.8) -> Array:
     """The values (3,) of a surface, white being *exposure* in the brightest channel."""
     response = unbalanced_response(CAMERA, light)
     white = response.sum(axis=0).max()
     return np.asarray((np.full(31, spectrum) @ response) * exposure / white)
 
 
-def photo_of(values: NDArray[Any], noise: float = 0.01) -> Photo:
+def photo_of(values: Array, noise: float = 0.01) -> Photo:
     rng = np.random.default_rng(0)
     image = values * (1 + noise * rng.standard_normal((40, 40, 3)))
     return Photo.from_array((image.clip(0, 1) * 65535).astype(np.uint16), encoding="linear")
@@ -77,7 +77,7 @@ def test_most_colours_of_a_chart_are_not_grey() -> None:
             capture_from_patch(photo, PATCH, CAMERA, start=OF_SENSOR)
 
 
-def uneven() -> NDArray[Any]:
+def uneven() -> Array:
     image = np.full((40, 40, 3), 0.2)
     image[::2] = 0.6
     return image
@@ -95,7 +95,7 @@ def uneven() -> NDArray[Any]:
     ids=["clipped", "dark", "uneven", "outside", "rectangle-outside"],
 )
 def test_patch_that_tells_nothing_is_refused_in_one_sentence(
-    image: NDArray[Any], place: Any, message: str
+    image: Array, place: Any, message: str
 ) -> None:
     photo = Photo.from_array((image * 65535).astype(np.uint16), encoding="linear")
     with pytest.raises(PhotoError, match=message) as error:

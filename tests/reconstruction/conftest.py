@@ -6,14 +6,14 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Codes, Floats, Singles
 from napari_mst.engine.features import Slab
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 
 Normalisation = Literal["none", "min-max"]
-Pixels = NDArray[np.floating] | NDArray[np.uint8]
+Pixels = Floats | Codes
 
 PHOTO = np.random.default_rng(0).integers(0, 256, (20, 13, 3), dtype=np.uint8)
 
@@ -35,15 +35,15 @@ def small_model(
     return Model(card, network, weights_sha256="0" * 64)
 
 
-def network_output(chosen: Model, pixels: Pixels) -> NDArray[np.float32]:
+def network_output(chosen: Model, pixels: Pixels) -> Singles:
     """The output of the network itself for the numbers that it should have been given."""
     planes = torch.from_numpy(np.moveaxis(pixels, -1, 0).astype(np.float32))
     (output,) = chosen.network(planes[None])
-    numbers: NDArray[np.float32] = output.numpy()
+    numbers: Singles = output.numpy()
     return numbers
 
 
-def assert_close(actual: NDArray[np.floating], expected: NDArray[np.floating]) -> None:
+def assert_close(actual: Floats, expected: Floats) -> None:
     np.testing.assert_allclose(actual, expected, atol=1e-5 * np.abs(expected).max())
 
 

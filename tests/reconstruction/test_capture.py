@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from napari_mst import Capture, Photo, Reconstructor
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
@@ -48,7 +47,7 @@ def model() -> Model:
 
 
 def cube_of(
-    model: Model, pixels: NDArray[Any], capture: Capture = NIKON, *, correct: bool = False
+    model: Model, pixels: Array, capture: Capture = NIKON, *, correct: bool = False
 ) -> SpectralCube:
     reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=correct)
     return reconstructor.reconstruct(Photo.from_array(pixels, encoding="linear"))

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from tests.reconstruction.conftest import PHOTO, run_out_of_memory, small_model
 
+from napari_mst.arrays import Singles
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.features import PhotoRows, Slab
 from napari_mst.engine.forms import native
@@ -142,7 +142,7 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(
     reconstructor = Reconstructor(small_model(), "cpu", memory=10**9, device_memory=4 * 10**8)
     plans: list[Plan] = []
 
-    def fail_once(_: Setup, source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.float32]:
+    def fail_once(_: Setup, source: PhotoRows, plan: Plan, watch: Watch) -> Singles:
         plans.append(plan)
         if len(plans) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
