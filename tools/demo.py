@@ -15,17 +15,21 @@ from napari.layers import Image
 from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication
 
+import napari_mst as nm
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.workspace import TITLE
 
+TITLE = "Workspace"
+"""Name of the dock that shows the photo."""
 HEAD = ("stages.0.encoder.1", 1)
 """Block and head in the pictures of the attention dock."""
 CHANNELS = (10, 4)
 """Key and query channel in these pictures."""
+PIXEL = (143, 211)
+"""Row and column of the pixel in the picture of six attentions."""
 PAGES = {"attention-steps.png": 2, "attention.png": 0}
 """Picture -> page of the attention dock."""
 WINDOW = (1500, 940)
@@ -58,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder for the cube files and the picture")
     add("--theme", choices=("dark", "light"), default="dark", help="theme of napari")
-    add("--attention", action="store_true", help="show the attention dock instead: two pictures")
+    add("--attention", action="store_true", help="show the attention dock instead: three pictures")
     add("--keep-open", action="store_true", help="leave napari open")
     return parser
 
@@ -75,8 +79,11 @@ def reconstruct(viewer: napari.Viewer, out: Path) -> None:
 def explore(viewer: napari.Viewer, out: Path) -> None:
     """Record the attention on the sample photo, map a head over it and take the head apart.
 
-    Two pictures are left in *out*.
+    Three pictures are left in *out*; one needs no napari: six attentions of a pixel.
     """
+    photo = Path(__file__).parents[1] / "sample_data" / "coffee.jpg"
+    six = nm.attention_figure(nm.side_by_side(photo, *PIXEL))
+    six.savefig(out / "attention-six.png", dpi=90)
     dock = open_dock(viewer, "Attention")
     workspace = workspace_of(viewer)
     dock.record()

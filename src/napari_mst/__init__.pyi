@@ -16,6 +16,7 @@ from napari_mst.attention.maps import Selection as Selection
 from napari_mst.attention.record import AttentionRecord as AttentionRecord
 from napari_mst.attention.record import attention_figure as attention_figure
 from napari_mst.attention.recorder import record_attention as record_attention
+from napari_mst.attention.side_by_side import side_by_side as side_by_side
 from napari_mst.attention.what_if import HeadEffects as HeadEffects
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, OutOfMemory, shown
 from napari_mst.formats.npz import read_arrays
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CONVENTION = (
     "A[head, i, j]: key channel i in rows, query channel j in columns; "
     "rows sum to 1; channels, not wavelengths"
@@ -23,6 +26,7 @@ CONVENTION = (
 """The order of the indices of a matrix, in the words of its file."""
 
 _RECORD = "napari_mst"  # the name of all that stands beside the numbers, in both kinds of file
+_DOTS = 130  # of a figure, in an inch
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
@@ -126,6 +130,15 @@ def read_attention(path: str | Path) -> AttentionRecord:
             f"Expected a file of attention matrices, got {shown(source.name)} "
             f"({shown(error, 60)}). Record it again."
         ) from error
+
+
+def write_figure(path: str | Path, figure: "Figure", *, overwrite: bool = False) -> Path:
+    """Save a figure as PNG. Raises `SaveError`, see `crash_safe.saving`."""
+    target = Path(path)
+    saving = crash_safe.saving(target, needed=_HEADERS, overwrite=overwrite)
+    with saving as (temporary,), temporary.open("wb") as file:
+        figure.savefig(file, format="png", dpi=_DOTS)
+    return target
 
 
 def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: bool = False) -> Path:

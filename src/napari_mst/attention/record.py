@@ -12,7 +12,7 @@ Letters: h heads, d channels of a head, i key channel (row), j query channel (co
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,8 +186,8 @@ class AttentionRecord:
         if not self.blocks or not all(block.is_nearly_uniform for block in self.blocks.values()):
             return ""
         return (
-            "The matrices of all blocks are nearly uniform. That does not say that a head does "
-            "little: its effect does."
+            "The matrices of all blocks are nearly uniform. Entropy does not measure what a head "
+            "does: its effect on the cube may be large."
         )
 
     def __repr__(self) -> str:
@@ -250,14 +250,23 @@ def block_title(name: str, channels: int | None = None) -> str:
     return f"{title} {int(level) + 1}" if level else title
 
 
-def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = None) -> "Figure":
-    """The figure of `record.plot(blocks)`.
+class Drawn(Protocol):
+    """All else of attention that draws itself: what `side_by_side` returns."""
+
+    def plot(self) -> "Figure":
+        """A figure of it."""
+
+
+def attention_figure(
+    shown: "AttentionRecord | Drawn", blocks: Sequence[str] | None = None
+) -> "Figure":
+    """The figure of matrices, `shown.plot(blocks)`, or of attentions side by side.
 
     Notes
     -----
-    ======  ==========
-    record  shares 0-1
-    ======  ==========
+    =====  ==========
+    shown  shares 0-1
+    =====  ==========
 
     Examples
     --------
@@ -267,4 +276,4 @@ def attention_figure(record: AttentionRecord, blocks: Sequence[str] | None = Non
     >>> nm.attention_figure(record, ["stages.0.bottleneck"]).axes[0].get_title()
     'stage 1, bottleneck 124, head 0'
     """
-    return record.plot(blocks)
+    return shown.plot() if blocks is None else cast("AttentionRecord", shown).plot(blocks)

@@ -4,7 +4,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.attention.files import check_target, write_attention, write_maps
+from napari_mst.attention.files import (
+    check_target,
+    write_attention,
+    write_figure,
+    write_maps,
+)
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.cli.arguments import DONE
@@ -87,15 +92,30 @@ class Attention:
     query: Annotated[
         int | None, Option("query channel, from 0 (default: all)", "J", group=_MAPS)
     ] = None
+    side_by_side: Annotated[
+        Pixel | None,
+        Option(
+            "save a picture (.png) of six attentions of this pixel instead, side by side, without "
+            "a network",
+            "ROW,COLUMN",
+            parse=pixel_of,
+        ),
+    ] = None
     taken: CaptureAnswers = field(default_factory=CaptureAnswers)
 
     examples = (
+        "attention photo.jpg --side-by-side 120,300 -o six.png",
         "attention photo.jpg -o attention.npz",
         "attention photo.jpg --map score --head 0 -o maps.tif",
     )
 
     def run(self) -> int:
         """Save the attention, and print the path of the file."""
+        if self.side_by_side is None:
+            return self._save_attention()
+        return self._save_side_by_side(*self.side_by_side)
+
+    def _save_attention(self) -> int:
         target = self.output or Path(f"{self.photo.stem}_attention.npz")
         self._check_target(target)
         photos = PhotoOptions.of(self.taken, [self.photo])
@@ -136,6 +156,22 @@ class Attention:
                 print(write_maps(target, maps, overwrite=self.overwrite))
             else:
                 print(write_attention(target, record, maps, overwrite=self.overwrite))
+        return DONE
+
+    def _save_side_by_side(self, row: int, column: int) -> int:
+        """Save the picture of six attentions of a pixel, and print its path."""
+        target = self.output or Path(f"{self.photo.stem}_attention.png")
+        if target.suffix.lower() != ".png":
+            raise SaveError(
+                f"Expected a name that ends in .png, got {shown(target.name)}. Choose another."
+            )
+        with asked_to_stop():
+            check_target(target, overwrite=self.overwrite)
+            photo = PhotoOptions.of(self.taken, [self.photo]).read(self.photo)
+            from napari_mst.attention.side_by_side import side_by_side  # imports torch
+
+            figure = side_by_side(photo, row, column).plot()
+            print(write_figure(target, figure, overwrite=self.overwrite))
         return DONE
 
     def _check_target(self, target: Path) -> None:

@@ -15,12 +15,13 @@ from safetensors.torch import save_file
 from tests.plugin.attention.conftest import done, photo_of
 
 from napari_mst.attention.pixels import PixelExplorer
+from napari_mst.attention.side_by_side import side_by_side
 from napari_mst.models import load_model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.attention.picking import ALIKE, SINGLE, WINDOW
+from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX, WINDOW
 from napari_mst.plugin.jobs.request import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -180,6 +181,24 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
     np.testing.assert_allclose(made.data[10, 12], np.fromstring(after, sep=","), atol=0.51)
     page.pick_button.click()
     assert not viewer.mouse_move_callbacks
+
+
+def test_six_attentions_of_a_pixel_are_shown_side_by_side(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    page = page_on_noise(dock, viewer, SIX)
+    page.pick_button.click()
+    dock.picking.click(world(viewer, 10, 12))
+    qtbot.waitUntil(lambda: "Pixel (10, 12)" in page.text.text(), timeout=60_000)
+    six = side_by_side(viewer.layers["photo"].data, 10, 12)
+    assert page.six_page.isVisibleTo(page)
+    for picture, (_, image) in zip(page.six_plot.pictures, six.pictures, strict=True):
+        assert picture.image.image.shape == image.shape
+    assert "<b>single head, 16 x 16</b>" in page.six_plot.labels[0].text
+    assert page.six_plot.pictures[2].mark.rect().topLeft() == QPointF(11.5, 9.5)
+    dock.picking.click(world(viewer, -5, 12))
+    assert "not on the photo" in page.text.text()
+    assert not page.six_page.isVisibleTo(page)
 
 
 def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(

@@ -333,6 +333,7 @@ class AttentionDock(Dock):
 
     def _on_theme(self) -> None:
         theme = get_theme(self.viewer.theme)
-        plots = (self.matrices, self.steps, self.pixel.window_plot, self.schematic)
+        pixel = self.pixel
+        plots = (self.matrices, self.steps, pixel.window_plot, pixel.six_plot, self.schematic)
         for part in plots:
             part.set_theme(theme)

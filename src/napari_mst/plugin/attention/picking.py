@@ -53,18 +53,20 @@ from napari_mst.plugin.viewer.sharing import ViewerHelper
 if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, WindowSteps
     from napari_mst.attention.pixel_weights import PixelWeights
+    from napari_mst.attention.side_by_side import SideBySide
 
 NETWORK = "network"
 WINDOW = "window"
 ALIKE = "alike"
 SINGLE = "single"
+SIX = "six"
 OF_NETWORK = (NETWORK, WINDOW)
 """The kinds that the network of the chosen run computes."""
 WAITING = "Estimating the noise of the photo ..."
 NOT_BETWEEN_PIXELS = (
     "Channels attend to channels in this block. Choose a network with windows, or non-local means."
 )
-OUTSIDE = "This is not on the photo of the run. Click a pixel of it."
+OUTSIDE = "This is not on the photo. Click a pixel of it."
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +130,15 @@ class PixelView(NamedTuple):
     ----------
     photo, weights
         The pixels of the window, and the weights over them.
+    six
+        The attentions of the pixel, side by side.
     """
 
     text: str = ""
     steps: "HeadSteps | None" = None
     photo: NDArray[Any] | None = None
     weights: AttentionMap | None = None
+    six: "SideBySide | None" = None
 
 
 class Picking(ViewerHelper):
@@ -144,7 +149,7 @@ class Picking(ViewerHelper):
     Attributes
     ----------
     kind
-        `NETWORK`, `WINDOW`, `ALIKE` or `SINGLE`.
+        `NETWORK`, `WINDOW`, `ALIKE`, `SINGLE` or `SIX`.
     h
         The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
     side, reading
@@ -163,7 +168,7 @@ class Picking(ViewerHelper):
         photo: Callable[[], Image | None],
     ) -> None:
         super().__init__(viewer)
-        self.kind = ALIKE
+        self.kind = SIX
         self.h: float | None = None
         self.side = 4
         self.reading: Literal["columns", "rows"] = "columns"
@@ -222,6 +227,8 @@ class Picking(ViewerHelper):
             self._on_move(position)
         elif self.kind == SINGLE and self._alike is not None:
             self._show_patch(_pixel_of(self._alike[0], position))
+        elif self.kind == SIX and self._alike is not None:
+            self._show_six(self._alike[1], _pixel_of(self._alike[0], position))
         else:
             try:
                 self._start(self._order_of_network(position))
@@ -304,8 +311,8 @@ class Picking(ViewerHelper):
         h = self.h
 
         def make(request: Request, reports: Reports) -> Alike:
-            # A single head is computed while the mouse waits, and torch takes seconds to import.
-            import napari_mst.attention.patch_steps  # noqa: F401
+            # These are computed while the mouse waits, and torch takes seconds to import.
+            import napari_mst.attention.side_by_side  # noqa: F401
 
             photo = request.read()
             alike = Alike.of(photo, denoising_to_look_at(photo, h, reports))
@@ -351,6 +358,17 @@ class Picking(ViewerHelper):
         with selection_kept(self.viewer):
             show_alone(self.viewer, put_map(self.viewer, made, photo))
         self.changed.emit(PixelView(text, None, window_of(photo, made), made))
+
+    def _show_six(self, alike: Alike, pixel: tuple[int, int]) -> None:
+        """Show what a pixel attends to in six mechanisms."""
+        from napari_mst.attention.side_by_side import side_by_side
+
+        try:
+            six = side_by_side(alike.photo, *pixel, alike.how.codes)
+        except AttentionError:
+            self.changed.emit(PixelView(OUTSIDE))
+        else:
+            self.changed.emit(PixelView(six.sentence, six=six))
 
     def _show_patch(self, pixel: tuple[int, int]) -> None:
         """Show every number of a single head on the patch that begins at *pixel*."""

@@ -23,11 +23,12 @@ from napari_mst.plugin.attention.picking import (
     NETWORK,
     OF_NETWORK,
     SINGLE,
+    SIX,
     WINDOW,
     PixelView,
 )
-from napari_mst.plugin.attention.plot import WindowPlot
-from napari_mst.plugin.viewer.widgets import Paragraph, fill, let_shrink
+from napari_mst.plugin.attention.plot import SixPlot, WindowPlot
+from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill, let_shrink
 
 if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, MatrixStep
@@ -118,8 +119,8 @@ class Numbers(QWidget):
 
 BY_HINT = (
     "A block of the network, chosen above, also in the numbers of all its matrices; non-local "
-    "means, the filter of noisy photos before the network and the ancestor of attention; or a "
-    "single head, in the numbers of all its matrices."
+    "means, the filter of noisy photos before the network and the ancestor of attention; a single "
+    "head, in the numbers of all its matrices; or six kinds of attention, side by side."
 )
 PICK_HINT = (
     "While this is pressed, a click on the photo chooses a pixel; with non-local means, moving "
@@ -155,6 +156,11 @@ KINDS = {
         "block of the network, step by step",
         "Press Pick, then click the photo: the chosen head on the window of the pixel, in the "
         "numbers of every matrix. Tokens, which are pixels, are columns.",
+    ),
+    SIX: (
+        "six attentions, side by side",
+        "Press Pick, then click the photo: the pixels that may answer it shine by their weight. "
+        "All have the head of non-local means, so nothing had to be learnt.",
     ),
     ALIKE: ("non-local means", "Press Pick, then move the mouse over the photo."),
     SINGLE: (
@@ -194,6 +200,8 @@ class PixelPage(QWidget):
         self.about = Paragraph()
         self.text = Paragraph()
         self.window_plot = WindowPlot()
+        self.six_plot = SixPlot()
+        self.six_page = ScrolledPage(self.six_plot)
         self.numbers = Numbers()
         for box in (self.by, self.reading, self.numbers.steps):
             let_shrink(box, LETTERS)
@@ -207,14 +215,15 @@ class PixelPage(QWidget):
             self.about,
             self.text,
             self.window_plot,
+            self.six_page,
             self.numbers,
         )
-        for part in (self.window_plot, self.numbers):
+        for part in (self.window_plot, self.six_page, self.numbers):
             layout.setStretchFactor(part, 1)
         # Takes the room of both while there is nothing to show.
         layout.addStretch(0)
         # Without a run, only the photo can be looked at.
-        self.by.setCurrentIndex(self.by.findData(ALIKE))
+        self.by.setCurrentIndex(self.by.findData(SIX))
         self.by.currentIndexChanged.connect(self._draw)
         self.show_view(PixelView())
         self._draw()
@@ -230,7 +239,7 @@ class PixelPage(QWidget):
         self._head = head
         is_between = head.between_pixels is not None
         if is_between != was_between:
-            self.by.setCurrentIndex(self.by.findData(NETWORK if is_between else ALIKE))
+            self.by.setCurrentIndex(self.by.findData(NETWORK if is_between else SIX))
         self._draw()
 
     def show_view(self, view: PixelView) -> None:
@@ -239,7 +248,10 @@ class PixelPage(QWidget):
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)
         self.window_plot.setVisible(view.steps is None and view.weights is not None)
-        if view.steps is not None:
+        self.six_page.setVisible(view.six is not None)
+        if view.six is not None:
+            self.six_plot.set_view(view.six)
+        elif view.steps is not None:
             self.numbers.show_steps(view.steps)
         elif view.photo is not None and view.weights is not None:
             self.window_plot.set_window(view.photo, view.weights)

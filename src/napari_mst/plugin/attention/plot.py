@@ -1,7 +1,7 @@
 """Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -15,6 +15,9 @@ from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.attention.record import block_title
 from napari_mst.plugin.attention.exploration import RecordedHead
 
+if TYPE_CHECKING:
+    from napari_mst.attention.side_by_side import SideBySide
+
 COLORMAP = "inferno"
 SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30)])
 CELL_COLOUR, LINK_COLOUR = "#3df0ff", "#00b7c7"
@@ -24,7 +27,9 @@ STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
 COLUMNS = 2
-LOWEST_MATRIX, LOWEST_STEPS, LOWEST_WINDOW = 200, 420, 200
+SIX_PICTURES = 9
+"""Six attentions, their ancestor, patch merging and patch embedding."""
+LOWEST_MATRIX, LOWEST_STEPS, LOWEST_WINDOW, LOWEST_SIX = 200, 420, 200, 1100
 """Pixels; the heights below which a page scrolls."""
 ENTROPY_WIDTH, LEFT_WIDTH, BOTTOM_HEIGHT = 40, 40, 38
 """Pixels."""
@@ -243,6 +248,31 @@ class WindowPlot(_Plot):
         cell = self.weights.cell_at(position)
         if cell is not None:
             self.weight.setText(f"weight {self._values[cell]:.4f}")
+
+
+class SixPlot(_Plot):
+    """Six attentions of a pixel and their ancestor as small pictures, and what makes tokens."""
+
+    def __init__(self) -> None:
+        super().__init__(LOWEST_SIX, "Six attentions side by side")
+        self.pictures: list[FramedImage] = []
+        for number in range(SIX_PICTURES):
+            row, column = divmod(number, COLUMNS)
+            self.add_title(2 * row, column).setMinimumWidth(0)
+            self.pictures.append(self.add_picture(2 * row + 1, column))
+
+    def set_view(self, six: "SideBySide") -> None:
+        """Draw all attentions of a pixel, and frame it."""
+        row, column = six.place
+        for picture, title, (caption, image) in zip(
+            self.pictures, self.labels, six.pictures, strict=True
+        ):
+            name, *lines = escape(caption).split("\n")
+            title.setText("<br>".join([f"<b>{name}</b>", *lines]))
+            picture.show(image, (0.0, 255.0))
+        for picture, answer in zip(self.pictures, six.answers, strict=False):
+            if answer.lies_on_photo:
+                picture.set_mark(QRectF(column, row, 1, 1), CELL_COLOUR)
 
 
 class StepPicture(NamedTuple):

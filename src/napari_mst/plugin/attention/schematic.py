@@ -199,4 +199,4 @@ class Schematic(QWidget):
         block, number = head
         if block in self.shares:
             cell.setTop(cell.bottom() - cell.height() * min(self.shares[block][number], 1))
-            painter.fillRect(cell, self._colour("highlight"))
+            painter.fillRect(cell, self._colour("warning"))

@@ -1,0 +1,336 @@
+"""Six attentions side by side: what a pixel of a photo attends to in each, without any training.
+
+Between pixels all have one head: that of non-local means, whose matrices are known (see
+`denoising.attention`). Its features of a pixel with the colour t, in 8-bit sRGB codes, are
+Xi(t) = [|t|^2, t, 1], and its score of two pixels is -|t_p - t_q|^2 / (3 h^2): minus the mean
+squared difference over h^2. What differs is who may answer whom. Between channels, red, green and
+blue attend to each other over the whole part of the photo.
+
+Letters: C channels, h rows and w columns of the part.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from napari_mst.arrays import Doubles
+from napari_mst.attention.patch_steps import COLOURS
+from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.showing import new_figure
+from napari_mst.denoising.attention import projections
+from napari_mst.denoising.non_local_means import non_local_weights
+from napari_mst.denoising.photos import DISTANCE, PATCH, denoising_to_look_at
+from napari_mst.denoising.streaming import Filter
+from napari_mst.errors import AttentionError
+from napari_mst.networks.attention.heads import HeadOptions, Heads
+from napari_mst.networks.attention.overlapping import OverlappingAttention
+from napari_mst.networks.attention.patches import PatchAttention
+from napari_mst.networks.attention.query import check_query
+from napari_mst.networks.attention.spectral import SpectralAttention
+from napari_mst.networks.attention.transformer_block import stacked_neighbours
+from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.network import pad
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WINDOW = 8
+"""Pixels along a side of a window, and of a patch that is one token."""
+
+MARGIN = 5
+"""Windows of the photo on each side of that of the pixel, in the part that is shown."""
+
+PATCH_SIDE = 16
+"""Pixels along a side of the patch of a single head, in the middle of which the pixel lies."""
+
+_COLUMNS = 3
+_INCHES = 3.2
+_DIM, _LIT = 0.4, 0.55  # brightness of pixels without and with weight
+_YELLOW = np.array([255.0, 215.0, 60.0])
+_MERGING = "patch merging\n2 x 2 pixels become one of 4 C,\nof which a matrix makes 2 C"
+_EMBEDDING = f"patch embedding\n{WINDOW} x {WINDOW} pixels become\none token: here their mean"
+_PLAIN = HeadOptions(score="plain", has_bias=False, has_projection=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the pixel attends to in one mechanism, and what that makes of it.
+
+    Attributes
+    ----------
+    title, equation
+        The mechanism, for a person.
+    weights
+        (h, w) over the part of the photo, which add up to 1; between channels, where
+        *lies_on_photo* is False, (3, 3), whose rows do. Keys beyond the photo have the rest.
+    keys, effective
+        The number of keys, and of those that count: 1 / sum of the squared weights.
+    made
+        Red, green and blue of the pixel afterwards, (3,), in 8-bit codes.
+    """
+
+    title: str
+    equation: str
+    weights: Doubles
+    keys: int
+    effective: float
+    made: Doubles
+    lies_on_photo: bool = True
+
+    @property
+    def lines(self) -> str:
+        """Two lines: the keys that count, and the pixel that is made of them."""
+        colour = ", ".join(f"{code:.0f}" for code in self.made)
+        return f"{self.effective:.1f} of {self.keys:,} keys count\nmakes {colour}"
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Six attentions and their ancestor on a part of a photo.
+
+    Attributes
+    ----------
+    pixel
+        Row and column in the photo.
+    corner
+        Row and column of the photo at which the part begins.
+    codes
+        The part, (3, h, w), in 8-bit sRGB codes.
+    h
+        The codes by which pixels may differ and still count.
+    """
+
+    pixel: tuple[int, int]
+    corner: tuple[int, int]
+    codes: Doubles
+    h: float
+    answers: tuple[Answer, ...]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Row and column of the pixel in the part."""
+        return self.pixel[0] - self.corner[0], self.pixel[1] - self.corner[1]
+
+    @property
+    def sentence(self) -> str:
+        """The pixel, and how it is compared."""
+        row, column = self.place
+        before = ", ".join(f"{code:.0f}" for code in self.codes[:, row, column])
+        return f"Pixel {self.pixel} is {before}; h is {self.h:.3g} codes."
+
+    def picture(self, answer: Answer) -> np.ndarray:
+        """The part in which pixels shine by their weight, (h, w, 3) uint8; (3, 3) of channels."""
+        weights = answer.weights / answer.weights.max()
+        if not answer.lies_on_photo:
+            return (weights[..., None] * _YELLOW).astype(np.uint8)
+        photo = self.codes.transpose(1, 2, 0)
+        brightness = np.where(weights > 0, _LIT, _DIM)[..., None]
+        return (brightness * photo + 0.45 * weights[..., None] * _YELLOW).astype(np.uint8)
+
+    @property
+    def merged(self) -> np.ndarray:
+        """Patch merging of the part: its four (h / 2, w / 2) corners, side by side, uint8.
+
+        Each pixel of the map after it has all four of them, 4 C numbers, from which a matrix makes
+        2 C.
+        """
+        stacked = stacked_neighbours(torch.from_numpy(self.codes)[None])[0]
+        rows = stacked.unflatten(0, (2, 2, COLOURS)).permute(1, 3, 0, 4, 2).flatten(2, 3)
+        return rows.flatten(0, 1).numpy().astype(np.uint8)
+
+    @property
+    def embedded(self) -> np.ndarray:
+        """Patch embedding of the part: one colour, the mean, for each token of 8 x 8, uint8."""
+        means = torch.nn.functional.avg_pool2d(
+            torch.from_numpy(self.codes)[None], WINDOW, ceil_mode=True
+        )
+        return means[0].permute(1, 2, 0).numpy().astype(np.uint8)
+
+    @property
+    def pictures(self) -> list[tuple[str, np.ndarray]]:
+        """A caption of lines, and a picture, for each answer; then merging and embedding."""
+        captioned = [
+            (f"{answer.title}\n{answer.equation}\n{answer.lines}", self.picture(answer))
+            for answer in self.answers
+        ]
+        return [*captioned, (_MERGING, self.merged), (_EMBEDDING, self.embedded)]
+
+    def plot(self) -> "Figure":
+        """All of them as a figure. Raises `AttentionError` if matplotlib is missing."""
+        pictures = self.pictures
+        rows = -(-len(pictures) // _COLUMNS)
+        size = (_INCHES * _COLUMNS, _INCHES * rows)
+        figure = new_figure(AttentionError, figsize=size, layout="constrained")
+        axes = list(figure.subplots(rows, _COLUMNS).flat)
+        for axis, (caption, picture) in zip(axes, pictures, strict=True):
+            axis.imshow(picture, interpolation="nearest")
+            axis.set_title(caption, fontsize=7)
+            axis.axis("off")
+        row, column = self.place
+        for axis, answer in zip(axes, self.answers, strict=False):
+            if answer.lies_on_photo:
+                axis.plot(column, row, "s", markersize=4, markerfacecolor="none", color="#3df0ff")
+        figure.suptitle(self.sentence, fontsize=9)
+        return figure
+
+
+def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = None) -> SideBySide:
+    """Six attentions of the pixel of *photo* at *row* and *column*, and non-local means.
+
+    *codes* is h, in 8-bit codes; by default the larger of 1.2 times the noise of the photo and 8.
+    The part of the photo around the pixel begins and ends with whole windows, or with the photo.
+
+    Raises
+    ------
+    AttentionError
+        If the pixel does not lie on the photo.
+    DenoisingError
+        If *codes* is not above 0, or the noise of the photo cannot be estimated.
+    PhotoError
+        If it is no photo.
+
+    Notes
+    -----
+    =======  ==============================================================
+    photo    a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3)
+    codes    above 0, in 8-bit sRGB codes
+    returns  weights 0-1; colours in 8-bit sRGB codes
+    =======  ==============================================================
+
+    Examples
+    --------
+    >>> photo = np.random.default_rng(0).integers(0, 256, (64, 72, 3), np.uint8)
+    >>> shown = nm.side_by_side(photo, 20, 30, codes=40)
+    >>> [answer.keys for answer in shown.answers]
+    [256, 361, 64, 64, 144, 4608, 3]
+    """
+    image = as_photo(photo)
+    check_query((row, column), image.shape)
+    if codes is None:
+        codes = denoising_to_look_at(image).codes
+    Filter(codes)  # refuses an impossible one
+    top, bottom = _span(row, image.shape[0])
+    left, right = _span(column, image.shape[1])
+    seen = _in_codes(image.cropped((top, bottom, left, right)))
+    place = row - top, column - left
+    answers = (
+        _single_head(seen, place, codes),
+        _non_local(seen, place, codes),
+        *(_of_mechanism(seen, place, codes, name) for name in _MECHANISMS),
+        _channels(seen, place),
+    )
+    return SideBySide((row, column), (top, left), seen, codes, answers)
+
+
+def _span(index: int, length: int) -> tuple[int, int]:
+    """The first pixel of the part along an axis, and one past its last."""
+    window = index // WINDOW
+    return max(window - MARGIN, 0) * WINDOW, min((window + MARGIN + 1) * WINDOW, length)
+
+
+def _in_codes(part: Photo) -> Doubles:
+    linear = part.rows(0, part.shape[0], linear=True).astype(np.float64)
+    return np.asarray(255 * linear_to_srgb(linear.clip(0, 1)), np.float64)
+
+
+def _answer(title: str, equation: str, weights: Doubles, codes: Doubles, keys: int) -> Answer:
+    """The answer whose *weights* lie over the part."""
+    effective = float(1 / np.square(weights).sum())
+    return Answer(title, equation, weights, keys, effective, (weights * codes).sum((1, 2)))
+
+
+def _single_head(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
+    """One head over the columns of a patch, with the pixel in its middle."""
+    firsts = [
+        min(max(index - PATCH_SIDE // 2, 0), max(side - PATCH_SIDE, 0))
+        for index, side in zip(place, codes.shape[1:], strict=True)
+    ]
+    rows, columns = (slice(first, first + PATCH_SIDE) for first in firsts)
+    distance = np.square(codes - codes[:, place[0], place[1], None, None]).mean(0)
+    near = np.exp(-distance[rows, columns] / h**2)
+    weights = np.zeros(codes.shape[1:])
+    weights[rows, columns] = near / near.sum()
+    equation = "softmax of a column of K^T Q / sqrt(d)"
+    return _answer(f"single head, {PATCH_SIDE} x {PATCH_SIDE}", equation, weights, codes, near.size)
+
+
+def _non_local(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
+    distance = min(DISTANCE, max(codes.shape[1:]) - 1)
+    near = non_local_weights(codes, *place, h, patch=PATCH, distance=distance)
+    equation = f"exp(-d / h^2), d of patches of {PATCH} x {PATCH}"
+    rows, columns = near.weights.shape
+    return _answer(
+        f"non-local means, {rows} x {columns}",
+        equation,
+        near.over(*codes.shape[1:]),
+        codes,
+        near.weights.size,
+    )
+
+
+_MECHANISMS: dict[str, tuple[str, Callable[[], Heads]]] = {
+    f"window, {WINDOW} x {WINDOW}": (
+        "softmax(q k^T + B)",
+        lambda: WindowAttention(COLOURS + 2, 1, WINDOW, _PLAIN),
+    ),
+    "shifted window": (
+        "softmax(q k^T + B + M)",
+        lambda: ShiftedWindowAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
+    ),
+    "overlapping windows": (
+        "softmax(q k^T + B), keys of 12 x 12",
+        lambda: OverlappingAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
+    ),
+    "all pixels of the part": (
+        "softmax(q k^T)",
+        lambda: PatchAttention(COLOURS + 2, 1, 1, _PLAIN),
+    ),
+}
+"""The mechanisms of the networks between pixels: equation, and how they are made."""
+
+
+def _of_mechanism(codes: Doubles, place: tuple[int, int], h: float, title: str) -> Answer:
+    """The answer of a mechanism whose only head is that of non-local means between pixels."""
+    equation, make = _MECHANISMS[title]
+    head = make().double().requires_grad_(False)
+    head.to_qkv.weight.copy_(_of_non_local_means(h))
+    squares = np.square(codes).sum(0, keepdims=True)
+    features = np.concatenate([squares, codes, np.ones_like(squares)])
+    # As a run does, the end of a photo is reflected until windows fit.
+    padded = pad(torch.from_numpy(features)[None], WINDOW)
+    with torch.inference_mode():
+        answer = head.weights(padded, place)
+    rows, columns = answer.places.T.numpy()
+    height, width = padded.shape[2:]
+    is_there = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    weights = np.zeros((height, width))
+    weights[rows[is_there], columns[is_there]] = answer.weights[0].numpy()[is_there]
+    is_query = (answer.places == torch.tensor(place)).all(1)
+    keys = int((answer.regions == answer.regions[is_query]).sum())
+    made = _answer(title, equation, weights, padded[0, 1:-1].numpy(), keys)
+    return replace(made, weights=weights[: codes.shape[1], : codes.shape[2]])
+
+
+def _of_non_local_means(h: float) -> Tensor:
+    """W_Q, W_K and W_V of non-local means between pixels, as one head of 5 channels has them."""
+    queries, keys, values = projections(COLOURS)
+    padded = np.pad(values.T, ((1, 1), (0, 0)))
+    return torch.from_numpy(np.concatenate([queries.T / (COLOURS * h**2), keys.T, padded]))
+
+
+def _channels(codes: Doubles, place: tuple[int, int]) -> Answer:
+    """Red, green and blue attend to each other over all pixels, by projections that do nothing."""
+    spectral = SpectralAttention(COLOURS, 1).double().requires_grad_(False)
+    for part in (spectral.to_q, spectral.to_k, spectral.to_v):
+        part.weight.copy_(torch.eye(COLOURS))
+    x = torch.from_numpy(codes)[None]
+    weights = np.stack([spectral.weights(x, (channel,)).weights[0] for channel in range(COLOURS)])
+    effective = float((1 / np.square(weights).sum(1)).mean())
+    made = weights @ codes[:, place[0], place[1]]
+    equation = "softmax(k q / |k| |q|) over all pixels"
+    return Answer("channels (spectral)", equation, weights, COLOURS, effective, made, False)
