@@ -30,11 +30,14 @@ from tests.plugin.spectra.probe import choose, entries
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.formats import write_cube
+from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
+from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
+from napari_mst.plugin.reconstruct.form import resolve
 from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import (
@@ -42,7 +45,13 @@ from napari_mst.plugin.viewer.layers import (
     composite_of,
     composites_of,
 )
-from napari_mst.plugin.workspace import DOCUMENTATION, PAGES, PhotoPage, WorkspaceDock
+from napari_mst.plugin.workspace import (
+    DOCUMENTATION,
+    PAGES,
+    PhotoPage,
+    WorkspaceDock,
+    sample_path,
+)
 
 CONTROLS = (QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QTabBar)
 NARROW = 320
@@ -402,6 +411,22 @@ def test_a_cube_opens_at_its_spectra_where_there_is_no_photo(
     dock.go_to("photo")
     viewer.add_points([[1, 2]])
     assert dock.page == "photo"
+
+
+def test_a_raw_photo_is_one_click_from_its_cube(
+    make_napari_viewer: Callable[..., napari.Viewer], devices: None, qtbot: QtBot
+) -> None:
+    pytest.importorskip("rawpy")
+    viewer = make_napari_viewer(show=True)
+    viewer.open(sample_path("chart.dng"), plugin="napari-mst")
+    qtbot.waitUntil(lambda: "Workspace (napari-mst)" in viewer.window.dock_widgets)
+    dock = opened(viewer, qtbot)
+    reconstruction = photo_page(dock).reconstruction
+    qtbot.waitUntil(reconstruction.run_button.isEnabled)
+    assert dock.page == "photo"
+    order = resolve(reconstruction.form, viewer)
+    assert isinstance(order, Request)
+    assert order.options.capture == Capture("Nikon_D5100", ESTIMATED)
 
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:

@@ -78,7 +78,7 @@ def listed(path: Paths) -> list[Path]:
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
     """Read a layer from each file, and the picks that were saved with a cube.
 
-    A file is left out if the user cancels the question about it. A cube opens the workspace.
+    A file is left out if the user cancels the question about it. The others open the workspace.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
             cubes[path.name] = cube
             layers.append(cube_layer(cube, path.stem))
     viewer = current_viewer()
-    if cubes:
+    if layers:
         open_workspace_soon(viewer)
     return [*layers, *saved_picks(cubes, viewer)]
 

@@ -267,6 +267,7 @@ class Recogniser(ViewerHelper):
         data, arguments, _ = raw_layer(photo, layer.name)
         with layer_source(path=str(path), reader_plugin=PLUGIN):
             _exchange(self.viewer, layer, data, arguments)
+        open_workspace_soon(self.viewer)
         self.changed.emit()
 
     def _show_pixels(self, layer: Image, path: Path, pixels: NDArray[Any]) -> None:
