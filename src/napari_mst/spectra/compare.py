@@ -251,7 +251,7 @@ class _Scores:
         self.angle = angles.mean[0]
 
     def comparison(self, at: int, name: str, origin: Origin) -> Comparison:
-        """The comparison of label number *at*."""
+        """Return the comparison of label number *at*."""
         mean = self.mean[:, at]
         deviation = self.deviation[:, at]
         pixels = int(self.pixels[at])

@@ -57,7 +57,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     area_unit: str = "pixel",
     watch: Watched = None,
 ) -> Labelled[Spectrum]:
-    """The mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
+    """Return the mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
 
     Each is what `regions.region_spectrum` gives for the pixels of the label.
 

@@ -51,7 +51,7 @@ def colour_checker() -> list[Spectrum]:
 def read_spectra(
     path: str | PathLike[str], unit: str = "", *, as_reflectance: bool = False
 ) -> list[Spectrum]:
-    """The spectra in a CSV file, or in an ENVI spectral library (`.sli` or its `.hdr`).
+    """Return the spectra in a CSV file, or in an ENVI spectral library (`.sli` or its `.hdr`).
 
     A CSV file of another program has wavelengths in its first column and a spectrum in each other
     column, between commas, semicolons, tabs or blanks. docs/files.md has the rules for units, per

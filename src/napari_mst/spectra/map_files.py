@@ -51,7 +51,7 @@ class FinishedMap(NamedTuple):
         return facts
 
     def to_cube(self) -> SpectralCube:
-        """The map as a cube of numbered bands, (B, H, W), with the history of its source.
+        """Return the map as a cube of numbered bands, (B, H, W), with the history of its source.
 
         A map that is a cube keeps the wavelengths of its source.
         """
@@ -114,7 +114,7 @@ def write_map(
 
 
 def _picture(finished: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-    """The picture of the first plane, (H, W, 3) or (H, W, 4), and the facts about it."""
+    """Return the picture of the first plane, (H, W, 3) or (H, W, 4), and the facts about it."""
     pixels = finished.result.planes[0].pixels
     facts = finished.facts
     if finished.kind.content == "labels":
@@ -142,6 +142,6 @@ def _label_picture(labels: NDArray[Any], tints: tuple[str, ...]) -> NDArray[np.u
 
 
 def _hue(number: int) -> tuple[int, int, int]:
-    """A colour for a label that has none."""
+    """Return a colour for a label that has none."""
     red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95)
     return round(255 * red), round(255 * green), round(255 * blue)

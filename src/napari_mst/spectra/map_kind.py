@@ -212,13 +212,13 @@ class MapKind:
         return replace(inputs, number=number, wavelengths=wavelengths)
 
     def first_wavelengths(self, cube: SpectralCube) -> tuple[float, ...]:
-        """The first places of the lines of this map, in the unit of *cube*."""
+        """Return the first places of the lines of this map, in the unit of *cube*."""
         low = float(cube.wavelengths.min())
         high = float(cube.wavelengths.max())
         return tuple(low + line.share * (high - low) for line in self.lines)
 
     def limits_of(self, pixels: NDArray[Any]) -> Limits:
-        """The limits of contrast that show *pixels* of this map best."""
+        """Return the limits of contrast that show *pixels* of this map best."""
         if self.limits is not None:
             return self.limits
         low, high = _percentile_limits(pixels)

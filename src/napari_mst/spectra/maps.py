@@ -185,7 +185,7 @@ MOST_CLASSES = 250
 
 
 def _plane(compute: Callable[[MapInputs, Watch], NDArray[Any]]) -> Compute:
-    """The function that makes a map of one plane, of the pixels that *compute* gives."""
+    """Return the function that makes a map of one plane, of the pixels that *compute* gives."""
     return lambda inputs, watch: MapResult((MapPlane(compute(inputs, watch)),))
 
 
@@ -231,7 +231,7 @@ def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
 
 
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> MapKind:
-    """The map of one *measure* of the error against the reference."""
+    """Return the map of one *measure* of the error against the reference."""
 
     def compute(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
         if inputs.reference is None:

@@ -59,7 +59,7 @@ class Groups:
         return cls(order, starts, sizes, np.searchsorted(numbers, ordered[starts]))
 
     def only(self, chosen: NDArray[np.bool_]) -> "Groups":
-        """The *chosen* pixels, (n,)."""
+        """Return the *chosen* pixels, (n,)."""
         if chosen.all():
             return self
         sizes = np.add.reduceat(chosen, self.starts, dtype=np.intp)
@@ -186,7 +186,7 @@ class Averages:
     sizes: NDArray[np.int64]
 
     def fields(self, at: int, origin: Origin, pixel_area: float) -> dict[str, Any]:
-        """The fields of the `Spectrum` of label number *at*, with its *origin* completed."""
+        """Return the fields of the `Spectrum` of label number *at*, with its *origin* completed."""
         pixels, size = int(self.pixels[at]), int(self.sizes[at])
         area = float(size * pixel_area)
         return {

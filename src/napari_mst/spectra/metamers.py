@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 
 
 def matrix_r(response: Values) -> Values:
-    """The (B, B) matrix that takes a spectrum to its fundamental under *response* (B, 3).
+    """Return the (B, B) matrix that takes a spectrum to its fundamental under *response* (B, 3).
 
     It is Cohen's and Kappauf's R = A (A^T A)^-1 A^T: symmetric, and its own square.
     """
@@ -38,7 +38,7 @@ def matrix_r(response: Values) -> Values:
 
 
 def metameric_blacks(wavelengths: Values, response: Values, count: int = COUNT) -> Values:
-    """The *count* smoothest spectra (n, B) that *response* (B, 3) has no colour for.
+    """Return the *count* smoothest spectra (n, B) that *response* (B, 3) has no colour for.
 
     They are orthogonal, of length 1, and positive at the longest of the *wavelengths* (nm). Smooth
     is a small sum of squared slopes, as van Trigt has it: J. Opt. Soc. Am. A 7 (1990) 1891,
@@ -115,11 +115,11 @@ class Metamers:
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
     def colour(self, spectrum: Spectrum) -> Values:
-        """The three numbers (3,) that the response has for *spectrum*."""
+        """Return the three numbers (3,) that the response has for *spectrum*."""
         return np.asarray(spectrum.values @ self.response)
 
     def toward(self, other: Spectrum) -> Values:
-        """The metameric black (B,) that leads to *other*, as far as its colour allows.
+        """Return the metameric black (B,) that leads to *other*, as far as its colour allows.
 
         Moved by 1 along it, the spectrum has the black of *other* and keeps its own fundamental.
 
@@ -153,7 +153,7 @@ class Metamers:
         return float(lowest.max(initial=-np.inf)), float(highest.min(initial=np.inf))
 
     def moved(self, black: Values, amount: float) -> Spectrum:
-        """The metamer that lies *amount* along *black* (B,)."""
+        """Return the metamer that lies *amount* along *black* (B,)."""
         return self.spectrum.with_values(self.spectrum.values + amount * black)
 
     def difference(self, other: Spectrum, light: Light = DAYLIGHT) -> float:
@@ -173,7 +173,7 @@ class Metamers:
 
 
 def metamers(spectrum: Spectrum, response: Values | None = None, count: int = COUNT) -> Metamers:
-    """The metamers of *spectrum*: spectra of the same colour, along the smoothest blacks.
+    """Return the metamers of *spectrum*: spectra of the same colour, along the smoothest blacks.
 
     Parameters
     ----------

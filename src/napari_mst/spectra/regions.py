@@ -63,7 +63,7 @@ class Region:
 
     @classmethod
     def of_mask(cls, mask: ArrayLike, name: str = "") -> "Region":
-        """The true pixels of an (H, W) mask. Raises `SpectrumError` if there are none."""
+        """Return the true pixels of an (H, W) mask. Raises `SpectrumError` if there are none."""
         whole = np.ma.filled(np.asanyarray(mask), 0)
         if whole.ndim != 2:
             raise SpectrumError(f"Expected a mask of shape (rows, columns), got {whole.shape}.")
@@ -79,7 +79,7 @@ class Region:
 
     @classmethod
     def of_label(cls, labels: NDArray[np.integer[Any]], value: int, name: str = "") -> "Region":
-        """The pixels of an (H, W) label image that have *value*.
+        """Return the pixels of an (H, W) label image that have *value*.
 
         Raises `SpectrumError` if there are none.
         """
@@ -109,7 +109,7 @@ class Region:
 
     @classmethod
     def of_window(cls, row: int, column: int, shape: tuple[int, int], window: int = 1) -> "Region":
-        """The square of *window* x *window* pixels (1, 3, 5, ...) around a pixel.
+        """Return the square of *window* x *window* pixels (1, 3, 5, ...) around a pixel.
 
         It is cut at the borders of the image. Raises `SpectrumError` if the pixel is outside, or
         *window* is not odd.
@@ -144,7 +144,7 @@ class Region:
 def point_spectrum(
     cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any
 ) -> Spectrum:
-    """The spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
+    """Return the spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
 
     *changes* are further arguments of `region_spectrum`.
 
@@ -177,7 +177,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     area_unit: str = "pixel",
     **changes: Any,
 ) -> Spectrum:
-    """The mean spectrum of *region*.
+    """Return the mean spectrum of *region*.
 
     Some bands may have numbers in only part of the region. Pixels without a number in such a band
     are left out and counted in `origin.excluded`. A band without any number is NaN; so is
@@ -222,7 +222,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
 
 
 def pixels_of(region: Region) -> Pixels:
-    """The pixels of *region* as an image of one label, 1."""
+    """Return the pixels of *region* as an image of one label, 1."""
     return Pixels((region.mask != 0).view(np.uint8), np.array([1]), region.row, region.column)
 
 
@@ -241,7 +241,7 @@ def check_inside(cube: SpectralCube, region: Region) -> None:
 
 
 def region_name(region: Region) -> str:
-    """The name of *region*, or the place of its pixel."""
+    """Return the name of *region*, or the place of its pixel."""
     origin = region.origin
     if origin.row is None:
         return origin.region

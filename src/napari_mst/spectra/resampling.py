@@ -112,7 +112,7 @@ def _between_bands(wavelengths: Values, at: Values) -> Values:
 
 
 def _weights(wavelengths: Values, response: Spectrum) -> Values:
-    """The weights (B,) of the bands in the mean of one response; their sum is 1."""
+    """Return the weights (B,) of the bands in the mean of one response; their sum is 1."""
     name = shown(response.name or "a response", 40)
     if not response.has_wavelengths:
         raise CubeError(f"Expected wavelengths in nm for {name}, got {shown(response.unit)}.")
@@ -141,7 +141,7 @@ def _weights(wavelengths: Values, response: Spectrum) -> Values:
 
 
 def _mixed(matrix: Values, strip: NDArray[np.generic]) -> NDArray[np.float32]:
-    """The strip (B, k, W) in the new bands, (M, k, W)."""
+    """Return the strip (B, k, W) in the new bands, (M, k, W)."""
     mixed = np.empty((len(matrix), *strip.shape[1:]), dtype=np.float32)
     for band, weights in enumerate(matrix):
         # Bands that weigh nothing are left out: 0 times no number is no number.

@@ -197,7 +197,7 @@ class Spectrum:
         return axes
 
     def with_values(self, values: Values) -> "Spectrum":
-        """A copy with other *values*, and without bounds."""
+        """Return a copy with other *values*, and without bounds."""
         return replace(self, values=values, lower=None, upper=None, spread="")
 
     def each(self, change: Callable[[Values], Values], **others: Any) -> "Spectrum":

@@ -101,7 +101,7 @@ class _Clusters:
         return has_changed
 
     def _nearest(self, values: Array) -> NDArray[np.uint16]:
-        """The labels of the nearest centres, (n,); 0 where a value is not a number."""
+        """Return the labels of the nearest centres, (n,); 0 where a value is not a number."""
         kind = np.result_type(values, np.float32)
         centres = self.centres.astype(kind)
         # The nearest centre c has the largest c x - c^2 / 2.

@@ -40,7 +40,7 @@ def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArra
 def pixels(
     cube: SpectralCube, watch: Watch, kind: DTypeLike | None = np.float64
 ) -> Iterator[tuple[slice, Mask, Array]]:
-    """The usable pixels, strip by strip.
+    """Read the usable pixels, strip by strip.
 
     Yields rows of the image, (k, W) True for the pixels that are numbers in all bands, and the
     (B, n) values of these pixels in the *kind* of numbers; None leaves them as they are, and may

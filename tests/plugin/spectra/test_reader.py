@@ -20,11 +20,11 @@ def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = Fa
 def test_a_result_is_kept_as_long_as_somebody_asks_for_it() -> None:
     reader = Reader()
     reader.ask([task("a1")])
-    assert reader.found == {"a1": "spectrum of a1"}
+    assert reader.results == {"a1": "spectrum of a1"}
     reader.ask([task("a1"), task("b1")])
-    assert reader.found == {"a1": "spectrum of a1", "b1": "spectrum of b1"}
+    assert reader.results == {"a1": "spectrum of a1", "b1": "spectrum of b1"}
     reader.ask([task("b1")])
-    assert reader.found == {"b1": "spectrum of b1"}
+    assert reader.results == {"b1": "spectrum of b1"}
 
 
 def test_while_a_slot_is_read_anew_its_last_result_stays() -> None:
@@ -44,14 +44,14 @@ def test_a_result_of_before_a_forget_is_dropped() -> None:
     later = Later()
     reader = Reader(later)
     told: list[None] = []
-    reader.found_more.connect(lambda: told.append(None))
+    reader.read_more.connect(lambda: told.append(None))
     reader.ask([task("a1")])
     reader.forget()
     reader.ask([task("b1")])
     later.do()
-    assert (reader.found, reader.latest, told) == ({}, {}, [])
+    assert (reader.results, reader.latest, told) == ({}, {}, [])
     later.do()
-    assert reader.found == {"b1": "spectrum of b1"}
+    assert reader.results == {"b1": "spectrum of b1"}
     assert len(told) == 1
 
 
@@ -62,11 +62,11 @@ def test_what_is_large_makes_way_for_what_is_not() -> None:
     reader.ask([large])
     reader.ask([large, task("a1")])
     later.do()
-    assert reader.found == {}
+    assert reader.results == {}
     later.do()
-    assert reader.found == {"a1": "spectrum of a1"}
+    assert reader.results == {"a1": "spectrum of a1"}
     later.do()
-    assert reader.found["labels"] == "spectrum of labels"
+    assert reader.results["labels"] == "spectrum of labels"
 
 
 def test_what_cannot_be_read_is_not_tried_again() -> None:
@@ -79,6 +79,6 @@ def test_what_cannot_be_read_is_not_tried_again() -> None:
     reader.ask([task("a1", broken)])
     with pytest.raises(OSError, match="the disk is gone"):
         later.do()
-    assert reader.found == {"a1": None}
+    assert reader.results == {"a1": None}
     reader.ask([task("a1", broken)])
     assert not reader.is_busy

@@ -81,7 +81,7 @@ def look(
 
 
 def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
-    """The width (H, W) of the error band around *cube*."""
+    """Return the width (H, W) of the error band around *cube*."""
     # It may import torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.adaptation.bands import band_width
 
@@ -222,7 +222,7 @@ class Adapter:
 
 
 def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
-    """The photos that *cube*, of *layer*, may be from: those of its name first, by size.
+    """Return the photos that *cube*, of *layer*, may be from: those of its name first, by size.
 
     A photo of another size may be one of which the cube shows a region.
     """

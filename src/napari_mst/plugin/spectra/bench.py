@@ -90,7 +90,7 @@ class Bench:
         self.known = KnownSpectra(self._scene, start_job)
         self.failed = self._scene.failed
         for signal, slot in (
-            (self._scene.reader.found_more, self.touch),
+            (self._scene.reader.read_more, self.touch),
             (self._scene.touched, self.touch),
             (self._scene.acted, self._end_action),
             (self._scene.said, self.say),

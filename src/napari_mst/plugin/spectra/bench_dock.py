@@ -243,7 +243,7 @@ class BenchDock(Dock):
 
 
 def _nothing() -> Snapshot:
-    """A snapshot from which every other one differs, so that all of that is drawn."""
+    """Return a snapshot from which every other one differs, so that all of that is drawn."""
     return Snapshot(curves=PlotCurves())
 
 

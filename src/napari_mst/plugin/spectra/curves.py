@@ -35,7 +35,7 @@ MARGIN = 0.05
 
 
 def visible_spectrum(wavelengths: Values) -> NDArray[np.uint8]:
-    """The colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
+    """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
 
     No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
     except at the ends of the spectrum, where the eye sees little.
@@ -86,7 +86,7 @@ class CurvesItem(pg.GraphicsObject):
             if band is not None:
                 painter.fillPath(band, tint(line, BAND_OPACITY))
         # The curves that stand out are drawn last, over the faded ones.
-        lines = sorted(self.lines, key=lambda one: one.is_faded, reverse=True)
+        lines = sorted(self.lines, key=lambda line: line.is_faded, reverse=True)
         strokes = [[line] for line in lines] if is_smooth else _by_look(lines)
         for alike in strokes:
             first = alike[0]
@@ -96,30 +96,30 @@ class CurvesItem(pg.GraphicsObject):
 
 def _by_look(lines: Sequence[DrawnCurve]) -> list[list[DrawnCurve]]:
     """Put *lines* that one pen draws together."""
-    found = dict[tuple[bool, int, str], list[DrawnCurve]]()
+    groups = dict[tuple[bool, int, str], list[DrawnCurve]]()
     for line in lines:
         look = (line.is_faded, line.style, line.spectrum.colour)
-        found.setdefault(look, []).append(line)
-    return list(found.values())
+        groups.setdefault(look, []).append(line)
+    return list(groups.values())
 
 
 def _path(lines: Sequence[DrawnCurve]) -> QPainterPath:
     """Join the curves of *lines*, with a gap between each and the next."""
     spectra = [line.spectrum for line in lines]
-    x = np.concatenate([part for one in spectra for part in (one.wavelengths, GAP)])
-    y = np.concatenate([part for one in spectra for part in (one.values, GAP)])
+    x = np.concatenate([part for curve in spectra for part in (curve.wavelengths, GAP)])
+    y = np.concatenate([part for curve in spectra for part in (curve.values, GAP)])
     return pg.arrayToQPath(x, y, connect="finite")
 
 
 def tint(line: DrawnCurve, opacity: float) -> QColor:
-    """The colour of *line*, at *opacity* (0-1) if it is not faded."""
+    """Return the colour of *line*, at *opacity* (0-1) if it is not faded."""
     colour = QColor(line.spectrum.colour or NO_COLOUR)
     colour.setAlphaF(opacity * FADED if line.is_faded else opacity)
     return colour
 
 
 def pen(colour: QColor, style: int, width: float) -> QPen:
-    """A pen for the curves of cube number *style*."""
+    """Return a pen for the curves of cube number *style*."""
     made = QPen(colour, width)
     # The width is in pixels of the screen, not in wavelengths and values.
     made.setCosmetic(True)
@@ -130,7 +130,7 @@ def pen(colour: QColor, style: int, width: float) -> QPen:
 
 
 def _band(spectrum: Spectrum) -> QPainterPath | None:
-    """The area between the bounds of *spectrum*."""
+    """Return the area between the bounds of *spectrum*."""
     x = spectrum.wavelengths
     lower = spectrum.lower
     upper = spectrum.upper
@@ -156,7 +156,7 @@ def value_range(lines: Iterable[DrawnCurve]) -> tuple[float, float] | None:
 
 
 def _extent(lines: Sequence[DrawnCurve], values: tuple[float, float] | None) -> QRectF:
-    """The rectangle around *lines*, whose *values* are known, with the margin."""
+    """Return the rectangle around *lines*, whose *values* are known, with the margin."""
     if values is None:
         return QRectF()
     wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
@@ -173,7 +173,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 
 def legend_html(keys: Sequence[LegendLine], text: str) -> str:
-    """A line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
+    """Return a line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
     rows = [_row(key) for key in keys[:MOST]]
     if len(keys) > MOST:
         rows.append(f"and {len(keys) - MOST} more")

@@ -38,7 +38,7 @@ from napari_mst.spectra.spectrum import Spectrum, Values
 from napari_mst.watch import Watch
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
-STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start anew."
+STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start again."
 NO_CUBE = "There is no cube to adapt. Select the layer of a reconstruction."
 CLIPBOARD = "the clipboard"
 """The name of copied text in messages."""
@@ -261,7 +261,7 @@ class KnownSpectra:
     # ------------------------------------------------------------ what is there
 
     def _base(self) -> Image:
-        """The layer of the cube to adapt: of an adapted one, the one before."""
+        """Return the layer of the cube to adapt: of an adapted one, the one before."""
         active = active_cube_layer(self._scene.viewer)
         if active is None:
             raise CubeError(NO_CUBE)
@@ -294,7 +294,7 @@ class KnownSpectra:
         return (row, column), max(LEAST_WINDOW, int(picks.windows(points)[pick]))
 
     def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
-        """The known spectra of the pixels of *layer*, by the keys of their marks."""
+        """Return the known spectra of the pixels of *layer*, by the keys of their marks."""
         points = self._scene.points
         if points is None:
             return {}
@@ -307,7 +307,7 @@ class KnownSpectra:
         }
 
     def _pick_at(self, layer: Image, row: int, column: int) -> int:
-        """The index of the pick at a pixel of *layer*; a new one if there is none."""
+        """Return the index of the pick at a pixel of *layer*; a new one if there is none."""
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
         at, _ = picks.pixels_of(points, layer)
         there = np.flatnonzero((at == (row, column)).all(axis=1))
@@ -319,7 +319,7 @@ class KnownSpectra:
 
 
 def _cube_of(layer: Image) -> SpectralCube:
-    """The cube of *layer*. Raises `CubeError` if it cannot be adapted."""
+    """Return the cube of *layer*. Raises `CubeError` if it cannot be adapted."""
     cube = cube_of(layer)
     if cube is None:
         raise CubeError(NO_CUBE)
@@ -375,7 +375,7 @@ def grey(percent: float, wavelengths: Values) -> Spectrum:
 
 
 def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
-    """The spectra in *text* that a person has copied.
+    """Return the spectra in *text* that a person has copied.
 
     It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength
     in nm and a value; or a table with a wavelength first and a column for each spectrum.

@@ -188,5 +188,5 @@ class KnownLayers(ViewerHelper):
 
 
 def _shown_by(layer: Layer | None) -> Layer | None:
-    """The cube layer that *layer* is the picture of, or else *layer*."""
+    """Return the cube layer that *layer* is the picture of, or else *layer*."""
     return layer if layer is None else cube_layer_of(layer) or layer

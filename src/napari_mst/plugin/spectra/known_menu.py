@@ -139,7 +139,7 @@ class KnownMenu:
         self._bench.known.unmark(self._picks())
 
     def _picks(self) -> Sequence[Entry]:
-        """The rows that are selected; if there is only one row, that one."""
+        """Return the rows that are selected; if there is only one row, that one."""
         rows = self._bench.entries
         return self._bench.chosen or (rows if len(rows) == 1 else ())
 

@@ -79,7 +79,7 @@ def make_map(
 
 
 def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> LayerTuple:
-    """The layer of one plane."""
+    """Return the layer of one plane."""
     title = plane.title or kind.title
     arguments = {
         "name": f"{title}: {on.name}",
@@ -250,7 +250,7 @@ class MapMaker:
         return partial(make_map, self.kind, inputs, self._photo_of(cube), on)
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
-        """The topmost photo of the size of *cube*; None if there is none."""
+        """Return the topmost photo of the size of *cube*; None if there is none."""
         viewer = self._scene.viewer
         # An image that was made from the photo or the cube is no measure for either.
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
@@ -259,7 +259,7 @@ class MapMaker:
         return next(fits, None)
 
     def _spectra(self) -> list[Spectrum]:
-        """The spectra on the selected cube that pixels are classified by."""
+        """Return the spectra on the selected cube that pixels are classified by."""
         if self.kind.needs != "spectra":
             return []
         # One more than can be used is enough to be refused, where thousands would take seconds.

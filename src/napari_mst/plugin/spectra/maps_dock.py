@@ -149,5 +149,5 @@ class MapsDock(BenchDock):
 
 
 def _tip(kind: MapKind) -> str:
-    """The tooltip of a map, with how its lines are moved."""
+    """Return the tooltip of a map, with how its lines are moved."""
     return f"{kind.tip} Drag the lines in the plot." if kind.lines else kind.tip

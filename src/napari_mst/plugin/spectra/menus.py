@@ -319,7 +319,7 @@ class SpectraMenus:
 
 
 def style_of(theme: Theme) -> str:
-    """The style sheet of the buttons."""
+    """Return the style sheet of the buttons."""
     return STYLE.format(
         primary=theme.primary.as_hex(),
         secondary=theme.secondary.as_hex(),

@@ -310,7 +310,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         _, per_pixel = self.view.viewPixelSize()
         best = NO_ENTRY
         distance = NEAR * per_pixel
-        # All curves are one item of the scene, so Qt cannot tell which of them is here.
+        # All curves are one item of the scene, so Qt does not know which of them is here.
         for line in self.curves.lines:
             if line.entry == NO_ENTRY:
                 continue
@@ -349,7 +349,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
 
 def _guide(label: str, **how: Any) -> pg.InfiniteLine:
-    """A vertical line whose label stands on it, in the middle."""
+    """Return a vertical line whose label stands on it, in the middle."""
     line = pg.InfiniteLine(angle=90, label=label, labelOpts={"anchors": [(0.5, 0.5)] * 2}, **how)
     line.label.textItem.document().setDocumentMargin(1)
     return line
@@ -360,15 +360,15 @@ def _has(box: pg.ViewBox, position: QPointF) -> bool:
 
 
 def _around(*ranges: tuple[float, float] | None) -> tuple[float, float] | None:
-    """The range around *ranges*; None if there are none."""
-    present = [one for one in ranges if one is not None]
+    """Return the range around *ranges*; None if there are none."""
+    present = [span for span in ranges if span is not None]
     if not present:
         return None
     return min(low for low, _ in present), max(high for _, high in present)
 
 
 def _value_at(spectrum: Spectrum, wavelength: float) -> float:
-    """The value of the curve at *wavelength*, between its bands."""
+    """Return the value of the curve at *wavelength*, between its bands."""
     # A file may list its bands in any order, which `np.interp` does not allow.
     order = np.argsort(spectrum.wavelengths)
     return float(np.interp(wavelength, spectrum.wavelengths[order], spectrum.values[order]))

@@ -82,17 +82,17 @@ class Task:
     is_large: bool = False
 
 
-Found = dict[Hashable, Any]
+Results = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
 
 
-def run_all(tasks: Sequence[Task], watch: Watch) -> Found:
+def run_all(tasks: Sequence[Task], watch: Watch) -> Results:
     """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
-    found: Found = {}
+    results: Results = {}
     for task in tasks:
         watch.check()
-        found[task.key] = task.run(watch)
-    return found
+        results[task.key] = task.run(watch)
+    return results
 
 
 class Reader:
@@ -100,23 +100,23 @@ class Reader:
 
     Attributes
     ----------
-    found
+    results
         The result of each task, by its key; None where there was nothing to read.
     latest
         The last result of each slot: for a region that is being dragged, the curve of a moment
         ago.
-    found_more
+    read_more
         Emitted after a batch was read.
     """
 
-    found_more = Signal()
+    read_more = Signal()
 
     def __init__(self, start: Start = run_now) -> None:
-        self.found: Found = {}
-        self.latest: Found = {}
+        self.results: Results = {}
+        self.latest: Results = {}
         self._start = start
         self._slots = set[Hashable]()
-        self._wanted: tuple[Task, ...] = ()
+        self._queue: tuple[Task, ...] = ()
         self._running: tuple[Task, ...] = ()
         self._cancel: Cancel = ignore
 
@@ -129,13 +129,13 @@ class Reader:
         """Have *tasks* read, and forget all others."""
         keys = {task.key for task in tasks}
         self._slots = {task.slot for task in tasks}
-        self.found = {key: read for key, read in self.found.items() if key in keys}
+        self.results = {key: read for key, read in self.results.items() if key in keys}
         self.latest = self._latest_of(tasks)
-        self._wanted = tuple(task for task in tasks if task.key not in self.found)
+        self._queue = tuple(task for task in tasks if task.key not in self.results)
         is_large_running = any(task.is_large for task in self._running)
-        is_small_wanted = not all(task.is_large for task in self._wanted)
+        is_small_waiting = not all(task.is_large for task in self._queue)
         # Thousands of labels take seconds: a shape that is dragged does not wait for them.
-        if is_large_running and is_small_wanted:
+        if is_large_running and is_small_waiting:
             self._cancel()
         self._begin()
 
@@ -144,41 +144,41 @@ class Reader:
         self._cancel()
         self.ask(())
 
-    def _latest_of(self, tasks: Sequence[Task]) -> Found:
-        latest: Found = {}
+    def _latest_of(self, tasks: Sequence[Task]) -> Results:
+        latest: Results = {}
         for task in tasks:
-            read = self.found.get(task.key, self.latest.get(task.slot))
+            read = self.results.get(task.key, self.latest.get(task.slot))
             if read is not None:
                 latest[task.slot] = read
         return latest
 
     def _begin(self) -> None:
-        if self._running or not self._wanted:
+        if self._running or not self._queue:
             return
-        small = tuple(task for task in self._wanted if not task.is_large)
+        small = tuple(task for task in self._queue if not task.is_large)
         # One large task at a time: a small one that comes meanwhile waits for no more than that.
-        self._running = small or self._wanted[:1]
+        self._running = small or self._queue[:1]
         run = partial(run_all, self._running)
-        self._cancel = self._start(Job(run, self._on_found, self._on_failed, self._on_end))
+        self._cancel = self._start(Job(run, self._on_read, self._on_failed, self._on_end))
 
-    def _on_found(self, found: Found) -> None:
-        self.found |= found
+    def _on_read(self, results: Results) -> None:
+        self.results |= results
         for task in self._running:
-            read = found.get(task.key)
+            read = results.get(task.key)
             # A region that was deleted during the read has no slot any more.
             if read is not None and task.slot in self._slots:
                 self.latest[task.slot] = read
-        self.found_more.emit()
+        self.read_more.emit()
 
     def _on_failed(self, error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
         # Without a result they would be wanted again at once, and fail for ever.
-        self.found |= {task.key: None for task in self._running}
+        self.results |= {task.key: None for task in self._running}
 
     def _on_end(self) -> None:
         self._running = ()
         # A task that was cancelled has read nothing: it is still wanted, and begins again.
-        self._wanted = tuple(task for task in self._wanted if task.key not in self.found)
+        self._queue = tuple(task for task in self._queue if task.key not in self.results)
         self._begin()
 
 
@@ -230,7 +230,7 @@ def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
 def label_tasks(
     layer: Labels, reading: RegionReading, version: Hashable, viewer: ViewerModel
 ) -> list[Task]:
-    """The task that reads all labels of *layer*, and gives what was read by their numbers.
+    """Return the task that reads all labels of *layer*, and gives what was read by their numbers.
 
     *version* identifies a state of their pixels. There is none where both layers do not
     lie in one plane.
@@ -273,7 +273,7 @@ def errors_of(on: Image, reference: Image) -> RegionReading:
 
 
 def compared(compare: Callable[..., Any], *of: object) -> Any:
-    """The result of *compare*; None if it cannot be done, as units or sizes differ."""
+    """Return the result of *compare*; None if it cannot be done, as units or sizes differ."""
     try:
         return compare(*of)
     except SpectrumError:
@@ -318,7 +318,7 @@ def _read_labels(
 
 
 def _facts(layer: Image) -> dict[str, Any]:
-    """The name of a cube layer and the area of its pixels, for `region_spectrum`."""
+    """Return the name of a cube layer and the area of its pixels, for `region_spectrum`."""
     facts: dict[str, Any] = {"cube_name": layer.name}
     unit = str(layer.units[-1])
     matrix = image_matrix(layer)
@@ -331,7 +331,7 @@ def _facts(layer: Image) -> dict[str, Any]:
 
 
 def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
-    """The (H, W) labels that are shown, and their indices in the stack."""
+    """Return the (H, W) labels that are shown, and their indices in the stack."""
     # Of a pyramid, the finest level.
     data = layer.data[0] if layer.multiscale else layer.data
     at = np.round(layer.world_to_data(viewer.dims.point)[:-2]).astype(int)
@@ -341,7 +341,7 @@ def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
 
 
 def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
-    """The label at the centre of each of (H, W) pixels; 0 outside.
+    """Return the label at the centre of each of (H, W) pixels; 0 outside.
 
     *matrix* takes these pixels to pixels of *labels*.
     """
@@ -360,7 +360,7 @@ def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
 
 
 def _ellipse(corners: Values) -> Values:
-    """The outline of the ellipse in a (4, 2) frame."""
+    """Return the outline of the ellipse in a (4, 2) frame."""
     turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
     centre = corners.mean(axis=0)
     first_axis = (corners[1] - corners[0]) / 2

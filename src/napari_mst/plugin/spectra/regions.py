@@ -33,7 +33,7 @@ RANGE = (5.0, 50.0, 95.0)
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
-    """The visible layers with regions, without the maps that we made."""
+    """Return the visible layers with regions, without the maps that we made."""
     regions = (layer for layer in viewer.layers if isinstance(layer, Shapes | Labels))
     return [layer for layer in regions if layer.visible and not is_made(layer)]
 
@@ -76,18 +76,18 @@ class RegionRows(Rows, ABC):
 
     @abstractmethod
     def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
-        """The tasks that read these regions."""
+        """Return the tasks that read these regions."""
 
     @abstractmethod
     def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
-        """The results of *tasks* among the *latest*, by the numbers of the regions."""
+        """Return the results of *tasks* among the *latest*, by the numbers of the regions."""
 
     @abstractmethod
     def rgba(self, numbers: Any) -> Any:
         """(n, 4) colours of these regions."""
 
     def names(self) -> dict[int, str]:
-        """The names that a person has given, by the numbers of the regions."""
+        """Return the names that a person has given, by the numbers of the regions."""
         features = self.layer.features
         pairs = zip(self._numbers(features), features.get("name", ()), strict=False)
         return {number: name for number, name in pairs if isinstance(name, str)}
@@ -100,7 +100,7 @@ class RegionRows(Rows, ABC):
         self.layer.features = features
 
     def _numbers(self, features: Any) -> list[int]:
-        """The number of the region that each row of *features* describes."""
+        """Return the number of the region that each row of *features* describes."""
         return list(range(len(features)))
 
     def _features_with(self, _: int) -> Any:
@@ -123,7 +123,7 @@ class ShapeRows(RegionRows):
         return {index: result for index, result in results if result is not None}
 
     def rgba(self, numbers: Any) -> Any:
-        """The colours of the edges."""
+        """Return the colours of the edges."""
         return self.layer.edge_color[numbers]
 
     def recolour(self, index: int, colour: str) -> None:
@@ -255,7 +255,7 @@ class Group:
         ]
 
     def spectra(self, number: int) -> Spectra:
-        """The spectra of one region, on each cube."""
+        """Return the spectra of one region, on each cube."""
         name, colour = self._looks[number]
         return tuple(
             spectrum and _named(spectrum, name, colour)

@@ -85,12 +85,12 @@ def _axes(new: Snapshot, last: Axes | None) -> Axes | None:
     return last if last is not None and _is_same_axes(axes, last) else axes
 
 
-def _is_same_axes(one: Axes, two: Axes) -> bool:
-    return np.array_equal(one.wavelengths, two.wavelengths) and one[1:] == two[1:]
+def _is_same_axes(axes: Axes, last: Axes) -> bool:
+    return np.array_equal(axes.wavelengths, last.wavelengths) and axes[1:] == last[1:]
 
 
 def _reading(new: Snapshot, last: tuple[float, str] | None) -> tuple[float, str] | None:
-    """The band nearest to the mouse in the plot, or else the band that is shown."""
+    """Return the band nearest to the mouse in the plot, or else the band that is shown."""
     if new.bands is None:
         return last
     wavelengths = new.bands.wavelengths
@@ -109,7 +109,7 @@ def _text(new: Snapshot) -> str:
 
 
 def _match(new: Snapshot) -> Match | None:
-    """The match that is drawn."""
+    """Return the match that is drawn."""
     is_one = 0 <= new.match_row < len(new.matches)
     return new.matches[new.match_row] if is_one else None
 
@@ -163,7 +163,7 @@ def _curves(new: Snapshot) -> PlotCurves:
 
 
 def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
-    """The rows whose curves are drawn, and the number of selected ones that are left out."""
+    """Return the rows whose curves are drawn, and the number of selected ones that are left out."""
     chosen = set(new.chosen)
     drawn = list[int]()
     many = 0
@@ -181,7 +181,7 @@ def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
 
 
 def _summary_lines(group: Group, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
-    """The median of the many labels of *group* on each cube, with their range."""
+    """Return the median of the many labels of *group* on each cube, with their range."""
     is_error = new.settings.is_error_shown
     spectra = (group.error_summary,) if is_error else group.summary
     is_faded = bool(new.chosen)
@@ -193,7 +193,7 @@ def _summary_lines(group: Group, new: Snapshot, viewing: _Viewing) -> list[Drawn
 
 
 def _entry_lines(row: int, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
-    """The curves of one row on each cube, or its error."""
+    """Return the curves of one row on each cube, or its error."""
     entry = new.entries[row]
     is_chosen = row in viewing.chosen
     is_any_chosen = bool(new.chosen)
@@ -212,7 +212,7 @@ def _entry_lines(row: int, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]
 
 
 def _known_curve(entry: Entry, mark: Mark) -> Spectrum:
-    """The known spectrum of *entry*, as far as the wavelengths of its cube reach."""
+    """Return the known spectrum of *entry*, as far as the wavelengths of its cube reach."""
     first = entry.first
     true = mark.spectrum
     low, high = first.wavelengths.min(), first.wavelengths.max()
@@ -229,9 +229,9 @@ def _known_curve(entry: Entry, mark: Mark) -> Spectrum:
 
 
 def _drawn_spectra(entry: Entry, settings: Settings) -> list[tuple[int, Spectrum]]:
-    """The curves of *entry* with the numbers of their cubes."""
+    """Return the curves of *entry* with the numbers of their cubes."""
     if not settings.is_error_shown:
-        return [(style, one) for style, one in enumerate(entry.spectra) if one is not None]
+        return [(style, curve) for style, curve in enumerate(entry.spectra) if curve is not None]
     if entry.comparison is None:
         return []
     first = entry.first
@@ -248,7 +248,7 @@ def _has_error_band(spectrum: Spectrum) -> bool:
 
 
 def _keys(new: Snapshot, large: Sequence[Group], rows: Sequence[int]) -> list[LegendLine]:
-    """The legend: all curves, and the names of the cubes if there are several."""
+    """Return the legend: all curves, and the names of the cubes if there are several."""
     spectra = [new.entries[row].first for row in rows]
     summaries = [group.summary[0] for group in large]
     spectra += [summary for summary in summaries if summary is not None]

@@ -16,7 +16,7 @@ from napari.layers import Image, Points
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Found, Identity, Task, error_band_of
+from napari_mst.plugin.spectra.reader import Identity, Results, Task, error_band_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
@@ -68,17 +68,17 @@ class Mark:
         return self.spectrum.name or "known spectrum"
 
     def at(self, row: int, column: int) -> KnownSpectrum:
-        """The mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
+        """Return the mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
         return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
 
 
 def keys_of(points: Points) -> list[str]:
-    """The name of the mark of each pick; "" for one that is not known."""
+    """Return the name of the mark of each pick; "" for one that is not known."""
     return picks.texts(points, KNOWN)
 
 
 def marks_of(points: Points) -> list[Mark | None]:
-    """The mark of each pick; None for one that is not known."""
+    """Return the mark of each pick; None for one that is not known."""
     store = _store_of(points)
     return [store.get(key) for key in keys_of(points)]
 
@@ -100,13 +100,13 @@ def tidy_marks(points: Points) -> None:
     The copy of a pick lies elsewhere, where the spectrum may be another one.
     """
     keys = keys_of(points)
-    own = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
-    if own != keys:
-        picks.set_feature(points, KNOWN, own)
-    symbols = [_SYMBOLS[bool(key)] for key in own]
+    kept = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
+    if kept != keys:
+        picks.set_feature(points, KNOWN, kept)
+    symbols = [_SYMBOLS[bool(key)] for key in kept]
     if symbols and symbols != [str(symbol) for symbol in points.symbol]:
         points.symbol = symbols
-    _number_spots(points, own)
+    _number_spots(points, kept)
 
 
 def _number_spots(points: Points, keys: list[str]) -> None:
@@ -277,7 +277,7 @@ class Entry:
 
 
 def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
-    """The indices of *entries*, for the rows of each kind."""
+    """Return the indices of *entries*, for the rows of each kind."""
     indices = dict[Rows, set[int]]()
     for entry in entries:
         indices.setdefault(entry.rows, set()).add(entry.index)
@@ -285,7 +285,7 @@ def by_rows(entries: Iterable[Entry]) -> ItemsView[Rows, set[int]]:
 
 
 def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
-    """The spectra of *entries* as they were measured; may be called on any thread."""
+    """Return the spectra of *entries* as they were measured; may be called on any thread."""
     return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
 
 
@@ -300,7 +300,9 @@ class FileRows(Rows):
 
     def delete(self, indices: set[int]) -> None:
         """Take some of the spectra away."""
-        self.spectra = [one for index, one in enumerate(self.spectra) if index not in indices]
+        self.spectra = [
+            spectrum for index, spectrum in enumerate(self.spectra) if index not in indices
+        ]
         self.removed(indices)
 
     def rename(self, index: int, name: str) -> None:
@@ -360,7 +362,7 @@ class DifferenceRows(Rows):
         self.differences[index] = replace(self.differences[index], colour=colour)
 
     def gather(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries of the differences of these *entries*, where both lie on one cube."""
+        """Return the entries of the differences of these *entries*, where both lie on one cube."""
         rows = {(entry.rows, entry.index): entry for entry in entries} if self.differences else {}
         read = dict[int, Spectra]()
         gathered = list[Entry]()
@@ -398,7 +400,7 @@ class PickRows(Rows):
         super().__init__(layer)
         self._read = dict[Identity, dict[Key, Spectrum]]()
         self._tasks: list[Task] = []
-        self._found: Found | None = None
+        self._found: Results | None = None
 
     def forget(self) -> None:
         """See `Rows`."""
@@ -426,15 +428,15 @@ class PickRows(Rows):
         picks.set_feature(self.layer, "name", names)
 
     def gather(
-        self, layers: Sequence[Image], truth: Image | None, found: Found | None
+        self, layers: Sequence[Image], truth: Image | None, results: Results | None
     ) -> tuple[list[Entry], list[Task]]:
         """The entries of picks on the cube *layers*, compared with *truth*, one of these layers.
 
-        *found* has the error bands that were read, by the keys of the tasks, which come second;
+        *results* has the error bands that were read, by the keys of the tasks, which come second;
         None for no bands.
         """
         self._tasks = []
-        self._found = found
+        self._found = results
         points: Points = self.layer
         # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
         cubes = [cube_at(layer) for layer in layers]
@@ -460,7 +462,7 @@ class PickRows(Rows):
         return entries, self._tasks
 
     def _column(self, layer: Image, cube: SpectralCube) -> list[Spectrum | None]:
-        """The spectra of all points on one cube layer; None for those off the image."""
+        """Return the spectra of all points on one cube layer; None for those off the image."""
         points: Points = self.layer
         before = self._read[Identity(cube.data)]
         now = dict[Key, Spectrum]()
@@ -485,12 +487,12 @@ class PickRows(Rows):
         row, column = spectrum.origin.row, spectrum.origin.column
         past = cube.provenance
         may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
-        found = self._found
-        if found is None or not may_have_band or spectrum.spread or row is None or column is None:
+        results = self._found
+        if results is None or not may_have_band or spectrum.spread or row is None or column is None:
             return spectrum
         task = error_band_of(cube, row, column)
         self._tasks.append(task)
-        band = found.get(task.key)
+        band = results.get(task.key)
         if band is None:
             return spectrum
         spread = f"{MODEL_ERROR}, {past.calibration}"
@@ -500,12 +502,12 @@ class PickRows(Rows):
 def _read(  # noqa: PLR0913 (all that a pick depends on)
     cube: SpectralCube, row: int, column: int, window: int, name: str, colour: str, of: str
 ) -> Spectrum:
-    """The spectrum of a pick on the cube of the layer *of*."""
+    """Return the spectrum of a pick on the cube of the layer *of*."""
     return point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
 
 
 def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
-    """The first of *spectra* against the one with number *truth*."""
+    """Return the first of *spectra* against the one with number *truth*."""
     estimate = spectra[0]
     reference = spectra[truth]
     if estimate is None or reference is None:

@@ -151,7 +151,7 @@ class SpectraScene(ViewerHelper):
             rows.forget()
 
     def _rows_of(self, layer: Layer | None) -> Any:
-        """The rows of *layer*; None if it can have none."""
+        """Return the rows of *layer*; None if it can have none."""
         kind = next((KINDS[base] for base in KINDS if isinstance(layer, base)), None)
         if layer is None or kind is None:
             return None
@@ -162,7 +162,7 @@ class SpectraScene(ViewerHelper):
     # ------------------------------------------------------------ listening
 
     def layer_of(self, event: Any) -> Layer | None:
-        """The layer that an event of the layers is about; None if it is about their list."""
+        """Return the layer that an event of the layers is about; None if it is about their list."""
         # The list of layers passes on the events of each layer, with the index of that layer.
         index = getattr(event, "index", None)
         is_one = isinstance(index, int) and 0 <= index < len(self.viewer.layers)
@@ -227,8 +227,8 @@ class SpectraScene(ViewerHelper):
         picked, tasks = list[Entry](), list[Task]()
         rows = self._rows_of(self.points)
         if rows is not None:
-            found = self.reader.found if last.settings.has_error_bands else None
-            picked, tasks = rows.gather(layers, reference, found)
+            results = self.reader.results if last.settings.has_error_bands else None
+            picked, tasks = rows.gather(layers, reference, results)
         groups = self._regions(layers, last.settings, tasks)
         regions = [entry for group in groups for entry in group.entries]
         entries = [*picked, *regions, *self.files.gather(layers)]
@@ -248,7 +248,7 @@ class SpectraScene(ViewerHelper):
     def _regions(
         self, layers: Sequence[Image], settings: Settings, others: Sequence[Task]
     ) -> list[Group]:
-        """The regions of each layer that are read already; *others* are read with them."""
+        """Return the regions of each layer that are read already; *others* are read with them."""
         is_reading = settings.has_regions and bool(layers)
         every = map(self._rows_of, region_layers(self.viewer) if is_reading else [])
         readings = [spectra_of(on, settings.spread) for on in layers]
@@ -258,9 +258,9 @@ class SpectraScene(ViewerHelper):
         tasks: dict[RegionRows, list[list[Task]]] = {
             rows: [rows.tasks(reading, self.viewer) for reading in readings] for rows in every
         }
-        wanted = [task for columns in tasks.values() for column in columns for task in column]
+        asked = [task for columns in tasks.values() for column in columns for task in column]
         # One list for all: what is not asked for any more is forgotten.
-        self.reader.ask([*wanted, *others])
+        self.reader.ask([*asked, *others])
         latest = self.reader.latest
         return [
             rows.group([rows.read(latest, column) for column in columns], len(layers))
@@ -373,7 +373,7 @@ def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> Non
     viewer.layers.selection.active = active
     if matrix is not None:
         corners = [np.array(spectrum.origin.vertices) for spectrum in spectra]
-        outlines = [one @ matrix[:2, :2].T + matrix[:2, 2] for one in corners]
+        outlines = [outline @ matrix[:2, :2].T + matrix[:2, 2] for outline in corners]
         tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
         shapes.add_polygons(outlines, edge_color=tints)
         shapes.features = {"name": [spectrum.name for spectrum in spectra]}

@@ -48,7 +48,7 @@ class Column(NamedTuple):
 
 
 def counted(entry: Entry) -> str:
-    """The number of pixels, and in brackets how many were left out."""
+    """Return the number of pixels, and in brackets how many were left out."""
     origin = entry.first.origin
     left_out = f" (-{origin.excluded:,})" if origin.excluded else ""
     return f"{origin.pixels:,}{left_out}"
@@ -68,7 +68,7 @@ PIXELS = Column(
 
 
 def _score(title: str, tip: str, text: str) -> Column:
-    """A column of which *text* is a format for a comparison."""
+    """Return a column whose *text* formats a comparison."""
 
     def text_of(entry: Entry) -> str:
         return "" if entry.comparison is None else text.format(entry.comparison)
@@ -89,7 +89,7 @@ SCORES = (
 
 
 def value_at(spectrum: Spectrum, wavelength: float) -> str:
-    """The value at the band nearest to *wavelength*."""
+    """Return the value at the band nearest to *wavelength*."""
     value = float(spectrum.values[np.abs(spectrum.wavelengths - wavelength).argmin()])
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
 
@@ -196,14 +196,14 @@ class SpectraModel(QAbstractTableModel):
 
 
 def _side(column: int) -> Qt.AlignmentFlag:
-    """The side at which a column stands: numbers are at the right."""
+    """Return the side at which a column stands: numbers are at the right."""
     flags = Qt.AlignmentFlag
     side = flags.AlignRight if column >= FIRST_NUMBERS else flags.AlignLeft
     return side | flags.AlignVCenter
 
 
 def tip(entry: Entry, column: Column) -> str:
-    """The tooltip of a cell; that of the name says what is known."""
+    """Return the tooltip of a cell; on the name, it says what is known."""
     origin = entry.first.origin
     mark = entry.mark
     if column is PIXELS:
@@ -243,7 +243,7 @@ class SpectraTable(QTableView):
         self._fit()
 
     def chosen(self) -> list[int]:
-        """The rows that are selected."""
+        """Return the rows that are selected."""
         # Qt's `selectedRows` asks the model about every single cell, which takes long in Python.
         rows = set[int]()
         for part in self.selectionModel().selection():
