@@ -70,6 +70,18 @@ def ends_soon() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture
+def models_as_before() -> Iterator[None]:
+    """Takes the models that a test makes out of the list again."""
+    from napari_mst.models import cards, checkpoint
+
+    listed = dict(cards._LISTED)
+    yield
+    cards._LISTED.clear()
+    cards._LISTED.update(listed)
+    checkpoint._MADE.clear()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The reference data beside a developer's checkout: too large, or not ours, to ship."""

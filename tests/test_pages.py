@@ -28,7 +28,9 @@ pytestmark = pytest.mark.docs
 
 
 @pytest.fixture
-def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models_as_before: None
+) -> dict[str, Any]:
     """The things that the pages take for granted: a photo, its cube, and what is known of it."""
     monkeypatch.chdir(tmp_path)
     steps = np.random.default_rng(0).integers(60, 200, (25, 25, 3), dtype=np.uint8)

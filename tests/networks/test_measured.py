@@ -9,7 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst import Model, NapariMstError, Reconstructor, record_attention
+from napari_mst import (
+    MODELS,
+    Model,
+    NapariMstError,
+    Reconstructor,
+    load_model,
+    record_attention,
+)
 from napari_mst.engine.run import Execution
 from napari_mst.errors import ModelError
 from napari_mst.networks.measured import MeasuredNetwork
@@ -129,14 +136,27 @@ def test_a_network_that_says_its_passes_keeps_them_and_its_attention() -> None:
     assert record
 
 
+@pytest.mark.usefixtures("models_as_before")
+def test_a_model_with_a_name_is_listed_and_loaded_by_it() -> None:
+    before = list(MODELS)
+    model = Model.of(nn.Conv2d(3, 5, 1), BANDS, name="of my own")
+    assert list(MODELS) == [*before, "of my own"]
+    assert load_model("of my own") is model
+    assert load_model("of my own", is_linear=False).card.is_linear is False
+    again = Model.of(nn.Conv2d(3, 5, 1), BANDS, name="of my own")
+    assert load_model("of my own") is again
+    with pytest.raises(ModelError, match="a name of its own, got mst-plus-plus"):
+        Model.of(nn.Conv2d(3, 5, 1), BANDS, name="mst-plus-plus")
+
+
 def test_the_model_has_a_copy_and_says_what_it_assumed() -> None:
     module = nn.Conv2d(3, 5, 1).double().train()
-    model = Model.of(module, BANDS, name="mine", quantity="relative radiance")
+    model = Model.of(module, BANDS, title="Mine", quantity="relative radiance")
     assert module.training
     assert module.weight.dtype == torch.float64
     assert (model.card.name, model.card.title, model.card.quantity) == (
-        "mine",
-        "mine",
+        "Conv2d",
+        "Mine",
         "relative radiance",
     )
     assert "linear light is taken" in model.assumptions[0]

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, cast
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.errors import CheckpointError
+from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.photo.cameras import CAMERA_RGB
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -36,6 +36,9 @@ CAMERA = "camera"
 
 LIGHT_QUANTITY = "illuminant"
 """The quantity of a model that makes no cube, but estimates the light of a photo."""
+
+IN_MEMORY = "in memory"
+"""In place of a weights file: the model was made in this session."""
 
 _CARD_KEY = "napari_mst.card"
 _SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
@@ -72,7 +75,8 @@ class ModelCard:
     accuracy
         Data set -> metric -> value.
     file
-        Name of the bundled weights file; None for a model that the user brings.
+        Name of the bundled weights file; `IN_MEMORY` for a model of this session; None for a model
+        that the user brings.
     url, git_blob
         The address where the authors publish the weights, and the git object id of a known copy (a
         hint, not a proof).
@@ -265,12 +269,13 @@ def _bundled() -> Iterator[ModelCard]:
 _ORDERED = sorted(_bundled(), key=lambda card: (card.is_example, card.needs_camera))
 _CARDS = (*_ORDERED, PUBLISHED)
 
-MODELS: Mapping[str, ModelCard] = MappingProxyType(
-    {card.name: card for card in _CARDS if not card.tells_light}
-)
+_LISTED = {card.name: card for card in _CARDS if not card.tells_light}
+
+MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
 """All models of cubes by name: the bundled ones, the default first, and the published one.
 
-The weights of the published one are for the user to bring.
+The weights of the published one are for the user to bring. Behind it come the models of this
+session: those that `Model.of` made with a name.
 
 Notes
 -----
@@ -291,3 +296,19 @@ LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(
     {card.name: card for card in _CARDS if card.tells_light}
 )
 """The bundled models that estimate the light of a photo, by name."""
+
+
+def list_card(card: ModelCard) -> None:
+    """Put the *card* of a model of this session into `MODELS`, or in the place of an older one.
+
+    Raises
+    ------
+    ModelError
+        If a model that is not of this session has its name.
+    """
+    if _LISTED.get(card.name, card).file != IN_MEMORY:
+        raise ModelError(
+            f"Expected a name of its own, got {shown(card.name)}, which is one of MODELS. "
+            "Choose another."
+        )
+    _LISTED[card.name] = card

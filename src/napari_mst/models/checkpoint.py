@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, shown
 from napari_mst.memory import free_host_memory, is_out_of_memory
 from napari_mst.models.cards import (
+    IN_MEMORY,
     LIGHT_MODELS,
     MODELS,
     PUBLISHED,
@@ -32,6 +33,7 @@ from napari_mst.models.cards import (
     ModelCard,
     card_from_metadata,
     faults_of,
+    list_card,
     read_metadata,
 )
 from napari_mst.models.onnx_file import read_onnx
@@ -183,17 +185,18 @@ class Model:
             Pixels on each side on which an output pixel depends, if known; None for all.
         card
             Fields of the `ModelCard`, as ``name``, ``is_linear``, ``normalisation``, ``quantity``.
-            By default the module takes linear light as it is and gives reflectance.
+            By default the module takes linear light as it is and gives reflectance. With a name,
+            the model is one of `MODELS` until the program ends: the window lists it.
 
         Raises
         ------
         ModelError
             If the module takes no such photo, if its result has another size or number of bands,
-            if *reach* is too short, or if a field of the card is unusable.
+            if *reach* is too short, or if a field of the card is unusable or its name is taken.
         """
         name = type(module).__name__
         usual = {"name": name, "title": card.get("name", name), **_USUAL}
-        own = _sound_card({**usual, **card, "wavelengths": wavelengths})
+        own = _sound_card({**usual, **card, "wavelengths": wavelengths, "file": IN_MEMORY})
         copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
         network = copied if isinstance(copied, Network) else measured(copied, in_bands, reach)
         if len(own.wavelengths) != network.out_bands:
@@ -202,13 +205,21 @@ class Model:
                 f"got {len(own.wavelengths)}."
             )
         assumed = () if "is_linear" in card else (_ASSUMED_LINEAR,)
-        return cls(own, network, _sha256_of(network), assumed)
+        model = cls(own, network, _sha256_of(network), assumed)
+        if "name" in card:
+            list_card(own)
+            _MADE[own.name] = model
+        return model
 
     def __repr__(self) -> str:
         """One line: name, network, channels and the beginning of the weights' checksum."""
         kind = type(self.network).__name__
         size = f"{self.network.in_bands} channels to {self.network.out_bands} bands"
         return f"<Model {shown(self.card.name)}: {kind}, {size}, weights {self.weights_sha256[:8]}>"
+
+
+_MADE: dict[str, Model] = {}
+"""The models that were made in this session, by the names that they were given."""
 
 
 def _sound_card(fields: Mapping[str, Any]) -> ModelCard:
@@ -265,6 +276,9 @@ def load_model(name_or_path: str | PathLike[str], **card: Any) -> Model:
     >>> nm.load_model("pixelwise-srgb").card.title
     'Pixel by pixel, for sRGB photos: reflectance under D65, at once'
     """
+    if name_or_path in _MADE:
+        made = _MADE[str(name_or_path)]
+        return replace(made, card=_sound_card({**vars(made.card), **card})) if card else made
     path = _weights_path(name_or_path)
     name = shown(path.name, 30)
     try:

@@ -23,6 +23,7 @@ from napari_mst.engine import device
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.forms import native
 from napari_mst.errors import NapariMstError, PhotoError
+from napari_mst.models.cards import IN_MEMORY
 from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.jobs.request import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
@@ -96,6 +97,21 @@ def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs_on_the_automatic
     request = resolve(dock.form, viewer)
     assert isinstance(request, Request)
     assert request.options.device == "auto"
+
+
+def test_a_model_that_a_script_makes_is_listed_and_needs_no_file(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = desk.dock.form
+    mine = replace(next(iter(form.cards.values())), name="mine", file=IN_MEMORY)
+    monkeypatch.setattr(form, "cards", {**form.cards, "mine": mine})
+    form.card = "mine"
+    box = desk.dock.rows.widgets["card"]
+    assert [box.itemText(index) for index in range(box.count())] == list(form.cards)
+    assert box.currentText() == "mine"
+    request = resolve(form, desk.viewer)
+    assert isinstance(request, Request)
+    assert request.model == "mine"
 
 
 def test_what_another_dock_does_and_what_is_over_is_not_told(desk: Desk) -> None:

@@ -141,7 +141,8 @@ def _memory_box() -> QDoubleSpinBox:
 
 
 def _draw_models(box: QComboBox, form: Form) -> None:
-    if not box.count():
+    if box.count() != len(form.cards):  # a script may add some
+        box.clear()
         for index, card in enumerate(form.cards.values()):
             # The names are those of errors, scripts and the command line.
             box.addItem(card.name, card.name)
