@@ -9,7 +9,6 @@ import pytest
 from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import picks_in
-from tests.plugin.spectra.later import Later
 
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.bench import Bench
@@ -120,38 +119,3 @@ def test_a_click_pins_and_selects_while_it_is_meant_to(
     assert [entry.first.name for entry in bench.chosen] == ["pick 3"]
     assert not bench.pin_here()
     assert shown(bench) == ["pick 1", "pick 2", "pick 3"]
-
-
-def test_a_map_that_was_cancelled_is_not_shown_though_it_comes_late(
-    cube_viewer: ViewerModel,
-) -> None:
-    jobs = Later()
-    bench = Bench(cube_viewer, start_job=jobs)
-    bench.maps.choose("ratio")
-    bench.maps.run()
-    bench.maps.cancel()
-    jobs.do()
-    assert len(cube_viewer.layers) == 1
-    assert not bench.maps.is_busy
-    bench.maps.run()
-    jobs.do()
-    assert [layer.name for layer in cube_viewer.layers] == ["cube", "Ratio A / B: cube"]
-
-
-def test_a_map_follows_its_lines_in_the_same_layer(bench: Bench, cube_viewer: ViewerModel) -> None:
-    data = make_cube().data
-    bench.maps.choose("ratio")
-    bench.maps.run()
-    layer = cube_viewer.layers["Ratio A / B: cube"]
-    bench.maps.move_line(0, 700)
-    bench.maps.move_line(1, 400)
-    assert [marker.wavelength for marker in bench.maps.markers] == [700, 400]
-    assert len(cube_viewer.layers) == 2
-    expected = data[30, 1:, 1:] / data[0, 1:, 1:]
-    np.testing.assert_allclose(layer.data[1:, 1:], expected, rtol=1e-5)
-
-
-def test_without_a_cube_a_map_cannot_be_made(bench: Bench, cube_viewer: ViewerModel) -> None:
-    cube_viewer.layers.clear()
-    with pytest.raises(SpectrumError, match="There is no cube to make a map of"):
-        bench.maps.run()

@@ -206,7 +206,7 @@ class MapMaker:
         if self.kind.needs == "reference" and self._scene.reference is None:
             return "Choose a reference first: Compare, on the page Spectra."
         if self.kind.needs == "photo" and self._photo_of(cube) is None:
-            return "Open the photo that the cube was made from first."
+            return "First open the photo that the cube was made from."
         return ""
 
     def run(self) -> None:
