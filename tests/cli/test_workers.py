@@ -19,6 +19,7 @@ from tests.cli.conftest import Run, assert_is_one_error, several
 from napari_mst.batch import processes
 from napari_mst.batch.jobs import BatchJob
 from napari_mst.batch.processes import TRIES
+from napari_mst.cli import reconstruct
 from napari_mst.errors import ClusterError
 from napari_mst.formats import read_cube
 
@@ -215,6 +216,17 @@ def test_a_scheduler_that_does_not_answer_is_refused(
     assert code == 2
     assert "Expected a scheduler at tcp://127.0.0.1:9" in told
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(("cores", "count"), [(2, 0), (15, 0), (16, 2), (64, 8)])
+def test_auto_starts_several_processes_on_many_cores_only(
+    cores: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert reconstruct._workers("auto") == count
+    assert reconstruct._workers("3") == 3
+    with pytest.raises(ValueError, match="Expected a number or auto, got '-1'"):
+        reconstruct._workers("-1")
 
 
 def test_workers_for_one_file_are_refused(run: Run, photo: Path, tmp_path: Path) -> None:

