@@ -47,7 +47,7 @@ def test_a_folder_gives_the_cubes_of_the_command_line_and_says_what_failed_and_w
     shares: list[float] = []
     sentence, failure = made(folder, reports=Reports(shares.append, say=said.append)).lines
     assert sentence == f"2 of 3 cubes are in {folder / 'cubes'}. 1 failed: see the details."
-    assert failure.startswith("broken.png: Expected")
+    assert failure.startswith("broken.png: this needs")
     assert said[-3:] == [
         "Photo 1 of 3: a.png",
         "Photo 2 of 3: broken.png",
@@ -94,4 +94,4 @@ def test_the_page_makes_a_folder_with_its_settings_and_says_how_that_went(
     assert not desk.dock.folder_button.isEnabled()
     desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy, timeout=60_000)
     assert "2 of 3 cubes are in" in desk.text
-    assert "broken.png: Expected" in desk.dock.details.text()
+    assert "broken.png: this needs" in desk.dock.details.text()

@@ -224,21 +224,8 @@ def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
     assert "31 bands, 400-700 nm" in desk.dock.rows.about.toolTip()
 
 
-def test_what_was_off_is_shown_on_the_photo_if_wanted(desk: Desk) -> None:
-    desk.photo.scale = (2, 3)
-    desk.widgets["has_quality"].click()
-    desk.run()
-    layer = desk.viewer.layers["photo (colours off)"]
-    assert (layer.data == 2).all()
-    assert (tuple(layer.scale), layer.contrast_limits, layer.visible) == ((2, 3), [0, 2], False)
-    assert desk.viewer.layers.selection.active.name == "photo (MST++)"
-    assert desk.widgets["photo"].count() == 1
-
-
 def test_correction_can_be_switched_off(desk: Desk) -> None:
-    for field in ("has_quality", "correct_colour"):
-        desk.widgets[field].click()
-    assert not desk.widgets["has_quality"].isEnabled()
+    desk.widgets["correct_colour"].click()
     desk.run()
     assert desk.names == ["photo", "photo (MST++)"]
     assert cube_in(desk.viewer.layers[1]).quality is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
 from napari_mst.batch.making import Batch, make_each
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import PhotoError, shown
+from napari_mst.errors import PhotoError, plain, shown
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Encoding, Photo
@@ -147,6 +147,6 @@ def reconstruct_folder(
     with folders_for(jobs):
         for job, error in make_each(jobs, make):
             if error is not None:
-                reason = str(error).removeprefix(f"{job.photo.name}: ")
+                reason = plain(error).removeprefix(f"{job.photo.name}: ")
                 failures.append(f"{shown(job.name, 60)}: {reason}")
     return FolderReport(output, len(jobs), tuple(failures), tuple(notes))

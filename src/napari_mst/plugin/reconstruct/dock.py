@@ -49,7 +49,7 @@ from napari_mst.plugin.reconstruct.measuring import (
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
 from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.layers import active_cube_layer, quality_layer, selection_kept
+from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.remembered import section
 from napari_mst.plugin.viewer.sharing import calling, shared
@@ -117,8 +117,7 @@ def new_form(_: ViewerModel) -> ReconstructionForm:
     """Make a form with the settings of the last session, whose changes are remembered."""
     form = ReconstructionForm()
     recall(form)
-    for changed in (form.events.options, form.events.has_quality):
-        changed.connect(partial(_remember, form))
+    form.events.options.connect(partial(_remember, form))
     return form
 
 
@@ -401,16 +400,6 @@ class ReconstructDock(Dock):
         notes = cube.provenance.assumptions
         if photo.layer() is self.form.layer:
             self.form.is_far_off = any(note.startswith(OFF_DAYLIGHT) for note in notes)
-        self._show_quality(cube, photo)
-
-    def _show_quality(self, cube: SpectralCube, photo: LayerPhoto) -> None:
-        """Add the layer of how far the colours were off, hidden; what was selected stays so."""
-        layer = quality_layer(cube, f"{photo.name} (colours off)", photo.placement_of(cube))
-        if layer is None or not self.form.has_quality:
-            return
-        data, arguments, _ = layer
-        with selection_kept(self.viewer):
-            self.viewer.add_image(data, **arguments, visible=False)
 
     def _on_failed(self, error: NapariMstError, request: Request) -> None:
         self._drop_click()

@@ -151,8 +151,6 @@ class ReconstructionForm:
         Empty until the devices of the computer are known.
     options
         The settings of the run; its capture and region are those of the photo.
-    has_quality
-        Whether a layer shows how far the colours were off.
     white
         The stored value of a white surface; 0 for the full scale of the file.
     grey
@@ -180,7 +178,6 @@ class ReconstructionForm:
     weights: str = ""
     devices: tuple[DeviceEntry, ...] = ()
     options: RunOptions = DEFAULTS
-    has_quality: bool = False
     camera: str = ""
     illuminant: str = ""
     white: float = 0.0

@@ -83,7 +83,7 @@ class Row:
     to_widget, to_field
         Convert the value of the field to that of the widget, and back.
     unusual
-        Words a value that is not the default, for the title of the settings; "" for no words.
+        Words a value that is not the default, for the title of the settings.
     """
 
     field: str
@@ -254,13 +254,6 @@ SETTINGS = [
         _check("match the photo", texts.CORRECTION_HINT),
         unusual=lambda _: "colours as estimated",
     ),
-    Row(
-        "has_quality",
-        " ",
-        _check("show what was off", texts.QUALITY_HINT),
-        draw=lambda box, form: box.setEnabled(form.options.correct_colour),
-        unusual=lambda _: "",
-    ),
 ]
 """The settings of a run, folded away at first; napari remembers them."""
 
@@ -292,8 +285,8 @@ def settings_title(form: Form) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
     usual = form.usual
     values = [(row, form.value(row.field)) for row in (*SETTINGS, PART)]
-    unusual = [row.unusual(value) for row, value in values if value != usual.value(row.field)]
-    named = ", ".join(words for words in unusual if words)
+    unusual = (row.unusual(value) for row, value in values if value != usual.value(row.field))
+    named = ", ".join(unusual)
     return f"Settings: {named}" if named else "Settings"
 
 

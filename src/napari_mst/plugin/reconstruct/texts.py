@@ -46,9 +46,6 @@ CORRECTION_HINT = (
     "so that noise which the network removed stays away. "
     "For models that know how a photo shows their spectra."
 )
-QUALITY_HINT = (
-    "Add a layer that shows how far the colours were off before the correction, in 8-bit codes."
-)
 FOLDER_HINT = (
     "Make cubes of all photos in a folder, with the settings above. They go into its folder cubes; "
     "those that are there from the same settings stay."

@@ -12,7 +12,6 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
-    QUALITY_KEY,
     UNIT_KEY,
     composites_of,
     cube_layer,
@@ -156,7 +155,7 @@ class KnownLayers(ViewerHelper):
             "rgb": False,
             "colormap": "viridis",
             "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
-            "metadata": {METADATA_KEY: MAP, QUALITY_KEY: True, UNIT_KEY: RELATIVE_WIDTH},
+            "metadata": {METADATA_KEY: MAP, UNIT_KEY: RELATIVE_WIDTH},
         }
         added = viewer.add_image(width, **arguments)
         put_on_top(viewer, added)

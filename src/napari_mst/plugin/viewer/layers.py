@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import (
-    COLORMAP,
     METADATA_KEY,
     LayerTuple,
-    contrast_limits,
     spectral_axis,
 )
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
@@ -150,8 +148,6 @@ def follow(composite: Image, place: dict[str, Any]) -> None:
 
 UNIT_KEY = "napari_mst_unit"
 """The key in the metadata of a map under which lies what its values are, for the colour bar."""
-QUALITY_KEY = "napari_mst_quality"
-"""Marks a layer that shows how far the colours were off; such a layer is no photo."""
 SUFFIX = "(MST++)"
 """Ends the name of every layer that holds a reconstructed cube."""
 
@@ -163,26 +159,6 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
         return data, arguments, kind
     axis = spectral_axis(cube.wavelengths, cube.unit)
     return data, {**arguments, **placement.cube_kwargs(axis.start, axis.step)}, kind
-
-
-def quality_layer(cube: SpectralCube, name: str, placement: Placement) -> LayerTuple | None:
-    """Describe the Image layer that shows how far the colours of *cube* were off, in 8-bit codes.
-
-    None if the cube does not know.
-    """
-    if cube.quality is None:
-        return None
-    # At least one code: else a photo without any error would show its rounding in full contrast.
-    _, high = contrast_limits(cube.quality[None])
-    arguments = {
-        **placement.image_kwargs(),
-        "name": name,
-        "rgb": False,
-        "contrast_limits": (0.0, max(high, 1.0)),
-        "colormap": COLORMAP,
-        "metadata": {QUALITY_KEY: True, UNIT_KEY: "colour error, 8-bit codes"},
-    }
-    return cube.quality, arguments, "image"
 
 
 def cube_of(layer: Layer | None) -> SpectralCube | None:

@@ -22,7 +22,7 @@ from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.photo.raw import SATURATED, Shot, saturation_notes
-from napari_mst.plugin.viewer.layers import QUALITY_KEY, cube_of, is_composite
+from napari_mst.plugin.viewer.layers import cube_of, is_composite
 from napari_mst.plugin.viewer.placement import Placement
 
 
@@ -229,8 +229,7 @@ def _is_made(layer: Image) -> bool:
     role = layer.metadata.get(METADATA_KEY)
     # A denoised photo is a photo, though it has the text of its role there as maps have.
     is_map = isinstance(role, AttentionMap | str) and not layer.rgb
-    is_of_cube = is_composite(layer) or cube_of(layer) is not None
-    return is_map or QUALITY_KEY in layer.metadata or is_of_cube
+    return is_map or is_composite(layer) or cube_of(layer) is not None
 
 
 def _shot_of(layer: Image) -> Shot | None:
