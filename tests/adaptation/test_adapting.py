@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import parts
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.caution import ContradictingSpectra, reach
 from napari_mst.adaptation.companion import adapt_to_cube
@@ -26,6 +25,7 @@ from napari_mst.cube.colour import render_srgb
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
+from napari_mst.reconstruction.consistency import cells
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
@@ -93,7 +93,7 @@ def test_nothing_known_changes_nothing(scene: Scene) -> None:
 def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     known = scene.known(*SPOTS)
     once = adapt(scene.cube, scene.photo, known)
-    monkeypatch.setattr(parts, "_MOST_PIXELS", 100)
+    monkeypatch.setattr(cells, "BLOCK_PIXELS", 100)
     again = adapt(scene.cube, scene.photo, known)
     np.testing.assert_array_equal(once.data, again.data)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from tests.adaptation.conftest import Scene
 
-from napari_mst.adaptation import companion, parts
+from napari_mst.adaptation import companion
 from napari_mst.adaptation.companion import adapt_to_cube, best_shift, edges_of, spread_between
 from napari_mst.arrays import Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
+from napari_mst.reconstruction.consistency import cells
 
 GRID = np.arange(400.0, 701, 10)
 
@@ -28,7 +29,7 @@ def coarse_of(scene: Scene, count: int) -> SpectralCube:
 
 
 def test_means_of_blocks_are_plain_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "_MOST_PIXELS", 5 * 18)
+    monkeypatch.setattr(cells, "BLOCK_PIXELS", 5 * 18)
     data = np.random.default_rng(0).random((3, 12, 18))
     found = companion.block_means(data, edges_of((12, 18), (4, 6), (0, 0)))
     np.testing.assert_allclose(found, data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4)), atol=1e-12)

@@ -14,13 +14,14 @@ import numpy as np
 
 from napari_mst.adaptation import adapting
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
-from napari_mst.adaptation.parts import moved_to_photo, photo_of, row_strips, spread, view_of
+from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import corrected, errors_of
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo
+from napari_mst.reconstruction.consistency.cells import row_blocks
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
@@ -101,7 +102,7 @@ def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Dou
     _check(cube, coarse)
     truth = _at_bands(coarse, cube.wavelengths)
     light = np.empty((3, *cube.shape[1:]), dtype=np.float32)
-    for rows in row_strips(cube.shape[1:], 0):
+    for rows in row_blocks(cube.shape[1:]):
         watch.reach(rows.start / cube.shape[1])
         light[:, rows] = render_srgb(np.asarray(cube.data[:, rows]), cube.wavelengths)
     filled = np.moveaxis(adapting.without_gaps(_as_spectra(truth)), -1, 0)
@@ -117,7 +118,7 @@ def _agree(data: Singles, truth: Doubles, edges: Edges, watch: Watch) -> None:
     """Move *data* (B, H, W), in place, so that its blocks come closer to *truth* (B, h, w)."""
     left = np.nan_to_num(errors_of(truth, block_means(data, edges, watch)))
     _, height, width = data.shape
-    for rows in row_strips((height, width), 0):
+    for rows in row_blocks((height, width)):
         watch.reach(rows.start / height)
         data[:, rows] = corrected(data[:, rows], spread_between(left, edges, rows, width))
 
@@ -194,7 +195,7 @@ def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
     """
     rows_of, columns_of = edges
     sums = np.zeros((len(data) + 1, len(rows_of) - 1, len(columns_of) - 1))
-    for rows in row_strips(data.shape[1:], 0):
+    for rows in row_blocks(data.shape[1:]):
         watch.check()
         values = np.asarray(data[:, rows])
         is_known = np.isfinite(values).all(axis=0)

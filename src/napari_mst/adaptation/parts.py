@@ -6,7 +6,6 @@ columns of a part; k pixels.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -149,8 +148,6 @@ def _mean_distance(comparison: ColourCheck) -> float:
 _NUMBERS = 1 << 21
 """Kernel values that are computed at a time: 16 MB each for what it takes, in the cache of no core
 but small."""
-_MOST_PIXELS = 1 << 14
-_THREADS = 4
 
 
 class Part(NamedTuple):
@@ -180,17 +177,8 @@ class Part(NamedTuple):
 
         They are thin enough for the kernel to this many *points*.
         """
-        for rows in row_strips(self.shape, points):
+        for rows in row_blocks(self.shape, _NUMBERS // max(points, 1)):
             yield rows, Part(self.rows[rows], self.columns)
-
-
-def row_strips(shape: tuple[int, int], points: int) -> Iterator[slice]:
-    """Strips of rows of an image (H, W), thin enough for the kernel to this many *points*."""
-    height, width = shape
-    pixels = min(_MOST_PIXELS, _NUMBERS // max(points, 1))
-    step = max(1, pixels // width)
-    for start in range(0, height, step):
-        yield slice(start, min(start + step, height))
 
 
 def spread(
@@ -204,14 +192,11 @@ def spread(
     data = np.empty((cube.shape[0], *part.shape), dtype=np.float32)
     strips = list(part.strips(len(process.points)))
 
-    def move(strip: tuple[slice, Part]) -> None:
-        watch.check()
+    def move_strip(strip: tuple[slice, Part]) -> None:
         rows, pixels = strip
         data[:, rows] = _moved(cube, process, pixels)
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        for number, _ in enumerate(threads.map(move, strips), 1):
-            watch.reach(number / len(strips))
+    each_block(move_strip, strips, watch)
     return data
 
 

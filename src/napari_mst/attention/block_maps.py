@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Floats
 from napari_mst.attention.blocks import pixel_blocks
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
@@ -64,7 +64,7 @@ class BlockMaps:
             )
         self._seen = reconstructor.see(photo, region)
         self._device = reconstructor.device.device
-        self._kept: dict[str, NDArray[np.floating]] = {}
+        self._kept: dict[str, Floats] = {}
         self._folded: Folded = {}
         self.shape: tuple[int, int] = self._seen.shape
 
@@ -183,12 +183,12 @@ class BlockMaps:
         source: PhotoRows,
         plan: Plan,  # noqa: ARG002 (a photo this small needs none)
         watch: Watch,
-    ) -> NDArray[np.floating]:
+    ) -> Floats:
         """Keep the maps that enter all blocks, of one forward over the whole photo."""
         program = self._program
         photo = PaddedPhoto(source, self._device, program).read(whole(self._sizes[PHOTO]))
         sources = {self._source(block) for block in self.blocks}
-        maps: dict[str, NDArray[np.floating]] = {}
+        maps: dict[str, Floats] = {}
 
         def kept(each: Pass, read: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
             watch.check()
@@ -233,7 +233,7 @@ class BlockMaps:
         """The run up to the map *name*, which is returned; what it adds up is kept."""
         program = self._program.until(name)
 
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.floating]:
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
             result = execute(program, source, self._device, plan, watch)
             self._folded |= result.folded
             return result.numbers

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
@@ -211,7 +211,7 @@ class AttentionExplorer:
             source: PhotoRows,
             plan: Plan,  # noqa: ARG001 (a crop is small and needs none)
             watch: Watch,
-        ) -> NDArray[np.float32]:
+        ) -> Singles:
             return sensitivity(self._program, matrices, source, at, watch)[None]
 
         (values,), provenance = self._compute(compute)
@@ -227,14 +227,14 @@ class AttentionExplorer:
             provenance=provenance,
         )
 
-    def _compute(self, compute: Compute) -> tuple[NDArray[np.floating], Provenance]:
+    def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
         return self._seen.compute(compute, self._watch)
 
     def _mapped(self, program: Program) -> Compute:
         """The run of *program*, which ends in a map of attention."""
         device = self._reconstructor.device.device
 
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> NDArray[np.float32]:
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Singles:
             numbers = execute(program, source, device, plan, watch).numbers
             return numbers.astype(np.float32, copy=False)
 

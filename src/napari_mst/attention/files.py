@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array, Singles
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.cube import Provenance
@@ -63,7 +63,7 @@ def write_attention(
     >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
     'attention.npz'
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     for name, block in record.blocks.items():
         arrays[f"{name}/attention"] = block.attention
         arrays[f"{name}/logits"] = block.logits
@@ -165,7 +165,7 @@ def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: boo
     return target
 
 
-def _matrices(stored: NDArray[Any]) -> NDArray[np.float32]:
+def _matrices(stored: Array) -> Singles:
     if stored.ndim != 3 or stored.shape[1] != stored.shape[2]:
         raise AttentionError(f"Expected matrices of shape (heads, d, d), got {stored.shape}.")
     return np.asarray(stored, dtype=np.float32)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Doubles
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.cube import Provenance
 from napari_mst.networks.attention.windows import WindowAttention, WindowTokens
@@ -43,7 +44,7 @@ class MatrixStep(NamedTuple):
 
     name: str
     formula: str
-    values: NDArray[np.float64]
+    values: Doubles
     about: str
     rows: Places | None = None
     columns: Places | None = None
@@ -55,21 +56,21 @@ class HeadSteps:
 
     steps: tuple[MatrixStep, ...]
 
-    def __getitem__(self, name: str) -> NDArray[np.float64]:
+    def __getitem__(self, name: str) -> Doubles:
         """The values of a step."""
         return next(step.values for step in self.steps if step.name == name)
 
 
-def sums_said(values: NDArray[np.float64], axis: int) -> str:
+def sums_said(values: Doubles, axis: int) -> str:
     """Say what the weights of each column (*axis* 0) or row (1) add up to."""
     sums = values.sum(axis)
     which = "rows" if axis else "columns"
     return f"{BETWEEN} Each of the {which} adds up to 1: {sums.min():.6f} to {sums.max():.6f}."
 
 
-def numbers(matrix: Tensor) -> NDArray[np.float64]:
+def numbers(matrix: Tensor) -> Doubles:
     """A matrix of a step, in float64."""
-    values: NDArray[np.float64] = matrix.detach().double().cpu().numpy()
+    values: Doubles = matrix.detach().double().cpu().numpy()
     return values
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Singles
 from napari_mst.attention.record import BlockAttention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
@@ -95,7 +95,7 @@ class AttentionMap:
     ('stages.0.encoder.0', 2)
     """
 
-    values: NDArray[np.float32]
+    values: Singles
     overlay: str
     unit: str
     selection: Selection
@@ -136,15 +136,15 @@ class AttentionSteps:
 
     selection: Selection
     size: tuple[int, int, int]
-    features: NDArray[np.float32]
-    keys: NDArray[np.float32]
-    queries: NDArray[np.float32]
-    values: NDArray[np.float32]
+    features: Singles
+    keys: Singles
+    queries: Singles
+    values: Singles
     matrices: BlockAttention
     provenance: Provenance = field(default_factory=Provenance)
 
-    def attended(self, key: int) -> NDArray[np.float32]:
+    def attended(self, key: int) -> Singles:
         """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
         row = self.matrices.attention[0, key]
-        weighted: NDArray[np.float32] = np.tensordot(row, self.values, axes=1)
+        weighted: Singles = np.tensordot(row, self.values, axes=1)
         return weighted

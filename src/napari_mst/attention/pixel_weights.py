@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.attention.record import PixelBlock
@@ -42,7 +43,7 @@ class PixelWeights:
     """
 
     block: str
-    weights: NDArray[np.float64]
+    weights: Doubles
     places: NDArray[np.int64]
     regions: NDArray[np.int64]
     query: tuple[int, int]
@@ -71,7 +72,7 @@ class PixelWeights:
             for head, image in enumerate(images)
         ]
 
-    def planes(self) -> tuple[NDArray[np.float64], tuple[int, int]]:
+    def planes(self) -> tuple[Doubles, tuple[int, int]]:
         """The weights as images, (h, rows, columns), one value a key, and where they begin.
 
         It is the row and column of the photo of their first key: for a layer of scale `pitch`.
@@ -85,16 +86,16 @@ class PixelWeights:
         return images, (int(first[0]), int(first[1]))
 
     @property
-    def effective_keys(self) -> NDArray[np.float64]:
+    def effective_keys(self) -> Doubles:
         """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
-        counts: NDArray[np.float64] = 1 / np.square(self.weights).sum(-1)
+        counts: Doubles = 1 / np.square(self.weights).sum(-1)
         return counts
 
     @property
-    def heard(self) -> NDArray[np.bool_]:
+    def heard(self) -> Mask:
         """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
         is_query = (self.places == self.query).all(1)
-        is_heard: NDArray[np.bool_] = self.regions == self.regions[is_query]
+        is_heard: Mask = self.regions == self.regions[is_query]
         return is_heard
 
 

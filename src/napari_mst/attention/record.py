@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import Provenance
 from napari_mst.cube.showing import new_figure
 from napari_mst.errors import AttentionError, shown
@@ -32,7 +32,7 @@ COLUMNS = 5
 INCHES = 2.4
 """Side of one matrix."""
 
-TitledHead = tuple[str, NDArray[np.float32]]
+TitledHead = tuple[str, Singles]
 """The title and the matrix (d, d) of one head."""
 
 
@@ -68,8 +68,8 @@ NEARLY_UNIFORM = 0.95
 class BlockAttention:
     """The matrices of one block, both (h, d, d) float32: logits L, and A = softmax_j(L)."""
 
-    logits: NDArray[np.float32]
-    attention: NDArray[np.float32]
+    logits: Singles
+    attention: Singles
 
     def of_head(self, head: int) -> "BlockAttention":
         """The matrices of one head, (1, d, d)."""
@@ -77,14 +77,14 @@ class BlockAttention:
         return BlockAttention(self.logits[only], self.attention[only])
 
     @property
-    def entropy(self) -> NDArray[np.float64]:
+    def entropy(self) -> Doubles:
         """-sum_j A_ij log2 A_ij in bits, (h, d).
 
         It is 0 if one channel has all attention, and log2(d) if all have the same.
         """
         shares = self.attention.astype(np.float64)
         # A channel without attention adds nothing: 0 x log 0 counts as 0.
-        bits: NDArray[np.float64] = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
+        bits: Doubles = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
         return bits
 
     @property

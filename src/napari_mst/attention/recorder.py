@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from napari_mst.arrays import Singles
 from napari_mst.attention.blocks import attention_blocks, pixel_blocks
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.errors import AttentionError
@@ -73,7 +73,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
         yield record
 
 
-def _matrices(tensor: Tensor) -> NDArray[np.float32]:
+def _matrices(tensor: Tensor) -> Singles:
     """(1, h, d, d) -> (h, d, d), on the CPU."""
     if len(tensor) != 1:
         raise AttentionError(

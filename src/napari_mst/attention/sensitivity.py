@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from napari_mst.arrays import Singles
 from napari_mst.attention.blocks import attentions
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.features import PhotoRows
@@ -39,7 +38,7 @@ class Value(NamedTuple):
 
 def sensitivity(
     program: Program, matrices: Folded, source: PhotoRows, at: Value, watch: Watch = UNWATCHED
-) -> NDArray[np.float32]:
+) -> Singles:
     """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at*.
 
     *matrices* are the mixing matrices of the photo of *source*. *watch* is asked for a cancel
@@ -64,7 +63,7 @@ def sensitivity(
     cube = program.whole(padded, matrices, partial(_watched, watch))
     value = cube[0, at.band, at.row - crop.top, at.column - crop.left]
     (gradient,) = torch.autograd.grad(value, photo)
-    values: NDArray[np.float32] = gradient.norm(dim=0).float().cpu().numpy()
+    values: Singles = gradient.norm(dim=0).float().cpu().numpy()
     return values
 
 

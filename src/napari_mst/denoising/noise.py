@@ -96,10 +96,10 @@ _FREQUENCY = np.add.outer(np.arange(SIDE), np.arange(SIDE))
 _IS_COARSE = (_FREQUENCY >= 1) & (_FREQUENCY <= 5)
 _IS_FINE = (_FREQUENCY >= 9) & (_FREQUENCY <= 14)
 
-# The orthonormal cosines of a block, as rows.
-_COSINES = np.cos(np.pi / SIDE * (np.arange(SIDE) + 0.5) * np.arange(SIDE)[:, None])
-_COSINES *= np.sqrt(2 / SIDE)
-_COSINES[0] /= np.sqrt(2)
+COSINES = np.cos(np.pi / SIDE * (np.arange(SIDE) + 0.5) * np.arange(SIDE)[:, None])
+COSINES *= np.sqrt(2 / SIDE)
+COSINES[0] /= np.sqrt(2)
+"""The orthonormal cosines of a block, as rows."""
 
 _ROUNDS = 20  # of the fit of the line
 _TINY = 1e-9  # a variance that no photo is as exact as
@@ -195,7 +195,7 @@ def _detail(photo: Photo, places: Indices) -> tuple[Doubles, Doubles]:
 
 def _coefficients(blocks: Singles) -> Doubles:
     """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
-    return np.asarray(_COSINES @ blocks.astype(np.float64) @ _COSINES.T)
+    return np.asarray(COSINES @ blocks.astype(np.float64) @ COSINES.T)
 
 
 def _windows(rows: Singles, step: int) -> Singles:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Floats
 from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep
@@ -38,7 +38,7 @@ class Known(NamedTuple):
     """
 
     folded: Mapping[str, Any] = _NOTHING
-    maps: Mapping[str, NDArray[np.floating]] = _NOTHING
+    maps: Mapping[str, Floats] = _NOTHING
     own_device: torch.device | None = None
 
     @property
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 def execute_crop(
     program: Program, known: Known, source: PhotoRows, window: Window, halo: int | None = None
-) -> NDArray[np.floating]:
+) -> Floats:
     """The pixels of *window* of the cube that a run makes of *source*: (B, h, w), to rounding.
 
     Parameters

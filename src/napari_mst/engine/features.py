@@ -7,11 +7,10 @@ import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Singles
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
 from napari_mst.errors import OutOfMemory
@@ -142,7 +141,7 @@ def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
 _BANDS_KEPT = 4
 """Bands of rows that were read last and are kept: the tiles of one band share them."""
 
-ReadRows = Callable[[int, int], NDArray[np.float32]]
+ReadRows = Callable[[int, int], Singles]
 """Start and stop -> these rows as the network expects them: (in_bands, stop - start, W) float32."""
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from napari_mst.arrays import Floats
 from napari_mst.engine.features import FeatureMap, PaddedPhoto, PhotoRows, ReadRows, Slab
 from napari_mst.engine.forms import native
 from napari_mst.engine.forms.table import statistic_form
@@ -48,13 +47,11 @@ from napari_mst.watch import UNWATCHED, Watch
 class Result(NamedTuple):
     """The numbers of a run, (B, H, W), and the folded statistics of its passes, by the map."""
 
-    numbers: NDArray[np.floating]
+    numbers: Floats
     folded: Folded
 
 
-def run(
-    network: Network, rows: ReadRows, height: int, width: int, device: torch.device
-) -> NDArray[np.floating]:
+def run(network: Network, rows: ReadRows, height: int, width: int, device: torch.device) -> Floats:
     """The cube (B, H, W) that *network*, which must be on *device*, makes of a photo."""
     return execute(network.program(), PhotoRows(rows, height, width), device).numbers
 

@@ -8,7 +8,6 @@ is that of ISO 15076-1:2010, annex E.
 Letters: n pixels.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,8 +93,7 @@ class WhiteBalance:
     @property
     def degrees(self) -> float:
         """Angle between the white and that of D65, (1, 1, 1)."""
-        cosine = sum(self.white) / (math.sqrt(3) * math.hypot(*self.white))
-        return math.degrees(math.acos(min(cosine, 1)))
+        return float(angle_between(np.array(self.white), np.ones(3)))
 
     def __str__(self) -> str:
         """The white and its source, for a person."""

@@ -19,7 +19,6 @@ Letters: B bands, H rows, W columns.
 
 import functools
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -35,6 +34,7 @@ from napari_mst.errors import CubeError
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
 from napari_mst.watch import UNWATCHED, Watch
 
 PIXELWISE = "pixelwise-srgb"
@@ -56,7 +56,6 @@ _HOLDS = {
     CAMERA: "a usual camera's JPEG",
 }
 _REDDEST = 700.0  # nm: the strongest signal of the instrument
-_PIXELS = 1 << 14  # of some rows, which one thread computes at a time
 
 
 Sides = tuple[Singles, Singles]
@@ -80,20 +79,11 @@ def model_error_bands(
     _check(cube)
     sides = np.empty((2, *cube.shape), dtype=np.float32)
     write = _writer(cube)
-    _, height, width = cube.shape
-    step = max(1, _PIXELS // width)
-    strips = [slice(row, row + step) for row in range(0, height, step)]
 
     def compute(rows: slice) -> None:
-        watch.check()
         write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
 
-    with ThreadPoolExecutor(torch.get_num_threads(), "napari-mst-bands") as pool:
-        try:
-            for done, _ in enumerate(pool.map(compute, strips), start=1):
-                watch.reach(done / len(strips))
-        finally:
-            pool.shutdown(cancel_futures=True)
+    each_block(compute, row_blocks(cube.shape[1:]), watch, torch.get_num_threads())
     holds = cube.provenance.error_band.get("holds", "")
     reason = f", wide enough for {holds}" if holds else ""
     lower, upper = sides

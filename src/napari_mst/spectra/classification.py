@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Map, Spectrum, Values
@@ -77,7 +78,7 @@ def classify(
     return Classes(labels, angles)
 
 
-def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> NDArray[np.bool_]:
+def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> Mask:
     """(B,) True for the bands of *cube* that all *spectra* cover."""
     if not spectra:
         raise SpectrumError(

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Spectrum, Values
@@ -108,7 +109,7 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
     return float(resampled(spectrum, to).values[0])
 
 
-def rising_order(wavelengths: Values) -> NDArray[np.intp]:
+def rising_order(wavelengths: Values) -> Indices:
     """Indices of the bands by rising wavelength.
 
     Raises `SpectrumError` if the wavelengths neither rise nor fall.
@@ -123,7 +124,7 @@ def rising_order(wavelengths: Values) -> NDArray[np.intp]:
 
 def covered_bands(
     estimate: SpectralCube | Spectrum, references: Iterable[SpectralCube | Spectrum]
-) -> NDArray[np.bool_]:
+) -> Mask:
     """(B,) True for the bands of *estimate* within the range of all *references*, in their unit."""
     at = estimate.wavelengths
     bands = np.ones(at.shape, dtype=bool)
@@ -133,9 +134,7 @@ def covered_bands(
     return bands
 
 
-def shared_bands(
-    estimate: SpectralCube | Spectrum, reference: SpectralCube | Spectrum
-) -> NDArray[np.bool_]:
+def shared_bands(estimate: SpectralCube | Spectrum, reference: SpectralCube | Spectrum) -> Mask:
     """(B,) True for the bands of *estimate* within the range of *reference*.
 
     Raises `SpectrumError` if fewer than two are.

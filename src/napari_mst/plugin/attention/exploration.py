@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.arrays import Singles
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import EFFECT, SENSITIVITY
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
@@ -61,9 +61,9 @@ class RecordedHead(NamedTuple):
         return self.recording.record.blocks.get(self.block)
 
     @property
-    def weights(self) -> NDArray[np.float32]:
+    def weights(self) -> Singles:
         """The matrix of this head. Raises `AttentionError` if it has none."""
-        matrix: NDArray[np.float32] = self.recording.record[self.block].attention[self.head]
+        matrix: Singles = self.recording.record[self.block].attention[self.head]
         return matrix
 
     @property

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
 from napari_mst.attention.record import block_title
@@ -136,7 +136,7 @@ class PixelView(NamedTuple):
 
     text: str = ""
     steps: "HeadSteps | None" = None
-    photo: NDArray[Any] | None = None
+    photo: Array | None = None
     weights: AttentionMap | None = None
     six: "SideBySide | None" = None
 
@@ -400,7 +400,7 @@ def _pixel_of(photo: LayerPhoto, position: Position) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def window_of(photo: LayerPhoto, weights: AttentionMap) -> NDArray[Any]:
+def window_of(photo: LayerPhoto, weights: AttentionMap) -> Array:
     """The pixels of *photo* under *weights*: (h, w) or (h, w, colours).
 
     Beyond the photo, its last pixels are repeated.
@@ -418,5 +418,5 @@ def window_of(photo: LayerPhoto, weights: AttentionMap) -> NDArray[Any]:
     part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
     near = np.asarray(pixels[(..., *part)] if is_planar else pixels[part])
     near = np.moveaxis(near, 0, -1) if is_planar else near
-    window: NDArray[Any] = near[np.ix_(rows - rows[0], columns - columns[0])]
+    window: Array = near[np.ix_(rows - rows[0], columns - columns[0])]
     return window

@@ -1,16 +1,16 @@
 """Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme
-from numpy.typing import NDArray
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
 
+from napari_mst.arrays import Array, Floats
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
 from napari_mst.attention.record import block_title
 from napari_mst.plugin.attention.exploration import RecordedHead
@@ -54,7 +54,7 @@ class FramedImage:
         # The frame is not to change which part of the plane is shown.
         view.addItem(self.mark, ignoreBounds=True)
 
-    def show(self, values: NDArray[Any], limits: tuple[float, float]) -> None:
+    def show(self, values: Array, limits: tuple[float, float]) -> None:
         """Draw (rows, columns) *values*, or colours; limits around zero ask for two colours."""
         self.image.setColorMap(SIGNED if limits[0] < 0 else pg.colormap.get(COLORMAP))
         self.image.setImage(np.asarray(values), levels=limits)
@@ -230,7 +230,7 @@ class WindowPlot(_Plot):
         self._values = np.zeros((0, 0), np.float32)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
 
-    def set_window(self, photo: NDArray[Any], made: AttentionMap) -> None:
+    def set_window(self, photo: Array, made: AttentionMap) -> None:
         """Draw the pixels of *photo* under the weights of *made*, and frame the pixel in both."""
         most = 1.0 if photo.dtype.kind == "f" else np.iinfo(photo.dtype).max
         self.photo.show(photo, (0.0, float(most)))
@@ -279,7 +279,7 @@ class StepPicture(NamedTuple):
     """One picture of the steps."""
 
     title: str
-    values: NDArray[np.floating]
+    values: Floats
     is_signed: bool = True
 
 

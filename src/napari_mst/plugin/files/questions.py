@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from qtpy.QtCore import Qt, QThread, QTimer
 from qtpy.QtWidgets import (
     QApplication,
@@ -26,6 +25,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeError, plain, shown
 from napari_mst.formats.arrays import band_axis_of
@@ -64,9 +64,9 @@ class DescribedBands(NamedTuple):
     """
 
     axis: int
-    wavelengths: NDArray[np.float64] | None
+    wavelengths: Doubles | None
 
-    def cube_of(self, stack: NDArray[Any]) -> SpectralCube:
+    def cube_of(self, stack: Array) -> SpectralCube:
         """The cube of a *stack* of these bands."""
         data = np.moveaxis(stack, self.axis, 0)
         if self.wavelengths is None:
@@ -136,7 +136,7 @@ def ask_choice(name: str, question: ChoiceNeeded) -> Any:
     return values[words.index(dialog.textValue())] if is_accepted else None
 
 
-def ask_bands(name: str, stack: NDArray[Any]) -> DescribedBands | None:
+def ask_bands(name: str, stack: Array) -> DescribedBands | None:
     """Ask which bands the plain array *stack* called *name* has; None if they cancel."""
     size = " x ".join(map(str, stack.shape))
     text = f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
@@ -223,7 +223,7 @@ class WavelengthsDialog(QDialog):
         return int(self.axes.currentData())
 
     @property
-    def wavelengths(self) -> NDArray[np.float64] | None:
+    def wavelengths(self) -> Doubles | None:
         """In nm, one for each band; None if they are unknown.
 
         Raises
@@ -263,7 +263,7 @@ class WavelengthsDialog(QDialog):
             self.text.setText(", ".join(column(text, self._shape[self.band_axis])))
 
 
-def _summary(wavelengths: NDArray[np.float64]) -> str:
+def _summary(wavelengths: Doubles) -> str:
     texts = [f"{nm:g}" for nm in wavelengths]
     listed = texts if len(texts) < 6 else [*texts[:3], "...", texts[-1]]
     return f"{len(texts)} bands: {', '.join(listed)} nm"

@@ -16,8 +16,8 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Codes
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.canvas_mouse import LEFT
@@ -133,8 +133,8 @@ class _Cut:
 
     layer: Image
     picture: Image
-    whole: NDArray[np.uint8]
-    part: NDArray[np.uint8]
+    whole: Codes
+    part: Codes
     line: Image
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
+from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube, pictures
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
 from napari_mst.errors import NapariMstError
@@ -80,7 +80,7 @@ class Colours:
 BEST = Colours()
 
 
-Painted = tuple[NDArray[np.uint8], str]
+Painted = tuple[Codes, str]
 """A picture, and the recipe's name for it."""
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -24,6 +23,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import Finding, ReconstructionForm
@@ -126,7 +126,7 @@ def show_attention(
     return layer
 
 
-def _added(viewer: ViewerModel, photo: Image, values: NDArray[np.float64]) -> Image:
+def _added(viewer: ViewerModel, photo: Image, values: Doubles) -> Image:
     finest = photo.data[0] if photo.multiscale else photo.data
     # Patches divide the photo evenly; the first is centred on the middle of its pixels.
     step = np.array(image_shape(finest.shape)) / len(values)
@@ -141,7 +141,7 @@ def _added(viewer: ViewerModel, photo: Image, values: NDArray[np.float64]) -> Im
     return layer
 
 
-def _show(layer: Image, values: NDArray[np.float64], name: str) -> None:
+def _show(layer: Image, values: Doubles, name: str) -> None:
     layer.data = values
     layer.contrast_limits = (0, max(float(values.max()), 1e-12))
     layer.name = name
@@ -149,7 +149,7 @@ def _show(layer: Image, values: NDArray[np.float64], name: str) -> None:
 
 def _values(
     attention: "LightAttention", view: AttentionView, patch: tuple[int, int] | None
-) -> NDArray[np.float64]:
+) -> Doubles:
     """The map (G, G) of *view*, of the class token or of a *patch*."""
     if view.block is None:
         token = 0 if patch is None else 1 + patch[0] * attention.grid + patch[1]

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer, Points, Shapes
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import (
     METADATA_KEY,
@@ -87,7 +87,7 @@ def is_picture_shown(viewer: ViewerModel, cube_layer: Layer) -> bool:
 
 
 def add_composite(
-    viewer: ViewerModel, cube_layer: Image, picture: NDArray[np.uint8], *, is_shown: bool
+    viewer: ViewerModel, cube_layer: Image, picture: Codes, *, is_shown: bool
 ) -> Image:
     """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected."""
     with selection_kept(viewer):
@@ -122,7 +122,7 @@ def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
 
 
 def set_picture(
-    composite: Image, cube_layer: Image, picture: NDArray[np.uint8], place: Placement | None = None
+    composite: Image, cube_layer: Image, picture: Codes, place: Placement | None = None
 ) -> None:
     """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
     place = place or Placement.of(cube_layer)

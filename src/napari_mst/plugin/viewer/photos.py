@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import Georeference
@@ -127,7 +127,7 @@ class LayerPhoto:
         place = self._georeference(photo.shape)
         return replace(photo, assumptions=tuple(notes), georeference=place)
 
-    def _photo(self, pixels: NDArray[Any], encoding: Encoding | None) -> Photo:
+    def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
         """Return *pixels* as a photo; those of a RAW file mean what they mean in the file."""
         if self.shot is None:
             return Photo.from_array(pixels, encoding=encoding, name=self.name)

@@ -16,6 +16,7 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.layers import shown_cube_layers
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
@@ -100,7 +101,7 @@ def add(
     return True
 
 
-def pixels_of(points: Points, layer: Layer) -> tuple[NDArray[np.int_], NDArray[np.bool_]]:
+def pixels_of(points: Points, layer: Layer) -> tuple[NDArray[np.int_], Mask]:
     """Find the pixels of *layer* under all *points*, and which of them are within it.
 
     The pixels are (n, 2) rows and columns, -1 outside; the second array is (n,).
@@ -222,12 +223,12 @@ def tell_apart(points: Points, added: Sequence[int]) -> None:
     points.face_color = colours
 
 
-def unused_colour(others: NDArray[np.floating]) -> NDArray[np.floating]:
+def unused_colour(others: Floats) -> Floats:
     """Return the RGBA colour of the palette that is used least among *others* (n, 4)."""
     return np.asarray(COLOURS[int(np.argmin(_uses(others)))])
 
 
-def _uses(colours: NDArray[np.floating]) -> NDArray[np.int_]:
+def _uses(colours: Floats) -> NDArray[np.int_]:
     """Count how many of *colours* (n, 4) are each colour of the palette."""
     distances = np.abs(colours[:, None, :3] - COLOURS[None, :, :3]).max(axis=-1)
     return np.asarray((distances <= SAME_COLOUR).sum(axis=0))
@@ -236,9 +237,9 @@ def _uses(colours: NDArray[np.floating]) -> NDArray[np.int_]:
 class State(NamedTuple):
     """All that a person can change about the picks."""
 
-    data: NDArray[np.float64]
-    face_color: NDArray[np.floating]
-    shown: NDArray[np.bool_]
+    data: Doubles
+    face_color: Floats
+    shown: Mask
     features: Any
 
     @classmethod

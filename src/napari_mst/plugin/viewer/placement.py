@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from napari.layers import Layer
 from napari.utils.transforms import Affine
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.layer import NO_UNIT
 
 MIXED = 1e-9
@@ -19,11 +20,11 @@ MIXED = 1e-9
 class Placement:
     """The place in the world of a layer's image axes (rows, columns), in napari's terms."""
 
-    scale: NDArray[np.float64]
-    translate: NDArray[np.float64]
-    rotate: NDArray[np.float64]
+    scale: Doubles
+    translate: Doubles
+    rotate: Doubles
     shear: float
-    affine: NDArray[np.float64]
+    affine: Doubles
     units: tuple[str, ...]
 
     @classmethod
@@ -57,7 +58,7 @@ class Placement:
         # The layer's extra affine acts after these two, so it stays as it is.
         return replace(self, scale=self.scale * np.asarray(step), translate=first)
 
-    def pixels_at(self, positions: ArrayLike) -> NDArray[np.float64]:
+    def pixels_at(self, positions: ArrayLike) -> Doubles:
         """Convert world positions (n, 2) to pixels (n, 2): row and column, not rounded."""
         to_pixel = Affine(affine_matrix=self.affine).compose(self.own_transform).inverse
         pixels = [to_pixel(position) for position in np.asarray(positions)]
@@ -94,7 +95,7 @@ class Placement:
         }
 
 
-def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
+def image_matrix(layer: Layer) -> Doubles | None:
     """Return the matrix from pixels of *layer* to the world; None if other axes mix in.
 
     The (3, 3) matrix takes (row, column, 1) to the last two axes of the world.
@@ -114,7 +115,7 @@ def image_matrix(layer: Layer) -> NDArray[np.float64] | None:
     return matrix
 
 
-def to_pixels(source: Layer, target: Layer) -> NDArray[np.float64] | None:
+def to_pixels(source: Layer, target: Layer) -> Doubles | None:
     """Return the matrix from pixels of *source* to pixels of *target*; None if other axes mix in.
 
     The (3, 3) matrix takes (row, column, 1) to (row, column, 1).

@@ -3,7 +3,7 @@
 Letters: B bands, H rows, W columns, C colours, n pixels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
 from napari_mst.watch import Watch
 
+B = TypeVar("B")
 T = TypeVar("T")
 
 
@@ -178,23 +179,28 @@ class ColourCheck:
         return self.cells.difference(srgb_codes(self.rendered(rows)), rows)
 
 
-def row_blocks(shape: tuple[int, int]) -> list[slice]:
-    """Blocks of about `BLOCK_PIXELS` pixels that cover an image of *shape* (H, W)."""
+def row_blocks(shape: tuple[int, int], most: int = BLOCK_PIXELS) -> list[slice]:
+    """Blocks of rows that cover an image of *shape* (H, W), of about *most* pixels each.
+
+    No block has many more than `BLOCK_PIXELS`.
+    """
     height, width = shape
-    rows = max(1, BLOCK_PIXELS // width)
+    rows = max(1, min(most, BLOCK_PIXELS) // width)
     return [slice(start, min(start + rows, height)) for start in range(0, height, rows)]
 
 
-def each_block(work: Callable[[slice], T], blocks: list[slice], watch: Watch) -> list[T]:
-    """The results of *work* for all *blocks* of rows, in their order; several run at a time."""
+def each_block(
+    work: Callable[[B], T], blocks: Sequence[B], watch: Watch, threads: int = THREADS
+) -> list[T]:
+    """The results of *work* for all *blocks*, as of rows, in their order; several run at a time."""
 
-    def unless_cancelled(rows: slice) -> T:
+    def unless_cancelled(block: B) -> T:
         watch.check()
-        return work(rows)
+        return work(block)
 
     results = []
-    with ThreadPoolExecutor(THREADS) as threads:
-        for result in threads.map(unless_cancelled, blocks):
+    with ThreadPoolExecutor(threads) as pool:
+        for result in pool.map(unless_cancelled, blocks):
             results.append(result)
             watch.reach(len(results) / len(blocks))
     return results

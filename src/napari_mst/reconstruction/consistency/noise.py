@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from napari_mst.arrays import Floats, Singles
+from napari_mst.denoising.noise import COSINES, SIDE
 from napari_mst.reconstruction.consistency.cells import Cells, ColourCheck
 from napari_mst.watch import Watch
 
-BLOCK = 8
+BLOCK = SIDE
 """Pixels along each side of a block of JPEG."""
 
 FEWEST = 200
@@ -201,9 +202,5 @@ def _cosines() -> Singles:
 
     Returns (BLOCK x BLOCK, _TILE): for each place all cosines, each with zeros around it.
     """
-    frequency = np.arange(BLOCK)[:, None]
-    pixel = np.arange(BLOCK)
-    block = np.cos(np.pi / BLOCK * (pixel + 0.5) * frequency) * np.sqrt(2 / BLOCK)
-    block[0] /= np.sqrt(2)
-    places = [np.pad(block, ((0, 0), (place, BLOCK - place))) for place in range(BLOCK)]
+    places = [np.pad(COSINES, ((0, 0), (place, BLOCK - place))) for place in range(BLOCK)]
     return np.concatenate(places).astype(np.float32)
