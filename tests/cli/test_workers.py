@@ -225,7 +225,7 @@ def test_auto_starts_several_processes_on_many_cores_only(
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert reconstruct._workers("auto") == count
     assert reconstruct._workers("3") == 3
-    with pytest.raises(ValueError, match="Expected a number or auto, got '-1'"):
+    with pytest.raises(ValueError, match="Expected a number or auto, got -1"):
         reconstruct._workers("-1")
 
 
