@@ -109,14 +109,14 @@ def _network(kind: str, viewer: ViewerModel, source: LayerPhoto, is_run: bool) -
         save_file(MSTPlusPlus(stages=1, attention=kind).state_dict(), path)
         request = Request(source, str(path), RunOptions(device="cpu"))
         shelf = Shelf()
-        explorer = shelf.pixels(request, Reports())
+        explorer = shelf.ready(request, Reports()).pixels
         before = _of_blocks(explorer)
         _keep(explorer, is_run)
         after = _of_blocks(explorer)
         for block in explorer.blocks:
 
             def weigh(row: int, column: int, block: str = block) -> PixelWeights:
-                return shelf.pixels(request, Reports()).weights(block, row, column)
+                return shelf.ready(request, Reports()).pixels.weights(block, row, column)
 
             places = _places(explorer.shape)
             found = [weigh(*place) for place in places]

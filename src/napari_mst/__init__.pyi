@@ -9,6 +9,7 @@ from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
 from napari_mst.attention.explorer import AttentionExplorer as AttentionExplorer
+from napari_mst.attention.explorer import features as features
 from napari_mst.attention.files import read_attention as read_attention
 from napari_mst.attention.files import write_attention as write_attention
 from napari_mst.attention.maps import AttentionMap as AttentionMap

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
+from napari_mst import AttentionExplorer, Reconstructor, Selection, features, load_model
 from napari_mst.attention import explorer
 from napari_mst.attention.blocks import attention_blocks
 from napari_mst.attention.maps import AttentionMap
@@ -194,6 +194,17 @@ def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
     steps = one.steps(BLOCKS[1], 1)
     assert steps.features.shape == (7, 27)
     np.testing.assert_allclose(steps.matrices.attention[0], of_region.attention[1], atol=1e-6)
+
+
+def test_the_map_of_any_layer_is_that_of_the_whole_network_and_others_are_named() -> None:
+    layer = "stages.0.down.1"
+    made = features(reconstructor(), photo(), layer)
+    rows = np.ascontiguousarray(prepare(reconstructor().setup, photo()).source().rows(0, SIZE[0]))
+    with torch.inference_mode():
+        whole = reconstructor().program.until(layer).whole(torch.from_numpy(rows)[None])[0]
+    np.testing.assert_allclose(made, whole, rtol=0, atol=1e-4 * float(whole.abs().max()))
+    with pytest.raises(AttentionError, match=r"Expected a layer of .*stages\.0\.down\.1.*got 'x'"):
+        features(reconstructor(), photo(), "x")
 
 
 @pytest.mark.parametrize("picture", [160, 16])

@@ -266,3 +266,50 @@ class AttentionExplorer:
                 "is of another kind. Look at its matrices."
             )
         return channels, int(1 / self._program.scales[block.source])
+
+
+def features(
+    reconstructor: Reconstructor,
+    photo: PhotoLike,
+    layer: str,
+    *,
+    region: Rectangle | None = None,
+    watch: Watched = None,
+) -> Floats:
+    """The map of any *layer* of a network, by the name of the pass that writes it, (C, h, w).
+
+    It is that of a run: exact and streamed, over the photo as it is padded for the network.
+
+    Raises
+    ------
+    AttentionError
+        If there is no such layer; the message lists the first of those that there are.
+    PhotoError
+        See `Reconstructor.reconstruct`.
+
+    Notes
+    -----
+    =======  ==================================================================
+    photo    a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    returns  (C, h, w), of any sign, without a unit
+    =======  ==================================================================
+
+    Examples
+    --------
+    >>> photo = np.full((16, 24, 3), 128, np.uint8)
+    >>> reconstructor = nm.Reconstructor(nm.load_model("mstpp-srgb"))
+    >>> nm.features(reconstructor, photo, "stages.0.down.1").shape
+    (124, 4, 6)
+    """
+    seen = reconstructor.see(photo, region)
+    program = seen.job(watching(watch)).setup.program
+    layers = [each.writes for each in program.passes]
+    if layer not in layers:
+        names = shown(", ".join(layers), 240)
+        raise AttentionError(f"Expected a layer of {names}, got {shown(layer, 30)!r}.")
+
+    def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+        device = reconstructor.device.device
+        return execute(program.until(layer), source, device, plan, watch).numbers
+
+    return seen.compute(compute, watching(watch))[0]

@@ -8,8 +8,9 @@ person where there is nothing to order. The jobs run on their own thread.
 
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
@@ -22,7 +23,6 @@ from napari_mst.attention.overlays import EFFECT, SENSITIVITY
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, shown
-from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Recording, Request, SideJob
@@ -43,9 +43,6 @@ NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst.
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
 NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
-
-
-T = TypeVar("T")
 
 
 class RecordedHead(NamedTuple):
@@ -173,13 +170,50 @@ class Exploration:
         self.head_changed.emit()
 
 
-class Ready(NamedTuple):
-    """A photo, and the explorers of its network; one without attention of a kind has None."""
+class Ready:
+    """A photo that was read, and the explorers of its network, each made when it is asked for.
 
-    photo: Photo
-    channels: "AttentionExplorer | None"
-    pixels: "PixelExplorer | None"
-    effects: "HeadEffects"
+    A network that lacks what an explorer looks at is refused then, with an `AttentionError`.
+    """
+
+    def __init__(self, request: Request, reports: Reports) -> None:
+        # These import torch, which takes seconds: here they do so on the job's thread.
+        from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+        from napari_mst.models import load_model
+        from napari_mst.reconstruction.reconstructor import Reconstructor
+
+        self.photo = request.read()
+        self._region = request.options.region
+        self._reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+        network = self._reconstructor.network
+        self.has_pixels = bool(pixel_blocks(network))
+        if not self.has_pixels and not attention_blocks(network):
+            raise AttentionError(
+                f"Expected a network with attention, got {shown(Path(request.model).name)}, which "
+                "has none. Take another model."
+            )
+        self._reconstructor.prepare(reports.say, reports)
+
+    @cached_property
+    def channels(self) -> "AttentionExplorer":
+        """The explorer of matrices."""
+        from napari_mst.attention.explorer import AttentionExplorer
+
+        return AttentionExplorer(self._reconstructor, self.photo, region=self._region)
+
+    @cached_property
+    def pixels(self) -> "PixelExplorer":
+        """The explorer of pixels."""
+        from napari_mst.attention.pixels import PixelExplorer
+
+        return PixelExplorer(self._reconstructor, self.photo, self._region)
+
+    @cached_property
+    def effects(self) -> "HeadEffects":
+        """The explorer of what heads do."""
+        from napari_mst.attention.what_if import HeadEffects
+
+        return HeadEffects(self._reconstructor, self.photo, region=self._region)
 
 
 class Shelf:
@@ -204,7 +238,7 @@ class Shelf:
         if self._kept is None or self._kept[0] != key:
             # What was kept makes room before the next photo is read.
             self.clear()
-            self._kept = key, _made_ready(request, reports)
+            self._kept = key, Ready(request, reports)
         ready = self._kept[1]
         if record is not None and ready.photo.sha256 != record.provenance.source_sha256:
             raise AttentionError(
@@ -212,35 +246,6 @@ class Shelf:
                 f"got '{ready.photo.name}' changed since. Record it again."
             )
         return ready
-
-    def channels(
-        self, request: Request, reports: Reports, record: AttentionRecord | None = None
-    ) -> "AttentionExplorer":
-        """The explorer of matrices, which reports to *reports*."""
-        explorer = self.ready(request, reports, record).channels
-        needed = _needed(explorer, request, "spectral attention", "the page Pixel")
-        return needed.watched_by(reports)
-
-    def pixels(
-        self, request: Request, reports: Reports, record: AttentionRecord | None = None
-    ) -> "PixelExplorer":
-        """The explorer of pixels."""
-        explorer = self.ready(request, reports, record).pixels
-        return _needed(explorer, request, "attention between pixels", "non-local means")
-
-    def effects(self, request: Request, reports: Reports, record: AttentionRecord) -> "HeadEffects":
-        """The explorer of what heads do."""
-        return self.ready(request, reports, record).effects
-
-
-def _needed(explorer: T | None, request: Request, what: str, instead: str) -> T:
-    """Return *explorer*. Raises `AttentionError` where the network lacks *what* it looks at."""
-    if explorer is None:
-        name = shown(Path(request.model).name)
-        raise AttentionError(
-            f"Expected a network with {what}, got {name}. Take another model, or {instead}."
-        )
-    return explorer
 
 
 def _key(request: Request) -> tuple[Any, ...]:
@@ -257,35 +262,10 @@ def _key(request: Request) -> tuple[Any, ...]:
     return (request.model, changed, request.options, request.corrections, *pixels)
 
 
-def _made_ready(request: Request, reports: Reports) -> Ready:
-    # These import torch, which takes seconds: here they do so on the job's thread.
-    from napari_mst.attention.blocks import attention_blocks, pixel_blocks
-    from napari_mst.attention.explorer import AttentionExplorer
-    from napari_mst.attention.pixels import PixelExplorer
-    from napari_mst.attention.what_if import HeadEffects
-    from napari_mst.models import load_model
-    from napari_mst.reconstruction.reconstructor import Reconstructor
-
-    photo = request.read()
-    region = request.options.region
-    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
-    has_channels = bool(attention_blocks(reconstructor.network))
-    has_pixels = bool(pixel_blocks(reconstructor.network))
-    if not has_channels and not has_pixels:
-        name = shown(Path(request.model).name)
-        raise AttentionError(
-            f"Expected a network with attention, got {name}, which has none. Take another model."
-        )
-    reconstructor.prepare(reports.say, reports)
-    channels = AttentionExplorer(reconstructor, photo, region=region) if has_channels else None
-    pixels = PixelExplorer(reconstructor, photo, region) if has_pixels else None
-    return Ready(photo, channels, pixels, HeadEffects(reconstructor, photo, region=region))
-
-
 # ------------------------------------------------------------------------ orders
 
-Make = Callable[[Request, Reports], Any]
-"""The work of a job."""
+Make = Callable[[Ready, Reports], Any]
+"""The work of a job on a photo that is ready."""
 Show = Callable[[ViewerModel, Any, LayerPhoto], None]
 """Shows what a job has made of a photo."""
 
@@ -297,10 +277,10 @@ def recording_order(viewer: ViewerModel, shelf: Shelf, photo: Image | None, mode
         ready = shelf.ready(request, reports)
         reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
-        if ready.pixels is not None:
+        if ready.has_pixels:
             recorded = ready.pixels.record(reports)
         else:
-            recorded = shelf.channels(request, reports).record()
+            recorded = ready.channels.watched_by(reports).record()
         reports.record(recorded)
         return recorded
 
@@ -316,52 +296,44 @@ def source_of(viewer: ViewerModel, photo: Image | None) -> LayerPhoto:
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:
     """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
-    recording = exploration.chosen.recording
-    selection, shelf, record = exploration.selection, exploration.shelf, recording.record
-    source = source_of_run(viewer, recording)
+    record, selection = exploration.chosen.recording.record, exploration.selection
 
-    def overlaid(request: Request, reports: Reports) -> AttentionMap:
-        return shelf.channels(request, reports, record).map(overlay, selection)
+    def overlaid(ready: Ready, reports: Reports) -> AttentionMap:
+        return ready.channels.watched_by(reports).map(overlay, selection)
 
-    def of_head(request: Request, reports: Reports) -> AttentionMap:
-        effects = shelf.effects(request, reports, record)
-        return effects.map(selection.block, selection.head, reports)
+    def of_head(ready: Ready, reports: Reports) -> AttentionMap:
+        return ready.effects.map(selection.block, selection.head, reports)
 
-    if overlay == EFFECT.name:
-        return order_of_run(recording, source, of_head, show_map)
-    if overlay != SENSITIVITY.name:
-        return order_of_run(recording, source, overlaid, show_map)
-    band, row, column = picked_pixel(viewer, record.provenance)
+    def of_spectrum(ready: Ready, reports: Reports) -> AttentionMap:
+        return ready.channels.watched_by(reports).sensitivity(band, row, column, record)
 
-    def sensitivity(request: Request, reports: Reports) -> AttentionMap:
-        explorer = shelf.channels(request, reports, record)
-        return explorer.sensitivity(band, row, column, record)
-
-    return order_of_run(recording, source, sensitivity, show_map)
+    if overlay == SENSITIVITY.name:
+        band, row, column = picked_pixel(viewer, record.provenance)
+        return order_of_run(viewer, exploration, of_spectrum, show_map)
+    make = of_head if overlay == EFFECT.name else overlaid
+    return order_of_run(viewer, exploration, make, show_map)
 
 
 def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the effects of all heads on the photo of the chosen run."""
-    recording, shelf = exploration.chosen.recording, exploration.shelf
+    recording = exploration.chosen.recording
 
-    def weigh(request: Request, reports: Reports) -> "HeadShares":
-        return shelf.effects(request, reports, recording.record).shares(reports)
+    def show(_: ViewerModel, shares: "HeadShares", __: LayerPhoto) -> None:
+        exploration.keep_shares(recording, shares.blocks)
 
-    show: Show = lambda _, shares, __: exploration.keep_shares(recording, shares.blocks)  # noqa: E731
-    return order_of_run(recording, source_of_run(viewer, recording), weigh, show)
+    make: Make = lambda ready, reports: ready.effects.shares(reports)  # noqa: E731
+    return order_of_run(viewer, exploration, make, show)
 
 
 def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the steps of the chosen head on the photo of its run."""
-    recording, block, head = exploration.chosen
-    shelf = exploration.shelf
+    _, block, head = exploration.chosen
 
-    def take_apart(request: Request, reports: Reports) -> AttentionSteps:
-        return shelf.channels(request, reports, recording.record).steps(block, head)
+    def take_apart(ready: Ready, reports: Reports) -> AttentionSteps:
+        return ready.channels.watched_by(reports).steps(block, head)
 
-    source = source_of_run(viewer, recording)
     show: Show = lambda _, steps, __: exploration.keep_steps(steps)  # noqa: E731
-    return order_of_run(recording, source, take_apart, show)
+    return order_of_run(viewer, exploration, take_apart, show)
 
 
 def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
@@ -373,16 +345,22 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
     return photo
 
 
-def order_of_run(recording: Recording, source: LayerPhoto, make: Make, show: Show) -> Request:
-    """Order a job on the photo of *recording*, run as it was run then."""
+def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show: Show) -> Request:
+    """Order a job on the photo of the chosen run, run as it was run then."""
+    recording, shelf = exploration.chosen.recording, exploration.shelf
+    source = source_of_run(viewer, recording)
+
+    def work(request: Request, reports: Reports) -> Any:
+        return make(shelf.ready(request, reports, recording.record), reports)
+
     options = RunOptions(
         device=recording.device, capture=recording.capture, denoise=recording.denoise
     )
-    job = job_on(source, make, show)
+    job = job_on(source, work, show)
     return Request(source, recording.model, options, job, recording.corrections)
 
 
-def job_on(source: LayerPhoto, make: Make, show: Show) -> SideJob:
+def job_on(source: LayerPhoto, make: Callable[[Request, Reports], Any], show: Show) -> SideJob:
     """The job that is to *make* something of *source*, and to *show* it."""
     return SideJob(make, lambda viewer, made, _: show(viewer, made, source))
 

@@ -28,6 +28,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.exploration import (
     Exploration,
     Make,
+    Ready,
     Show,
     job_on,
     order_of_run,
@@ -257,18 +258,15 @@ class Picking(ViewerHelper):
         rows, columns = source.shape
         if not (0 <= row < rows and 0 <= column < columns):
             raise AttentionError(OUTSIDE)
-        shelf, record = self._exploration.shelf, head.recording.record
 
-        def weigh(request: Request, reports: Reports) -> "PixelWeights":
-            explorer = shelf.pixels(request, reports, record)
-            return explorer.weights(head.block, row, column, reports)
+        def weigh(ready: Ready, reports: Reports) -> "PixelWeights":
+            return ready.pixels.weights(head.block, row, column, reports)
 
-        def take_apart(request: Request, reports: Reports) -> "WindowSteps":
-            explorer = shelf.pixels(request, reports, record)
-            return explorer.steps(head.block, head.head, row, column, reports)
+        def take_apart(ready: Ready, reports: Reports) -> "WindowSteps":
+            return ready.pixels.steps(head.block, head.head, row, column, reports)
 
         make: Make = take_apart if self.kind == WINDOW else weigh
-        return order_of_run(head.recording, source, make, self._show_window)
+        return order_of_run(self.viewer, self._exploration, make, self._show_window)
 
     def _show_window(self, viewer: ViewerModel, made: Any, photo: LayerPhoto) -> None:
         """Show the weights, or the steps, that a job has *made* of a pixel."""
