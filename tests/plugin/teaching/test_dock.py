@@ -1,15 +1,17 @@
 """The dock "Metamers": what a person does reaches the lesson, and its page is drawn."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QWidget
 
 from napari_mst.plugin.teaching import dock as metamers_dock
-from napari_mst.plugin.teaching.dock import METAMER, MetamersDock
+from napari_mst.plugin.teaching.dock import METAMER, TWO, MetamersDock
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.spectra.spectrum import Spectrum
 
@@ -39,6 +41,7 @@ def test_the_slider_moves_the_curve_and_not_the_colour_in_the_photo(
 ) -> None:
     before = drawn(dock, METAMER).values
     dock.slider.setValue(90)
+    dock.answers[1].click()
     assert np.abs(drawn(dock, METAMER).values - before).max() > 0.01
     # The estimate comes from another thread.
     photo, second = dock.colours.photo, dock.colours.second
@@ -57,6 +60,8 @@ def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
     dock: MetamersDock, qtbot: QtBot
 ) -> None:
     dock.chart.buttons[0].click()
+    assert [line.spectrum.name for line in dock.plot.curves.lines] == list(TWO)
+    dock.answers[0].click()
     qtbot.waitUntil(lambda: len(dock.plot.curves.lines) == 3)
     # Qt asks who has the focus before it moves it.
     qtbot.waitUntil(lambda: dock.activateWindow() or dock.isActiveWindow())
@@ -65,7 +70,7 @@ def test_a_patch_is_chosen_by_a_click_or_an_arrow_key_and_estimated(
     assert dock.lesson.patch == 1
     assert dock.chart.buttons[1].isChecked()
     assert not dock.chart.buttons[0].isChecked()
-    qtbot.waitUntil(lambda: len(dock.plot.curves.lines) == 3)
+    qtbot.waitUntil(lambda: dock.lesson.estimate is not None)
     assert dock.lesson.estimate is not None
     assert dock.lesson.estimate.values[-1] == pytest.approx(sum(dock.lesson.codes) / 765)
 
@@ -93,10 +98,31 @@ def test_a_click_on_a_cube_shows_its_pixel(
     assert told() == []
 
 
+def is_active(window: QWidget) -> bool:
+    window.activateWindow()
+    return bool(window.isActiveWindow())
+
+
+def test_the_lesson_fills_the_screen_until_escape_and_goes_with_its_dock(
+    dock: MetamersDock, qtbot: QtBot
+) -> None:
+    for end in (lambda: qtbot.keyClick(dock.content.window(), Qt.Key.Key_Escape), dock.hide):
+        dock.full_button.click()
+        full = dock.content.window()
+        assert full is not dock
+        assert full.isFullScreen()
+        dock.slider.setValue(40)
+        assert dock.lesson.amount == 0.4
+        qtbot.waitUntil(partial(is_active, full))
+        with qtbot.waitSignal(full.destroyed):
+            end()
+        assert dock.content.parentWidget() is dock
+
+
 def test_the_dock_is_narrow_and_low_enough(dock: MetamersDock) -> None:
     dock.lesson.choose_patch(0)
     assert dock.minimumSizeHint().width() <= 320
     assert dock.minimumSizeHint().height() <= 200
-    buttons = (dock.zero_button, dock.help_button)
+    buttons = (dock.zero_button, dock.help_button, dock.full_button, *dock.answers)
     for widget in (dock.slider, dock.waves, *buttons, dock.colours.lights):
         assert widget.toolTip()

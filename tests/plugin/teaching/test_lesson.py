@@ -10,7 +10,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.teaching.dock import subject_at
-from napari_mst.plugin.teaching.lesson import TO_ESTIMATE, Lesson, Subject
+from napari_mst.plugin.teaching.lesson import QUESTION, TO_ESTIMATE, Lesson, Subject
 from napari_mst.plugin.workspace import sample_path
 from napari_mst.spectra.metamers import metamers
 from napari_mst.spectra.spectrum import Spectrum
@@ -35,11 +35,27 @@ def test_the_second_light_tells_them_apart_and_the_photo_s_does_not() -> None:
     lesson = Lesson()
     lesson.choose_patch(NEUTRAL)
     lesson.slide(1.0)
+    lesson.answer()
     assert lesson.page.metamer.difference > 3
     assert "Under A the difference is plain to see." in lesson.page.sentence
     lesson.choose_light("D65")
     assert lesson.page.metamer.difference < 1e-9
     assert "Under D65 an eye can hardly tell them apart either." in lesson.page.sentence
+
+
+def test_each_patch_asks_which_of_two_was_photographed_and_then_why_nobody_can_tell() -> None:
+    lesson = Lesson()
+    for patch in (NEUTRAL, 3):
+        lesson.choose_patch(patch)
+        assert (lesson.page.is_asking, lesson.page.sentence) == (True, QUESTION)
+        lesson.answer()
+        assert lesson.page.sentence.startswith("Nobody can tell: both are RGB ")
+    lesson.choose_patch(0)
+    lesson.slide(0)
+    assert not lesson.page.is_asking
+    lesson.slide(0.5)
+    lesson.choose_direction(TO_ESTIMATE)  # while there is no estimate
+    assert not lesson.page.is_asking
 
 
 def test_the_slider_leads_to_the_estimate() -> None:

@@ -13,10 +13,12 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QObject, QSize, Qt, Signal
+from qtpy.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut
 from qtpy.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
+    QPushButton,
     QSizePolicy,
     QSlider,
     QToolButton,
@@ -43,6 +45,7 @@ from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import cube_at, shown_cube_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
+from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
 from napari_mst.spectra.spectrum import Spectrum
 
@@ -159,6 +162,33 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
     return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
 
 
+class FullScreen(QWidget):
+    """Has the content of *dock* on the whole screen, until it is closed or Escape is pressed."""
+
+    def __init__(self, dock: "MetamersDock") -> None:
+        # A window of napari's window has its theme.
+        super().__init__(dock.window(), Qt.WindowType.Window)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._dock = dock
+        dock.content.setStyleSheet(LARGE)
+        fill(QVBoxLayout(self), dock.content)
+        QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
+        # Without a window manager nobody else makes it as large.
+        self.setGeometry(self.screen().geometry())
+        self.showFullScreen()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Give the content back to the dock."""
+        super().closeEvent(event)
+        self._dock.content.setStyleSheet("")
+        fill(self._dock.layout(), self._dock.content)
+
+
+TWO = ("this one", "that one")
+"""Names of the spectra while it is asked which one was photographed."""
+ANSWER_TIP = "Say that it was this one that the camera saw."
+FULL_TIP = "Show this on the whole screen, as for a lecture; Escape or this button ends it."
+LARGE = "QLabel, QComboBox, QPushButton, QToolButton { font-size: 20px; }"
 SIZE = (400, 600)
 """Width and height, in pixels, that the dock asks for."""
 PLOT_HEIGHT = 180
@@ -192,6 +222,7 @@ class MetamersDock(Dock):
         self.title = QLabel()
         # A long name is cut, and does not make the dock wider.
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.full_button = QToolButton(text="Full screen", toolTip=FULL_TIP)
         self.help_button = HelpButton("metamers.md", HELP_TIP)
         self.plot = SpectraPlot()
         self.waves = QComboBox(toolTip=WAVE_TIP)
@@ -199,6 +230,8 @@ class MetamersDock(Dock):
         self.zero_button = QToolButton(text="0", toolTip="Back to the spectrum itself.")
         self.colours = ColourTable()
         self.text = Paragraph()
+        self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
+        self._full: FullScreen | None = None
         self._fill()
         self._lay_out()
         self._wire()
@@ -218,20 +251,23 @@ class MetamersDock(Dock):
 
     def _lay_out(self) -> None:
         content = QWidget()
+        head = (self.title, self.full_button, self.help_button)
         layout = fill(
             QVBoxLayout(content),
             self.chart,
-            fill(QHBoxLayout(), self.title, self.help_button, stretched=self.title),
+            fill(QHBoxLayout(), *head, stretched=self.title),
             self.plot,
             fill(QHBoxLayout(), self.waves, self.zero_button, stretched=self.waves),
             self.slider,
             self.colours,
             self.text,
+            fill(QHBoxLayout(), *self.answers),
             stretched=self.plot,
         )
         layout.setContentsMargins(4, 4, 4, 4)
         layout.setSpacing(6)
-        fill(QVBoxLayout(self), ScrolledPage(content))
+        self.content = ScrolledPage(content)
+        fill(QVBoxLayout(self), self.content)
 
     def _wire(self) -> None:
         self.chart.chosen.connect(self.lesson.choose_patch)
@@ -239,6 +275,9 @@ class MetamersDock(Dock):
         self.slider.valueChanged.connect(self._slide)
         self.zero_button.clicked.connect(self._back)
         self.colours.light_chosen.connect(self.lesson.choose_light)
+        self.full_button.clicked.connect(self.show_full)
+        for button in self.answers:
+            button.clicked.connect(calling(self.lesson.answer))
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -272,6 +311,23 @@ class MetamersDock(Dock):
             if subject is not None:
                 self.lesson.choose(subject)
 
+    def show_full(self) -> None:
+        """Show the lesson on the whole screen, in larger letters, or in the dock again."""
+        if self._full is None:
+            self._full = FullScreen(self)
+            self._full.destroyed.connect(self._on_full_gone)
+        else:
+            self._full.close()
+
+    def _on_full_gone(self) -> None:
+        self._full = None
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """See `Dock`; what is on the whole screen goes with the dock."""
+        super().hideEvent(event)
+        if self._full is not None:
+            self._full.close()
+
     def _slide(self, step: int) -> None:
         self.lesson.slide(step / STEPS)
 
@@ -300,10 +356,15 @@ class MetamersDock(Dock):
         self._draw_curves(page, rows)
         self.colours.show_rows(rows)
         self.text.setText(page.sentence)
+        for button in self.answers:
+            button.setVisible(page.is_asking)
 
     def _rows(self, page: LessonPage) -> list[ColourRow]:
         """The rows of the table, in the order in which their curves are drawn."""
         text = get_theme(self.viewer.theme).text.as_hex()
+        if page.is_asking:
+            first, second = TWO
+            return [ColourRow(first, text, page.first), ColourRow(second, METAMER, page.metamer)]
         rows = [ColourRow("true" if page.has_truth else "estimated", text, page.first)]
         if page.estimate is not None:
             rows.append(ColourRow("estimated", ESTIMATE, page.estimate))

@@ -28,6 +28,8 @@ PLAIN = 3.0
 """CIEDE2000 from which on anybody sees it."""
 _NOTHING = 1e-6  # length of a metameric black that is only rounding
 
+QUESTION = "Both have the same colour in the photo. Which of the two was photographed?"
+
 Codes = tuple[int, int, int]
 
 
@@ -63,6 +65,8 @@ class LessonPage(NamedTuple):
         False if the first spectrum is itself an estimate, as of a reconstructed cube.
     highest
         The largest reflectance of all, wherever the slider is.
+    is_asking
+        Whether the sentence is the question, which names of the spectra would answer.
     """
 
     first: Seen
@@ -71,6 +75,7 @@ class LessonPage(NamedTuple):
     has_truth: bool
     highest: float
     sentence: str
+    is_asking: bool
 
 
 class Subject(NamedTuple):
@@ -108,6 +113,8 @@ class Lesson:
         -1 to 1: the share of the range within which reflectances stay within 0-1.
     light
         A name of `illuminants.illuminant_names`, in which colours are compared.
+    is_answered
+        Whether somebody has said which of the two was photographed; each patch asks again.
     """
 
     changed = Signal()
@@ -119,6 +126,7 @@ class Lesson:
         self.direction = 0
         self.amount = FIRST_AMOUNT
         self.light = SECOND_LIGHT
+        self.is_answered = False
         self.subject = Subject(self.chart[FIRST_PATCH])
         self._family: Metamers = metamers(self.subject.spectrum)
         self._first = self._seen(self.subject.spectrum)
@@ -149,6 +157,7 @@ class Lesson:
         self._family = metamers(subject.spectrum)
         self.subject = subject
         self.patch = patch
+        self.is_answered = False
         self._look()
         self.subject_changed.emit()
         self.changed.emit()
@@ -176,6 +185,11 @@ class Lesson:
         """Compare the colours in another light."""
         self.light = light
         self._look()
+        self.changed.emit()
+
+    def answer(self) -> None:
+        """Choose one of the two as the photographed one; any answer shows that nobody can know."""
+        self.is_answered = True
         self.changed.emit()
 
     @property
@@ -229,8 +243,15 @@ class Lesson:
             estimate=self._estimated,
             has_truth=self.subject.has_truth,
             highest=self._highest,
-            sentence=self._sentence(metamer),
+            sentence=QUESTION if self._is_asking else self._sentence(metamer),
+            is_asking=self._is_asking,
         )
+
+    @property
+    def _is_asking(self) -> bool:
+        """True while there are two spectra of one colour, and nobody has answered."""
+        has_two = self.direction != TO_ESTIMATE or self.can_reach_estimate
+        return has_two and bool(self.amount) and not self.is_answered
 
     def _look(self) -> None:
         """See the spectrum and its estimate again; the slider changes neither."""
@@ -249,7 +270,7 @@ class Lesson:
             return "Move the slider: the spectrum changes, the colour in the photo does not."
         codes = " ".join(str(code) for code in self._first.codes)
         title = illuminant_title(self.light)
-        same = f"Spectrum and metamer are RGB {codes} in the photo: no network can tell them apart."
+        same = f"Nobody can tell: both are RGB {codes} in the photo, which is all a network sees."
         if metamer.difference < JUST_VISIBLE:
             return f"{same} Under {title} an eye can hardly tell them apart either."
         how = "can be seen" if metamer.difference < PLAIN else "is plain to see"

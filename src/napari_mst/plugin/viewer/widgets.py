@@ -119,6 +119,12 @@ class Paragraph(QLabel):
         super().resizeEvent(event)
         self._fit()
 
+    def changeEvent(self, event: QEvent) -> None:
+        """Keep the text whole in larger letters."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
     def _fit(self) -> None:
         self.setFixedHeight(max(self.heightForWidth(self.width()), 0))
 
