@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image
 from numpy.typing import NDArray
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.cube import SpectralCube
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.library import read_spectra
 
 BAND, ROW, COLUMN = np.indices((31, 20, 30), dtype=np.float32)
@@ -24,18 +23,12 @@ VALUES = (BAND * 10_000 + ROW * 100 + COLUMN) / 310_000
 def pin_move_undo_and_save() -> None:
     """The whole way of a person, as a script without Qt."""
     viewer = ViewerModel()
-    add_cube(viewer, VALUES, "cube")
+    add_cube(viewer, SpectralCube(VALUES, np.arange(400.0, 701.0, 10.0)))
     bench = Bench(viewer)
     bench.attach()
     pin_move_and_undo(bench, viewer)
     with tempfile.TemporaryDirectory() as folder:
         save(bench, Path(folder))
-
-
-def add_cube(viewer: ViewerModel, data: NDArray[np.float32], name: str) -> Image:
-    cube = SpectralCube(data, np.arange(400.0, 701.0, 10.0))
-    layer: Image = viewer.add_image(data, **cube_layer(cube, name)[1])
-    return layer
 
 
 def drawn(bench: Bench) -> list[NDArray[np.float64]]:

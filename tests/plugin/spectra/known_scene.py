@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from tests.plugin.in_viewer import cube_in, picks_in
+from tests.plugin.in_viewer import add_cube, cube_in, picks_in
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
@@ -16,7 +16,6 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.spectra.library import colour_checker
 
@@ -47,12 +46,6 @@ def photo_of(truth: np.ndarray) -> np.ndarray:
     """The photo (24, 32, 3) of the truth."""
     linear = np.clip(render_srgb(truth, WAVELENGTHS), 0, 1)
     return np.moveaxis(np.rint(255 * linear_to_srgb(linear)).astype(np.uint8), 0, -1)
-
-
-def add_cube(viewer: ViewerModel, cube: SpectralCube, name: str) -> Image:
-    data, arguments, _ = cube_layer(cube, name)
-    layer: Image = viewer.add_image(data, **arguments)
-    return layer
 
 
 def with_scene() -> ViewerModel:

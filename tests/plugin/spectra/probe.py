@@ -1,6 +1,6 @@
 """Looks at what the spectra dock draws, and does to it what napari and a person do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from pytestqt.qtbot import QtBot
 from qtpy.QtGui import QAction
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import picks_in
+from tests.plugin.in_viewer import add_cube, picks_in
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.spectrum import Spectrum
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -72,8 +71,8 @@ class Desk:
 
     def second_cube(self, **changes: Any) -> Image:
         """Another visible cube with other values, while the first stays selected."""
-        data, arguments, _ = cube_layer(make_cube(), "other")
-        layer = self.viewer.add_image(data + 1, **{**arguments, **changes})
+        cube = make_cube()
+        layer = add_cube(self.viewer, replace(cube, data=cube.data + 1), "other", **changes)
         self.viewer.layers.selection.active = self.viewer.layers["cube"]
         return layer
 

@@ -12,6 +12,7 @@ from qtpy.QtCore import QPointF, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QAbstractItemView, QAbstractSpinBox, QComboBox
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
 from napari_mst.plugin.spectra.bench_dock import BenchDock
@@ -19,7 +20,7 @@ from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.viewer.layers import cube_layer, go_to
+from napari_mst.plugin.viewer.layers import go_to
 from napari_mst.spectra.library import colour_checker
 
 
@@ -69,10 +70,8 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
         Desk(dock, viewer, qtbot).lines()
         return dock.plot.band.isVisible(), dock.plot.band.label.toPlainText()
 
-    data, arguments, _ = cube_layer(make_cube(), "cube")
     for wavelength in (550, 400):
-        layer = viewer.add_image(data, **arguments)
-        go_to(viewer, layer, wavelength)
+        go_to(viewer, add_cube(viewer, make_cube()), wavelength)
         assert told() == (True, f"{wavelength} nm")
         viewer.layers.clear()
         assert not told()[0]

@@ -7,7 +7,7 @@ import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog
-from tests.plugin.in_viewer import picks_in
+from tests.plugin.in_viewer import cube_in, picks_in
 from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
 from tests.plugin.spectra.probe import choose, entries
 
@@ -16,7 +16,7 @@ from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.rows import keys_of
-from napari_mst.plugin.viewer.layers import composite_of, cube_of
+from napari_mst.plugin.viewer.layers import composite_of
 from napari_mst.spectra.library import colour_checker, write_spectra
 
 
@@ -94,8 +94,7 @@ def test_every_way_makes_the_selected_pick_known(
     layer = scene.layers["estimate adapted"]
     (entry,) = dock.bench.entries
     assert entry.mark is not None
-    estimate = cube_of(scene.layers["estimate"])
-    assert estimate is not None
+    estimate = cube_in(scene.layers["estimate"])
     expected = adapt(estimate, scene.layers["photo"].data, [entry.mark.at(*SPOTS[0])])
     np.testing.assert_array_equal(layer.data, expected.data)
     assert dock.known.after.isChecked()
@@ -132,8 +131,7 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
     trigger(dock, "As in: truth")
     qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Adapted to"), timeout=60_000)
     layer = scene.layers["estimate adapted"]
-    cube = cube_of(layer)
-    assert cube is not None
+    cube = cube_in(layer)
 
     def is_painted() -> bool:
         picture = composite_of(scene, layer)

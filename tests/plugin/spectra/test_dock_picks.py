@@ -15,6 +15,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube, cube_in
 from tests.plugin.spectra.probe import Desk, bounds, choose
 
 from napari_mst.cube.provenance import UNCALIBRATED
@@ -23,7 +24,6 @@ from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.reconstruction import error_bands
 from napari_mst.reconstruction.error_bands import model_spectrum_band, photo_band
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
@@ -203,8 +203,7 @@ def estimate(cube_viewer: ViewerModel) -> Image:
     cube = make_cube()
     provenance = replace(cube.provenance, error_band=photo_band(MODELS["mstpp-srgb"], CAMERA))
     cube_viewer.layers.clear()
-    data, arguments, _ = cube_layer(replace(cube, provenance=provenance), "estimate")
-    return cube_viewer.add_image(data, **arguments)
+    return add_cube(cube_viewer, replace(cube, provenance=provenance), "estimate")
 
 
 def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
@@ -223,9 +222,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
     (line,) = desk.lines()
     assert threads
     assert threading.main_thread() not in threads
-    cube = cube_of(estimate)
-    assert cube is not None
-    band = model_spectrum_band(cube, 4, 7)
+    band = model_spectrum_band(cube_in(estimate), 4, 7)
     assert band is not None
     lower, upper = bounds(line.spectrum)
     np.testing.assert_allclose([lower, upper], np.stack(band))

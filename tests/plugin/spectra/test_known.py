@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.in_viewer import cube_in, picks_in
+from tests.plugin.in_viewer import add_cube, cube_in, picks_in
 from tests.plugin.spectra.known_scene import (
     SPOTS,
     WAVELENGTHS,
-    add_cube,
     bench_of,
     known_in,
     pin,

@@ -14,14 +14,14 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import cube_in
+from tests.plugin.in_viewer import add_cube, cube_in
 
 from napari_mst.cube import SpectralCube, colour
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, cube_of
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
@@ -50,8 +50,7 @@ def chart(cube_viewer: ViewerModel) -> Image:
     linear = np.clip(colour.render_srgb(cube.data, cube.wavelengths), 0, 1)
     photo = np.round(255 * np.moveaxis(colour.linear_to_srgb(linear), 0, -1)).astype(np.uint8)
     placed = cube_viewer.add_image(photo, rgb=True, name="photo", scale=(2, 2), translate=(5, 7))
-    data, arguments, _ = cube_layer(cube, "chart", Placement.of(placed))
-    return cube_viewer.add_image(data, **arguments)
+    return add_cube(cube_viewer, cube, "chart", Placement.of(placed))
 
 
 @pytest.fixture
@@ -75,12 +74,8 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
 ) -> None:
     for row, column in ((5, 5), (15, 26)):
         maps_dock.bench.pin(chart.data_to_world((0, row, column)))
-    data, arguments, _ = cube_layer(
-        SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths), "truth"
-    )
-    truth = maps_dock.viewer.add_image(
-        data, **{**arguments, "scale": chart.scale, "translate": chart.translate}
-    )
+    cube = SpectralCube(chart.data + np.float32(0.1), make_cube().wavelengths)
+    truth = add_cube(maps_dock.viewer, cube, "truth", Placement.of(chart))
     maps_dock.viewer.layers.selection.active = chart
     maps_dock.bench.reference = truth
     layer = make(title)
@@ -207,8 +202,7 @@ def test_a_map_is_cancelled_and_another_can_be_made(
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
     maps_dock: MapsDock, chart: Image, qtbot: QtBot
 ) -> None:
-    data, arguments, _ = cube_layer(make_cube(), "other")
-    other = maps_dock.viewer.add_image(data, **arguments)
+    other = add_cube(maps_dock.viewer, make_cube(), "other")
     maps_dock.viewer.layers.selection.active = chart
     maps_dock.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
     maps_dock.run()

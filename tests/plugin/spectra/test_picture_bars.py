@@ -5,10 +5,10 @@ import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import picture_in
 
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.spectra.dock import OF_THE_EYE, SpectraDock
-from napari_mst.plugin.viewer.layers import active_cube_layer, composite_of
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 
@@ -17,14 +17,6 @@ pytestmark = pytest.mark.usefixtures("as_pictures")
 def dock(spectra_dock: SpectraDock, qtbot: QtBot) -> SpectraDock:
     qtbot.waitUntil(lambda: len(spectra_dock.plot.handles) == 3)
     return spectra_dock
-
-
-def picture_of(viewer: ViewerModel) -> np.ndarray:
-    layer = active_cube_layer(viewer)
-    assert layer is not None
-    picture = composite_of(viewer, layer)
-    assert picture is not None
-    return np.asarray(picture.data)
 
 
 def test_bars_are_there_while_the_picture_is(
@@ -46,6 +38,6 @@ def test_a_dragged_bar_changes_the_picture(
     bar.sigDragged.emit(bar)
     bar.sigPositionChangeFinished.emit(bar)
     expected = make_cube().composite((700, green, blue))
-    qtbot.waitUntil(lambda: np.array_equal(picture_of(cube_viewer), expected))
+    qtbot.waitUntil(lambda: np.array_equal(picture_in(cube_viewer).data, expected))
     # It reached beyond the wavelengths of the cube, and now stands at the last one.
     assert [one.value() for one in dock.plot.handles] == [700, green, blue]

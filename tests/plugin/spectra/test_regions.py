@@ -1,5 +1,6 @@
 """Shapes and labels as regions of a cube, on a viewer without a window."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
 from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.plugin.spectra import reader
 from napari_mst.plugin.spectra.regions import LabelRows, ShapeRows, looks
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.watch import UNWATCHED
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
@@ -124,9 +125,8 @@ def test_of_stacked_labels_the_page_that_is_shown_is_read(cube_viewer: ViewerMod
 
 def test_a_calibrated_region_has_its_area_in_units_of_the_image(cube_viewer: ViewerModel) -> None:
     viewer = ViewerModel()
-    data, arguments, _ = cube_layer(make_cube(), "cube")
     units = ("dimensionless", "um", "um")
-    viewer.add_image(data, **{**arguments, "scale": (10, 0.5, 2), "units": units})
+    add_cube(viewer, make_cube(), scale=(10, 0.5, 2), units=units)
     shapes = viewer.add_shapes(SQUARE, shape_type="polygon", scale=(0.5, 2), units=units[1:])
     origin = read(viewer, shapes)[0].origin
     assert (origin.pixels, origin.area) == (36, 36.0)
@@ -181,8 +181,7 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
     labels = cube_viewer.add_labels(block().astype(int))
     cube = make_cube()
     noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
-    data, arguments, _ = cube_layer(cube, "truth")
-    truth = cube_viewer.add_image(data + noise, **arguments)
+    truth = add_cube(cube_viewer, replace(cube, data=cube.data + noise), "truth")
     reads = reader.errors_of(cube_viewer.layers["cube"], truth)
     (task,) = LabelRows(labels).tasks(reads, cube_viewer)
     comparison = task.run(UNWATCHED)[1]

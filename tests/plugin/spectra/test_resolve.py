@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import resolve
 from napari_mst.plugin.spectra.snapshot import HINT, VIEWS, Snapshot
-from napari_mst.plugin.viewer.layers import cube_layer
 
 
 @pytest.fixture
@@ -96,8 +96,7 @@ def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: Vie
 
 
 def test_an_axis_of_errors_says_so(bench: Bench, cube_viewer: ViewerModel) -> None:
-    data, arguments, _ = cube_layer(make_cube(), "truth")
-    bench.reference = cube_viewer.add_image(data, **arguments)
+    bench.reference = add_cube(cube_viewer, make_cube(), "truth")
     bench.settings = replace(bench.settings, is_error_shown=True)
     snapshot = bench.finish()
     assert snapshot.axes is not None
