@@ -17,7 +17,7 @@ import numpy as np
 from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.cube.parts import PlainCube, metadata_of_cut
+from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
 from napari_mst.errors import CubeError, shown
 
@@ -279,7 +279,4 @@ def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
         metadata = None
     if not isinstance(metadata, dict):
         return {"metadata": stored}
-    # JSON has no tuples; warnings and bands of a header are.
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()
-    }
+    return with_tuples(metadata)

@@ -5,7 +5,7 @@ arrays with NaN. Letters: B bands, H rows, W columns.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,18 @@ class PlainCube:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+def without(fields: Mapping[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    """*fields* without those that are *left_out*."""
+    return {key: value for key, value in fields.items() if key not in left_out}
+
+
+def with_tuples(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata that were *stored* as JSON, which has lists where a cube has tuples."""
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
+    }
+
+
 def checked_span(span: Span, length: int, name: str) -> slice:
     """*span* as a slice with a start and a stop, within *length* and not empty.
 
@@ -109,7 +121,7 @@ def checked_span(span: Span, length: int, name: str) -> slice:
 
 def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[str, Any]:
     """*metadata* for the part of the image that begins at row *top* and column *left*."""
-    kept = {key: value for key, value in metadata.items() if key not in _OF_PIXELS}
+    kept = without(metadata, _OF_PIXELS)
     place = Georeference.from_json(str(kept.get(FIELD)))
     if place is not None:
         kept[FIELD] = place.cropped(top, left).to_json()
@@ -131,11 +143,10 @@ def metadata_of_cut(
     """
     kept = dict(metadata)
     if then[1:] != now[1:]:
-        has_place = corner is not None
         kept = cropped_metadata(kept, *(corner or (0, 0)))
-        kept = {key: value for key, value in kept.items() if has_place or key not in _PLACES}
+        kept = without(kept, _PLACES if corner is None else ())
     if then[0] != now[0]:
-        kept = {key: value for key, value in kept.items() if key not in ABOUT_BANDS}
+        kept = without(kept, ABOUT_BANDS)
     return kept
 
 
@@ -154,7 +165,7 @@ def metadata_of_bands(
     metadata: Mapping[str, Any], bands: Sequence[int], count: int
 ) -> dict[str, Any]:
     """*metadata* for some *bands* of *count*; the default bands, numbers of all, are left out."""
-    kept = {key: value for key, value in metadata.items() if key != DEFAULT_BANDS}
+    kept = without(metadata, [DEFAULT_BANDS])
     for key in [key for key in _OF_BANDS if key in kept]:
         value = kept.pop(key)
         is_text = isinstance(value, str)

@@ -16,6 +16,7 @@ import numpy as np
 from napari_mst.arrays import Array
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.curves import number
+from napari_mst.cube.parts import with_tuples, without
 from napari_mst.formats.numbers import magnitude
 from napari_mst.formats.wavelengths import spectral_axis
 
@@ -57,11 +58,10 @@ class Description:
 
 def record_of(cube: SpectralCube) -> dict[str, Any]:
     """Everything about *cube* but its numbers, of the types that JSON has."""
-    metadata = {key: value for key, value in cube.metadata.items() if key != "warnings"}
     own = {
         "quantity": cube.quantity,
         "provenance": json.loads(cube.provenance.to_json()),
-        "metadata": _plain(metadata),
+        "metadata": _plain(without(cube.metadata, ["warnings"])),
     }
     if cube.unit == BAND_INDEX:
         return {OWN: own}
@@ -72,11 +72,7 @@ def record_of(cube: SpectralCube) -> dict[str, Any]:
 def description_of(stored: Mapping[str, Any]) -> Description:
     """The inverse of `record_of`. A damaged record raises errors of any type."""
     own = stored[OWN]
-    # JSON has lists only; the metadata of a cube has tuples.
-    fields = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in own["metadata"].items()
-    }
+    fields = with_tuples(own["metadata"])
     if IGNORED in fields:
         fields[IGNORED] = number(str(fields[IGNORED]))
     return Description(

@@ -18,6 +18,7 @@ import numpy as np
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number, power_of
+from napari_mst.cube.parts import without
 from napari_mst.errors import mismatch, shown
 from napari_mst.formats.numbers import checksum
 from napari_mst.formats.record import IGNORED, OWN, Description, description_of, record_of
@@ -143,11 +144,7 @@ def _with_axis_of(description: Description, others: Description) -> Description:
     """
     if not others.wavelengths:
         return description
-    fields = {
-        key: value
-        for key, value in description.fields.items()
-        if key not in (IGNORED, "band names")
-    }
+    fields = without(description.fields, (IGNORED, "band names"))
     return replace(
         description,
         wavelengths=others.wavelengths,

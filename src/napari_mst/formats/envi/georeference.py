@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, Georeference, Transform
+from napari_mst.cube.parts import without
 
 _DATUMS = (
     (
@@ -236,7 +237,7 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
     if georeference is None:
         return cube
     fields, lost = envi_fields(georeference)
-    others = {key: value for key, value in cube.metadata.items() if key not in FIELDS}
+    others = without(cube.metadata, FIELDS)
     return with_losses(replace(cube, metadata=others | fields), lost)
 
 
@@ -248,8 +249,7 @@ def read_from_envi(fields: Mapping[str, Any], *, is_sealed: bool) -> dict[str, A
     """
     if FIELD not in fields:
         return dict(fields)
-    outdated = FIELDS if is_sealed else (FIELD,)
-    return {key: value for key, value in fields.items() if key not in outdated}
+    return without(fields, FIELDS if is_sealed else [FIELD])
 
 
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:

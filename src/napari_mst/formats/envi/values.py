@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import number, power_of, scaled
+from napari_mst.cube.parts import without
 from napari_mst.errors import shown
 from napari_mst.formats.envi.header import Header
 from napari_mst.formats.numbers import magnitude
@@ -80,7 +81,7 @@ def physical(
         return stored, fields, [*warnings, doubt]
     ignored = fields.get(IGNORED)
     # Fields of a scaling that was applied would make the next reader apply it again.
-    fields = {key: value for key, value in fields.items() if key not in _SCALING}
+    fields = without(fields, _SCALING)
     if not scaling:
         return stored, fields, warnings
     fields[APPLIED] = scaling

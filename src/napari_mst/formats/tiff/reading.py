@@ -21,6 +21,7 @@ import numpy as np
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
+from napari_mst.cube.parts import without
 from napari_mst.errors import ColourPhoto, CubeFileError, NapariMstError, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of
@@ -341,7 +342,7 @@ def applied(
     data, fields, warnings = values.described(data, header, description.fields, scale=scale)
     # The GeoTIFF's own tags say where the image lies, so the header does not have to.
     if FIELD in description.fields:
-        fields = {key: value for key, value in fields.items() if key not in FIELDS}
+        fields = without(fields, FIELDS)
     quantity = values.quantity_of(fields) or description.quantity
     return data, replace(description, fields=fields, quantity=quantity), warnings
 
