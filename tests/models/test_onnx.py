@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import Model, Reconstructor, load_model
+from napari_mst.cli.main import main
 from napari_mst.engine.run import Execution
-from napari_mst.errors import CheckpointError
+from napari_mst.errors import CheckpointError, ModelError, SaveError
 from napari_mst.models import onnx_file
 from napari_mst.models.cards import ModelCard, card_to_metadata
 from napari_mst.networks.measured import MeasuredNetwork
@@ -21,6 +23,7 @@ from napari_mst.networks.measured import MeasuredNetwork
 onnx: Any = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
 pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
 
+BANDS = (450, 550, 650)
 CARD = ModelCard("u", "U", (400, 500, 600, 700, 800), False, "none", "reflectance")
 
 
@@ -178,6 +181,38 @@ def test_without_the_extra_the_error_says_what_to_install(
     path.write_bytes(u_shape())
     with pytest.raises(CheckpointError, match=r"pip install 'napari-mst\[onnx\]'"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["pixelwise-srgb", pytest.param("mstpp-srgb", marks=pytest.mark.slow)]
+)
+def test_a_model_saved_as_onnx_is_the_same_model(name: str, path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    model = load_model(name)
+    assert main(["export", str(path), "--model", name]) == 0
+    again = load_model(path)
+    assert replace(again.card, file=model.card.file) == model.card
+    assert b"site-packages" not in path.read_bytes()
+    runners = [Reconstructor(each, "cpu", correct_colour=False) for each in (model, again)]
+    for size in [(32, 40), (9, 5), (61, 83), (130, 70), (101, 201)]:
+        photo = np.random.default_rng(0).random((*size, 3), np.float32)
+        ours, theirs = (runner.reconstruct(photo).data for runner in runners)
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5 * ours.max())
+    with pytest.raises(SaveError, match="exists"):
+        model.to_onnx(path)
+
+
+def test_a_network_that_depends_on_its_size_is_not_exported(path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+
+    class Counts(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * int(x.shape[2] * 1.0)
+
+    for model in (Model.of(Counts(), BANDS), load_model("mstpp-camera")):
+        with pytest.raises(ModelError, match=r"Expected a (network|graph|model) "):
+            model.to_onnx(path)
+        assert not path.exists()
 
 
 def test_an_exported_program_of_torch_is_refused_in_a_sentence(tmp_path: Path) -> None:

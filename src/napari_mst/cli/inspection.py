@@ -1,16 +1,26 @@
-"""The commands that only print: `models`, `cameras` and `info`."""
+"""The commands that print, `models`, `cameras` and `info`, and `export`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
 
 from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note, print_json
-from napari_mst.cli.options import AsJson, Cube, CubeAnswers
+from napari_mst.cli.options import (
+    DEFAULT_MODEL,
+    AsJson,
+    Cube,
+    CubeAnswers,
+    Model,
+    Overwrite,
+)
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import shown
 from napari_mst.formats import read_cube
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import LIGHT_MODELS
+from napari_mst.option import Option
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
@@ -62,6 +72,24 @@ def _accuracy(card: ModelCard) -> str:
         values = ", ".join(f"{metric} {value:g}" for metric, value in measures.items())
         scores.append(f"{data}: {values}")
     return "; ".join(scores)
+
+
+@dataclass(frozen=True)
+class Export:
+    """A model as a file for other programs."""
+
+    output: Annotated[Path, Option("the file to write", "OUT.onnx", is_positional=True)]
+    model: Model = DEFAULT_MODEL
+    overwrite: Overwrite = False
+
+    examples = ("export model.onnx", "export mine.onnx --model mine.safetensors")
+
+    def run(self) -> int:
+        """Write the file and print its name."""
+        from napari_mst.models import load_model
+
+        print(load_model(self.model).to_onnx(self.output, overwrite=self.overwrite))
+        return DONE
 
 
 @dataclass(frozen=True)

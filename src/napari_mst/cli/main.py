@@ -52,6 +52,7 @@ class Completion:
 COMMANDS: list[Command] = [
     Command("reconstruct", "turn photos into spectral cubes", "reconstruct:Reconstruct"),
     Command("models", "list the models: what they are for, how accurate", "inspection:Models"),
+    Command("export", "save a model as ONNX, for other programs", "inspection:Export"),
     Command("cameras", "list the cameras and illuminants of mstpp-camera", "inspection:Cameras"),
     Command("info", "show what a cube file holds and its history", "inspection:Info"),
     Command("convert", "save a cube file in another format", "cubes:Convert"),

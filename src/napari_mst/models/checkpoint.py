@@ -32,11 +32,12 @@ from napari_mst.models.cards import (
     WEIGHTS,
     ModelCard,
     card_from_metadata,
+    card_to_metadata,
     faults_of,
     list_card,
     read_metadata,
 )
-from napari_mst.models.onnx_file import read_onnx
+from napari_mst.models.onnx_file import read_onnx, write_onnx
 from napari_mst.models.seal import check_bundled, check_seal
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.measured import Reach, measured
@@ -156,6 +157,35 @@ class Model:
                 f"Expected a network that says its passes (`napari_mst.networks.Network`), "
                 f"got {kind}. Make the model with `Model.of({kind}, wavelengths)`."
             )
+
+    def to_onnx(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Save the model and its card as an ONNX file, for other programs and for `load_model`.
+
+        The graph takes photos (1, C, H, W), float32, of any H and W that are multiples of the
+        number under ``napari_mst.multiple`` in its metadata: photos are padded before, as
+        `numpy.pad` does in its mode "reflect", and cubes cropped. It needs the extra `onnx`.
+
+        Raises
+        ------
+        ModelError
+            If the model needs a camera, or if torch cannot export its network for all sizes: five
+            are compared, to 1e-5 of the largest value.
+        CheckpointError
+            If the extra is not installed.
+        SaveError
+            If the file exists or cannot be written.
+
+        Examples
+        --------
+        >>> nm.load_model("mstpp-srgb").to_onnx("model.onnx")  # doctest: +SKIP
+        """
+        if self.card.needs_camera:
+            raise ModelError(
+                f"Expected a model for sRGB photos, got {shown(self.card.name)}, whose network "
+                "changes with the camera. Export another one."
+            )
+        write_onnx(Path(path), self.network, card_to_metadata(self.card), overwrite=overwrite)
+        return Path(path)
 
     @classmethod
     def of(

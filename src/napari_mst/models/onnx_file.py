@@ -1,18 +1,23 @@
-"""ONNX files from strangers as networks: data and standard operators in one file, or nothing.
+"""ONNX files: those of strangers as networks, if they are plain data, and our networks as files.
 
 onnxruntime computes them in float32 on the CPU. Format: https://onnx.ai/onnx/repo-docs/IR.html.
 """
 
 import math
+import warnings
+from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError, shown
+from napari_mst.crash_safe import saving
+from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.networks.measured import MeasuredNetwork, measured
+from napari_mst.networks.network import PHOTO, Folded, Network, pad
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -22,6 +27,16 @@ _DOMAINS = ("", "ai.onnx")
 _LOOK = 64
 _MOST_NUMBERS = 2**27
 """Most numbers of a map for a photo of 64 x 64: a graph of a few bytes can ask for any number."""
+
+
+_MULTIPLE_KEY = "napari_mst.multiple"
+_MULTIPLES = [str(number) for number in range(1, 33)]
+"""In the metadata: sides are padded to multiples of this, which counts in attention."""
+
+_TRIED = (32, 40), (61, 83), (16, 23), (97, 150), (120, 72)
+"""Sizes of photos at which an exported graph is compared; the first one is exported."""
+
+_PARITY = 1e-5
 
 
 class OnnxModule(nn.Module):
@@ -59,11 +74,7 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
     ModelError
         If its result has another size than the photo.
     """
-    if not (find_spec("onnx") and find_spec("onnxruntime")):
-        raise CheckpointError(
-            "Expected onnx and onnxruntime, which run ONNX files, got no such packages. "
-            "Install them: pip install 'napari-mst[onnx]'."
-        )
+    _check_installed()
     import onnx
 
     try:
@@ -78,7 +89,104 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
     if fault:
         raise CheckpointError(f"Expected {fault}. Nothing was run. Export it again, in one file.")
     in_bands = _inputs(proto)[0].type.tensor_type.shape.dim[1].dim_value or 3
-    return measured(module, in_bands), {each.key: each.value for each in proto.metadata_props}
+    metadata = {each.key: each.value for each in proto.metadata_props}
+    least = metadata.get(_MULTIPLE_KEY, "")
+    return measured(module, in_bands, least=int(least) if least in _MULTIPLES else 1), metadata
+
+
+class _Graph(nn.Module):
+    """A network as its passes on whole maps: without padding, which has other sizes each time."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, photo: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, B, H, W), sides multiples of those of the program."""
+        maps, folded = {PHOTO: photo}, Folded()
+        for each in self.network.program().passes:
+            result = each.apply([maps[name] for name in each.reads], folded)
+            maps[each.writes] = result
+            if each.statistic is not None:
+                pixels = result.shape[-2] * result.shape[-1]
+                folded[each.writes] = each.fold(each.statistic(result), pixels)
+        return result
+
+
+def write_onnx(
+    path: Path, network: Network, metadata: Mapping[str, str], *, overwrite: bool = False
+) -> None:
+    """Save *network* as an ONNX file of any height and width, which is compared with it first.
+
+    Raises
+    ------
+    CheckpointError
+        If the packages of the extra `onnx` are not installed.
+    ModelError
+        If torch cannot export the network, or if the graph gives something else at another size.
+    SaveError
+        See `crash_safe.saving`.
+    """
+    _check_installed()
+    multiple = network.program().multiple
+    photos = [
+        pad(
+            torch.rand(1, network.in_bands, *size, generator=torch.Generator().manual_seed(0)),
+            multiple,
+        )
+        for size in _TRIED
+    ]
+    try:
+        proto = _exported(network, photos[0], multiple)
+        for key, value in {**metadata, _MULTIPLE_KEY: str(multiple)}.items():
+            proto.metadata_props.add(key=key, value=value)
+        data = proto.SerializeToString()
+        graph = OnnxModule(data, [])
+        with torch.inference_mode():
+            pairs = [(graph(photo), network(photo)) for photo in photos]
+    except Exception as error:  # torch.export, the exporter and onnxruntime each have their own
+        reason = shown(str(error).splitlines()[0] if str(error) else error, 100)
+        raise ModelError(
+            f"Expected a network that torch exports for any size, got: {reason}."
+        ) from error
+    errors = [float((ours - plain).abs().max() / plain.abs().max()) for ours, plain in pairs]
+    if not max(errors) <= _PARITY:
+        raise ModelError(
+            f"Expected a graph that gives the same at any size, got {max(errors):.2g} of the "
+            "largest value off. Nothing was saved."
+        )
+    with saving(path, needed=len(data), overwrite=overwrite) as (unfinished,):
+        unfinished.write_bytes(data)
+
+
+def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
+    sides = {}
+    for axis, name in ((2, "height"), (3, "width")):
+        side = torch.export.Dim(name, min=2, max=1 << 16)
+        sides[axis] = multiple * side if multiple > 1 else side
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of the exporter about itself
+        program: Any = torch.onnx.export(
+            _Graph(network),
+            (photo,),
+            input_names=["photo"],
+            output_names=["cube"],
+            dynamic_shapes={"photo": sides},
+            dynamo=True,
+            verbose=False,
+        )
+    proto: ModelProto = program.model_proto
+    for part in (*proto.graph.node, *proto.graph.value_info):
+        del part.metadata_props[:]  # which name the files of this computer
+    return proto
+
+
+def _check_installed() -> None:
+    if not (find_spec("onnx") and find_spec("onnxruntime")):
+        raise CheckpointError(
+            "Expected onnx and onnxruntime, which run ONNX files, got no such packages. "
+            "Install them: pip install 'napari-mst[onnx]'."
+        )
 
 
 def _fault(proto: "ModelProto") -> str:

@@ -76,8 +76,12 @@ class MeasuredNetwork(Network):
 
 
 @torch.inference_mode()
-def measured(module: nn.Module, in_bands: int = 3, reach: Reach = "measured") -> MeasuredNetwork:
+def measured(
+    module: nn.Module, in_bands: int = 3, reach: Reach = "measured", least: int = 1
+) -> MeasuredNetwork:
     """*module* as a network; it must be in evaluation mode, in float32, on the CPU.
+
+    Sides are padded to multiples of *least* at least.
 
     Raises
     ------
@@ -85,7 +89,7 @@ def measured(module: nn.Module, in_bands: int = 3, reach: Reach = "measured") ->
         If the module takes no photo of *in_bands* channels, if its result has another size, or if a
         *reach* that is given is too short.
     """
-    own = _accepted(module, in_bands)
+    own = _accepted(module, in_bands, least)
     error = 0.0
     while own.align <= _LARGEST_MULTIPLE:
         own = replace(own, reach=_measured_reach(module, own) if reach == "measured" else reach)
@@ -102,10 +106,10 @@ def measured(module: nn.Module, in_bands: int = 3, reach: Reach = "measured") ->
     )
 
 
-def _accepted(module: nn.Module, in_bands: int) -> Geometry:
+def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
     """The smallest multiple whose multiples are sides that *module* takes and returns."""
     fault = ""
-    for multiple in range(1, _LARGEST_MULTIPLE + 1):
+    for multiple in range(least, _LARGEST_MULTIPLE + 1, least):
         count = _LARGEST_MULTIPLE // multiple + 1
         # Neighbouring numbers have no common factor: no larger multiple divides both sides.
         photo = _noise((1, in_bands, count * multiple, (count + 1) * multiple))

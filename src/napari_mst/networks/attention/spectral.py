@@ -59,6 +59,8 @@ def gram(x: Tensor) -> Tensor:
     image.
     """
     pixels = x.flatten(2).mT
+    if torch.compiler.is_exporting():  # chunks would be as many as those of one size
+        return pixels.double().mT @ pixels.double()
     products = torch.float32 if x.dtype.itemsize == 2 else torch.float64
     if x.device.type == "cpu":
         chunks = (chunk.to(products) for chunk in pixels.split(_CPU_CHUNK, dim=1))
