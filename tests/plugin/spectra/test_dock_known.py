@@ -87,16 +87,13 @@ def test_every_way_makes_the_selected_pick_known(
 ) -> None:
     WAYS[title](dock, monkeypatch, tmp_path)
     (key,) = keys_of(picks_in(scene))
-    if title != "orange":
-        assert key == title
-    assert key
+    assert key == title or title == "orange"
     qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Adapted to"), timeout=60_000)
-    layer = scene.layers["estimate adapted"]
     (entry,) = dock.bench.entries
     assert entry.mark is not None
-    estimate = cube_in(scene.layers["estimate"])
-    expected = adapt(estimate, scene.layers["photo"].data, [entry.mark.at(*SPOTS[0])])
-    np.testing.assert_array_equal(layer.data, expected.data)
+    known = [entry.mark.at(*SPOTS[0])]
+    expected = adapt(cube_in(scene.layers["estimate"]), scene.layers["photo"].data, known)
+    np.testing.assert_array_equal(scene.layers["estimate adapted"].data, expected.data)
     assert dock.known.after.isChecked()
     dock.known.after.click()
     qtbot.waitUntil(lambda: not dock.known.after.isChecked())
@@ -148,23 +145,6 @@ def test_before_and_after_are_pictures_of_the_same_look_or_bands(
     qtbot.waitUntil(lambda: composite_of(scene, layer) is None)
     assert cubes_seen(scene) == before
     assert scene.layers.selection.active is estimate
-
-
-def test_spots_are_suggested_and_undone(
-    dock: SpectraDock, scene: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(QInputDialog, "getInt", lambda *_: (4, True))
-    trigger(dock, "Suggest where to measure ...")
-    # Something else that is drawn anew meanwhile does not stop the search.
-    dock.bench.rename(dock.bench.entries[0], "leaf")
-    qtbot.waitUntil(lambda: len(dock.bench.chosen) == 4, timeout=60_000)
-    trigger(dock, "As in: truth")
-    qtbot.waitUntil(lambda: "estimate adapted" in scene.layers, timeout=60_000)
-    undo(dock)
-    qtbot.waitUntil(lambda: "estimate adapted" not in scene.layers, timeout=60_000)
-    undo(dock)
-    qtbot.waitUntil(lambda: len(dock.bench.entries) == 1)
-    assert dock.known.after.isHidden()
 
 
 def test_what_cannot_become_known_is_grey(dock: SpectraDock, scene: ViewerModel) -> None:

@@ -95,6 +95,18 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     assert not cube_in(layer).provenance.is_preview
 
 
+def test_what_changes_meanwhile_does_not_stop_a_search_for_spots() -> None:
+    jobs = Later()
+    _, bench = pinned(SPOTS[0], start=jobs)
+    bench.known.suggest(4)
+    bench.rename(bench.entries[0], "leaf")
+    bench.finish()
+    jobs.do()
+    assert [entry.first.name for entry in bench.finish().entries] == ["leaf"] + [
+        f"spot {number}" for number in range(1, 5)
+    ]
+
+
 def test_width_of_the_band_is_a_layer_that_follows() -> None:
     viewer, bench = pinned(*SPOTS)
     bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
