@@ -23,12 +23,11 @@ from napari_mst.engine.kernels.means import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides
 
-# The first takes about as long as all others, so two processes end together.
+# Each takes about as long as the others, so that processes end together.
 _GROUPS: tuple[dict[str, Any], ...] = (
     {"apply_block": apply_block},
+    {"convolve": convolve, "double": double},
     {
-        "convolve": convolve,
-        "double": double,
         "estimate_spectra": estimate_spectra,
         "decode_spectra": decode_spectra,
         "add_gram": add_gram,
