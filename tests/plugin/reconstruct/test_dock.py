@@ -139,6 +139,23 @@ def test_the_names_of_photos_are_read_whole(desk: Desk) -> None:
     box.hidePopup()
 
 
+def test_how_a_run_ended_is_said_of_its_photo_alone(desk: Desk) -> None:
+    desk.run()
+    desk.viewer.add_image(desk.photo.data, rgb=True, name="other")
+    assert desk.text.startswith("Done in ")
+    desk.widgets["photo"].setCurrentText("other")
+    desk.photo.name = "renamed"
+    assert desk.text.startswith("Ready for cpu")
+
+
+def test_the_sentence_is_as_high_as_its_lines(desk: Desk) -> None:
+    desk.dock.resize(300, 400)
+    desk.dock.text.setText("a word " * 40)
+    high = desk.dock.text.height()
+    desk.dock.text.setText("a word")
+    assert desk.dock.text.minimumHeight() < high / 3
+
+
 def test_the_description_of_a_model_is_never_cut(desk: Desk) -> None:
     for width in (500, 220):
         desk.dock.resize(width, 100)

@@ -205,6 +205,7 @@ class ReconstructDock(Dock):
         # The dock is as high as its rows; the room that is left goes to the dock below.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.cpu_button.hide()
+        self._old: JobState | None = None
 
     def _wire(self) -> None:
         self.run_button.clicked.connect(self.run)
@@ -376,6 +377,8 @@ class ReconstructDock(Dock):
 
     def _say(self, state: JobState) -> None:
         """Show the sentence under the form, and the button that does what it asks for."""
+        if state is self._old:
+            state = JobState()
         self._write(status(self.form, state))
         self.fit_button.setVisible(bool(self.form.misfit))
         self.fit_button.setText(f"Use {self.form.fitting_card}")
@@ -390,7 +393,9 @@ class ReconstructDock(Dock):
     def _show_status(self) -> None:
         """Say what another choice means, unless a job is speaking."""
         if not self.workspace.is_busy:
-            self._say(JobState())
+            # How a job ended is no news for another photo, also when layers come and go.
+            self._old = self.workspace.state
+            self._say(self._old)
 
     def _on_options(self, options: RunOptions, before: RunOptions) -> None:
         if options.device != before.device:

@@ -112,6 +112,9 @@ class Paragraph(QLabel):
     def setText(self, text: str) -> None:
         """Show *text* in full."""
         super().setText(text)
+        # Qt never answers less than the least height, here that of the text before. In a resize
+        # that is welcome: a bar that comes and goes could have the text grow and shrink for ever.
+        self.setMinimumHeight(0)
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
