@@ -82,7 +82,7 @@ def patch_steps(
     patch = photo.cropped((row, row + side, column, column + side))
     tokens = how.noise.codes * how.stabilised(patch).reshape(COLOURS, -1).T
     features = torch.from_numpy(embedding(tokens).T.copy())
-    head = _head(how.codes, reading)
+    head = filter_head(how.codes, reading)
     return PatchSteps(_steps(head, features, places_of(row, column, side)), row, column, side)
 
 
@@ -118,7 +118,7 @@ def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[Mat
     )
 
 
-def _head(h: float, reading: Reading) -> SingleHeadAttention:
+def filter_head(h: float, reading: Reading = "columns") -> SingleHeadAttention:
     """The head of non-local means between single pixels of three colours."""
     queries, keys, values = projections(COLOURS)
     depth = COLOURS + 2

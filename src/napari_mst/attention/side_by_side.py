@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from napari_mst.arrays import Doubles
-from napari_mst.attention.patch_steps import COLOURS
+from napari_mst.attention.patch_steps import COLOURS, filter_head
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
-from napari_mst.denoising.attention import projections
+from napari_mst.denoising.attention import embedding
 from napari_mst.denoising.non_local_means import non_local_weights
 from napari_mst.denoising.photos import DISTANCE, PATCH, denoising_to_look_at
 from napari_mst.denoising.streaming import Filter
@@ -54,7 +55,7 @@ _DIM, _LIT = 0.4, 0.55  # brightness of pixels without and with weight
 _YELLOW = np.array([255.0, 215.0, 60.0])
 _MERGING = "patch merging\n2 x 2 pixels become one of 4 C,\nof which a matrix makes 2 C"
 _EMBEDDING = f"patch embedding\n{WINDOW} x {WINDOW} pixels become\none token: here their mean"
-_PLAIN = HeadOptions(score="plain", has_bias=False, has_projection=False)
+_PLAIN = HeadOptions(has_bias=False, has_projection=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +141,14 @@ class SideBySide:
         2 C.
         """
         stacked = stacked_neighbours(torch.from_numpy(self.codes)[None])[0]
-        rows = stacked.unflatten(0, (2, 2, COLOURS)).permute(1, 3, 0, 4, 2).flatten(2, 3)
-        return rows.flatten(0, 1).numpy().astype(np.uint8)
+        across, down = stacked.unflatten(0, (2, 2, COLOURS)).unbind()
+        rows = [torch.cat(pair, dim=2) for pair in zip(across, down, strict=True)]
+        return torch.cat(rows, dim=1).permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
     def embedded(self) -> np.ndarray:
         """Patch embedding of the part: one colour, the mean, for each token of 8 x 8, uint8."""
-        means = torch.nn.functional.avg_pool2d(
-            torch.from_numpy(self.codes)[None], WINDOW, ceil_mode=True
-        )
+        means = F.avg_pool2d(torch.from_numpy(self.codes)[None], WINDOW, ceil_mode=True)
         return means[0].permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
@@ -244,19 +244,27 @@ def _answer(title: str, equation: str, weights: Doubles, codes: Doubles, keys: i
     return Answer(title, equation, weights, keys, effective, (weights * codes).sum((1, 2)))
 
 
+def _features(codes: Doubles) -> Tensor:
+    """Xi of every pixel: (3, h, w) -> (5, h, w)."""
+    columns = embedding(codes.reshape(COLOURS, -1).T).T
+    return torch.from_numpy(columns.reshape(-1, *codes.shape[1:]))
+
+
 def _single_head(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
     """One head over the columns of a patch, with the pixel in its middle."""
-    firsts = [
+    top, left = (
         min(max(index - PATCH_SIDE // 2, 0), max(side - PATCH_SIDE, 0))
         for index, side in zip(place, codes.shape[1:], strict=True)
-    ]
-    rows, columns = (slice(first, first + PATCH_SIDE) for first in firsts)
-    distance = np.square(codes - codes[:, place[0], place[1], None, None]).mean(0)
-    near = np.exp(-distance[rows, columns] / h**2)
+    )
+    patch = slice(top, top + PATCH_SIDE), slice(left, left + PATCH_SIDE)
+    near = codes[:, *patch]
+    query = np.ravel_multi_index((place[0] - top, place[1] - left), near.shape[1:])
+    shares = filter_head(h).weights(_features(near).flatten(1), (int(query),)).weights[0]
     weights = np.zeros(codes.shape[1:])
-    weights[rows, columns] = near / near.sum()
+    weights[patch] = shares.numpy().reshape(near.shape[1:])
     equation = "softmax of a column of K^T Q / sqrt(d)"
-    return _answer(f"single head, {PATCH_SIDE} x {PATCH_SIDE}", equation, weights, codes, near.size)
+    title = f"single head, {PATCH_SIDE} x {PATCH_SIDE}"
+    return _answer(title, equation, weights, codes, len(shares))
 
 
 def _non_local(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
@@ -275,19 +283,19 @@ def _non_local(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
 
 _MECHANISMS: dict[str, tuple[str, Callable[[], Heads]]] = {
     f"window, {WINDOW} x {WINDOW}": (
-        "softmax(q k^T + B)",
+        "softmax(q k^T / sqrt(d) + B)",
         lambda: WindowAttention(COLOURS + 2, 1, WINDOW, _PLAIN),
     ),
     "shifted window": (
-        "softmax(q k^T + B + M)",
+        "softmax(q k^T / sqrt(d) + B + M)",
         lambda: ShiftedWindowAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
     ),
     "overlapping windows": (
-        "softmax(q k^T + B), keys of 12 x 12",
+        "the same, keys of 12 x 12",
         lambda: OverlappingAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
     ),
     "all pixels of the part": (
-        "softmax(q k^T)",
+        "softmax(q k^T / sqrt(d))",
         lambda: PatchAttention(COLOURS + 2, 1, 1, _PLAIN),
     ),
 }
@@ -298,11 +306,11 @@ def _of_mechanism(codes: Doubles, place: tuple[int, int], h: float, title: str) 
     """The answer of a mechanism whose only head is that of non-local means between pixels."""
     equation, make = _MECHANISMS[title]
     head = make().double().requires_grad_(False)
-    head.to_qkv.weight.copy_(_of_non_local_means(h))
-    squares = np.square(codes).sum(0, keepdims=True)
-    features = np.concatenate([squares, codes, np.ones_like(squares)])
+    filtering = filter_head(h)
+    values = F.pad(filtering.value.weight, (0, 0, 1, 1))
+    head.to_qkv.weight.copy_(torch.cat([filtering.query.weight, filtering.key.weight, values]))
     # As a run does, the end of a photo is reflected until windows fit.
-    padded = pad(torch.from_numpy(features)[None], WINDOW)
+    padded = pad(_features(codes)[None], WINDOW)
     with torch.inference_mode():
         answer = head.weights(padded, place)
     rows, columns = answer.places.T.numpy()
@@ -314,13 +322,6 @@ def _of_mechanism(codes: Doubles, place: tuple[int, int], h: float, title: str) 
     keys = int((answer.regions == answer.regions[is_query]).sum())
     made = _answer(title, equation, weights, padded[0, 1:-1].numpy(), keys)
     return replace(made, weights=weights[: codes.shape[1], : codes.shape[2]])
-
-
-def _of_non_local_means(h: float) -> Tensor:
-    """W_Q, W_K and W_V of non-local means between pixels, as one head of 5 channels has them."""
-    queries, keys, values = projections(COLOURS)
-    padded = np.pad(values.T, ((1, 1), (0, 0)))
-    return torch.from_numpy(np.concatenate([queries.T / (COLOURS * h**2), keys.T, padded]))
 
 
 def _channels(codes: Doubles, place: tuple[int, int]) -> Answer:

@@ -20,6 +20,7 @@ from tests.plugin.attention.conftest import (
 
 from napari_mst.attention.files import read_attention
 from napari_mst.attention.maps import Selection
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
@@ -86,6 +87,15 @@ def test_every_head_of_every_block_can_be_clicked_and_is_shown(
     assert 0 < schematic.cell("stages.0.encoder.0", 0).left() < 20
     last = schematic.cell(f"stages.{stages - 1}.decoder.1", 0)
     assert 0 < schematic.width() - last.right() < 20
+
+
+def test_blocks_of_a_network_without_a_u_shape_stand_in_a_row(dock: AttentionDock) -> None:
+    blocks = make_record(stages=1).blocks
+    record = AttentionRecord({name.removeprefix("stages.0."): blocks[name] for name in blocks})
+    dock.workspace.keep(Recording(record, "photo"))
+    cells = [dock.schematic.cell(block, 0) for block in record]
+    assert len({cell.top() for cell in cells}) == 1
+    assert [cell.left() for cell in cells] == sorted(cell.left() for cell in cells)
 
 
 def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: QtBot) -> None:

@@ -72,16 +72,23 @@ class Schematic(QWidget):
             return title
         return f"{title}; equal weights change {self.shares[block][number]:.0%} of what all do"
 
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The depth of each block of a U-shape; the blocks of other networks stand in a row."""
+        is_u_shaped = next(iter(self.blocks), "").startswith("stages.")
+        return LEVELS if is_u_shaped else (0,) * len(self.blocks)
+
     def cell(self, block: str, head: int) -> QRectF:
         """Return where *head* of *block* is drawn."""
-        stage, part = divmod(list(self.blocks).index(block), len(LEVELS))
+        levels = self.levels
+        stage, part = divmod(list(self.blocks).index(block), len(levels))
         # The last stage may lack blocks.
-        pitch = (self.width() - 2 * MARGIN) / math.ceil(len(self.blocks) / len(LEVELS))
-        step = (pitch - 2 * GAP) / len(LEVELS)
+        pitch = (self.width() - 2 * MARGIN) / math.ceil(len(self.blocks) / len(levels))
+        step = (pitch - 2 * GAP) / len(levels)
         left = MARGIN + stage * pitch + GAP + part * step
         _, heads = self.blocks[block]
         width = (step - 2) / heads
-        return QRectF(left + head * width, TOP + LEVELS[part] * (ROW + GAP), width, ROW)
+        return QRectF(left + head * width, TOP + levels[part] * (ROW + GAP), width, ROW)
 
     def _outline(self, block: str) -> QRectF:
         """Return where all heads of *block* are drawn."""
@@ -157,6 +164,8 @@ class Schematic(QWidget):
         painter.setPen(QPen(self._colour("secondary"), 2))
         for block, following in pairwise(names):
             painter.drawLine(self._outline(block).center(), self._outline(following).center())
+        if not any(self.levels):
+            return
         painter.setPen(QPen(self._colour("secondary"), 1, Qt.PenStyle.DotLine))
         # In a U-shape of five, block 0 skips to block 4, and block 1 to block 3.
         for start, stop in ((0, 4), (1, 3)):
@@ -174,7 +183,7 @@ class Schematic(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(outline, 3, 3)
         number = list(self.blocks).index(block)
-        if number % len(LEVELS) == LEVELS.index(max(LEVELS)):
+        if any(self.levels) and number % len(LEVELS) == LEVELS.index(max(LEVELS)):
             # The bottleneck is the middle of its stage.
             middle = outline.center().x()
             title = QRectF(middle - 50, 0, 100, TOP)
