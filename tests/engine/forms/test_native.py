@@ -380,7 +380,7 @@ def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() ->
 
 
 @needs_numba
-@pytest.mark.parametrize(("kept", "processes"), [((), 2), (("apply_block",), 1), (None, 0)])
+@pytest.mark.parametrize(("kept", "processes"), [((), 3), (("apply_block",), 2), (None, 0)])
 def test_only_kernels_that_are_not_on_disk_are_compiled_ahead_and_once(
     kept: tuple[str, ...] | None, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
