@@ -79,6 +79,18 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
         assert dock.plot.cursor.label.toPlainText() == "600 nm"
 
 
+@pytest.mark.parametrize("wavelength", [400, 700])
+def test_the_label_of_the_first_and_the_last_band_is_not_cut_off(
+    desk: Desk, wavelength: int
+) -> None:
+    desk.viewer.dims.set_point(0, wavelength)
+    desk.lines()
+    plot = desk.dock.plot
+    plot.grab()  # pyqtgraph puts a label in its place when it is drawn
+    label = plot.band.label.sceneBoundingRect()
+    assert plot.guides.sceneBoundingRect().adjusted(-1, -1, 1, 1).contains(label)
+
+
 def test_no_menu_is_long_or_says_the_same_twice_and_what_is_grey_says_why(desk: Desk) -> None:
     desk.second_cube()
     number = 0

@@ -245,7 +245,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def _added_handle(self, marker: Marker) -> pg.InfiniteLine:
         faint = QColor(marker.colour)
         faint.setAlphaF(HANDLE_OPACITY)
-        line = _guide(marker.name, movable=True, pen=pg.mkPen(faint))
+        centred = {"anchors": [(0.5, 0.5)] * 2}
+        line = _guide(marker.name, movable=True, pen=pg.mkPen(faint), labelOpts=centred)
         line.setHoverPen(marker.colour, width=3)
         line.label.setColor("white")
         line.label.fill = pg.mkBrush(marker.colour)
@@ -349,8 +350,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
 
 def _guide(label: str, **how: Any) -> pg.InfiniteLine:
-    """Return a vertical line whose label stands on it, in the middle."""
-    line = pg.InfiniteLine(angle=90, label=label, labelOpts={"anchors": [(0.5, 0.5)] * 2}, **how)
+    """Return a vertical line; its label stands beside it, where it is not cut off."""
+    line = pg.InfiniteLine(angle=90, label=label, **how)
     line.label.textItem.document().setDocumentMargin(1)
     return line
 
