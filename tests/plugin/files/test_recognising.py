@@ -14,7 +14,7 @@ from napari.layers import Image
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import WAVELENGTHS, make_cube
-from tests.plugin.in_viewer import cube_in
+from tests.plugin.in_viewer import add_cube, cube_in
 
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
@@ -148,6 +148,16 @@ def test_several_cubes_show_the_band_that_the_first_showed(
     recognised(viewer, qtbot)
     assert viewer.dims.point[0] == 470
     assert [round(layer.world_to_data(viewer.dims.point)[0]) for layer in layers] == [7] * 3
+
+
+def test_a_cube_of_other_wavelengths_than_those_before_it_is_brought_into_view(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    add_cube(viewer, make_cube())
+    infrared = replace(make_cube(), wavelengths=WAVELENGTHS + 600)
+    opened(viewer, write_cube(tmp_path / "infrared.tif", infrared))
+    recognised(viewer, qtbot)
+    assert viewer.dims.point[0] == 1150
 
 
 def test_what_the_user_has_set_on_the_layer_stays(

@@ -237,7 +237,12 @@ class Composer(ViewerHelper):
         if QApplication.instance() is None:
             action(layer)
         else:
-            QTimer.singleShot(0, calling(action, layer))
+            QTimer.singleShot(0, calling(self._act, action, layer))
+
+    def _act(self, action: Any, layer: Image) -> None:
+        # The viewer may have been closed meanwhile.
+        if self._viewer_ref() is not None:
+            action(layer)
 
     def _on_change(self, event: Any) -> None:
         at, layers = getattr(event, "index", None), self.viewer.layers
