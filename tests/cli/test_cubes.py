@@ -164,8 +164,17 @@ def test_info_takes_the_array_the_axis_and_the_wavelengths(run: Run) -> None:
     assert "400 to 460 nm" in make(run, "info plain.npy --wavelengths 400:460")[0]
 
 
-def test_every_model_is_listed_with_domain_and_accuracy(run: Run) -> None:
+def test_every_model_is_listed_with_what_a_person_chooses_by(run: Run) -> None:
     out, _ = make(run, "models")
+    for card in MODELS.values():
+        assert card.name in out
+        assert card.domain in out
+    assert "mean relative error 0.110: scenes of CAVE, of exactly rendered sRGB\n" in out
+    assert "bundled, 34 kB" in out
+
+
+def test_every_model_is_listed_for_programs_with_all_its_measures(run: Run) -> None:
+    out, _ = make(run, "models --json")
     for card in MODELS.values():
         assert card.name in out
         assert card.domain in out

@@ -19,7 +19,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import shown
 from napari_mst.formats import read_cube
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.models.cards import LIGHT_MODELS
+from napari_mst.models.cards import LIGHT_MODELS, WEIGHTS
 from napari_mst.option import Option
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
@@ -39,13 +39,21 @@ class Models:
             print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
         else:
             print("\n\n".join("\n".join(_card_lines(card)) for card in cards))
+            note("--json prints all that is known of each.")
         return DONE
 
 
 def _card_lines(card: ModelCard) -> list[str]:
-    """A title, and one indented line for each field that says something."""
-    fields = [f"  {name:<10}  {text}" for name, text in _card_fields(card).items() if text]
-    return [f"{card.name}: {card.title}", *fields]
+    """A title, and one indented line for each field by which a person chooses."""
+    fields = _card_fields(card)
+    scores = [(each["MRAE"], data) for data, each in card.accuracy.items() if "MRAE" in each]
+    if scores:
+        error, data = min(scores)
+        fields["accuracy"] = f"mean relative error {error:.3f}: {data}"
+    if card.file:
+        fields["weights"] += f", {(WEIGHTS / card.file).stat().st_size / 1000:,.0f} kB"
+    chosen = [name for name in ("for", "needs", "accuracy", "weights") if fields[name]]
+    return [f"{card.name}: {card.title}", *(f"  {name:<10}  {fields[name]}" for name in chosen)]
 
 
 def _card_fields(card: ModelCard) -> dict[str, str]:

@@ -45,6 +45,8 @@ from napari_mst.networks.measured import Reach, measured
 _MAX_BYTES = 2**30
 """Largest weights file that is read; MST++ has 6.5 MB."""
 
+DEFAULT = next(iter(MODELS))
+
 _COPIES = 4
 """Loading takes this times the size of a file: bytes, tensors, and both in twice the precision."""
 
@@ -273,11 +275,11 @@ def _sha256_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def load_model(name_or_path: str | PathLike[str], **card: Any) -> Model:
+def load_model(name_or_path: str | PathLike[str] = DEFAULT, **card: Any) -> Model:
     """Load a model of `MODELS` by name, or a weights file of a network of `NETWORKS`.
 
-    A file is `.pth`, `.safetensors` or, with the extra `onnx`, `.onnx`, which its content shows. An
-    ONNX file may hold any network of photos: see `Model.of`.
+    The default is the first model. A file is `.pth`, `.safetensors` or, with the extra `onnx`,
+    `.onnx`, which its content shows. An ONNX file may hold any network of photos: see `Model.of`.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from napari_mst.crash_safe import saving
 from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.networks.measured import MeasuredNetwork, measured
-from napari_mst.networks.network import PHOTO, Folded, Network, pad
+from napari_mst.networks.network import Network, pad
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -94,25 +94,6 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
     return measured(module, in_bands, least=int(least) if least in _MULTIPLES else 1), metadata
 
 
-class _Graph(nn.Module):
-    """A network as its passes on whole maps: without padding, which has other sizes each time."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, photo: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, B, H, W), sides multiples of those of the program."""
-        maps, folded = {PHOTO: photo}, Folded()
-        for each in self.network.program().passes:
-            result = each.apply([maps[name] for name in each.reads], folded)
-            maps[each.writes] = result
-            if each.statistic is not None:
-                pixels = result.shape[-2] * result.shape[-1]
-                folded[each.writes] = each.fold(each.statistic(result), pixels)
-        return result
-
-
 def write_onnx(
     path: Path, network: Network, metadata: Mapping[str, str], *, overwrite: bool = False
 ) -> None:
@@ -167,7 +148,7 @@ def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of the exporter about itself
         program: Any = torch.onnx.export(
-            _Graph(network),
+            network,
             (photo,),
             input_names=["photo"],
             output_names=["cube"],
