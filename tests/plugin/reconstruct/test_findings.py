@@ -39,11 +39,8 @@ from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import measuring
 from napari_mst.plugin.reconstruct.drawing import has_drawing
 from napari_mst.plugin.reconstruct.findings import (
-    AttentionView,
     FindingRows,
-    LightViews,
     show_attention,
-    views_of,
 )
 from napari_mst.plugin.reconstruct.form import (
     NO_CAMERA,
@@ -307,26 +304,20 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     assert next_run(form, viewer).options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
 
 
-def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_is_listed(
+def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(
     viewer: ViewerModel, sensor_form: ReconstructionForm, qtbot: QtBot
 ) -> None:
     finding = done(light_order(sensor_form, viewer), viewer)
-    rows, views = FindingRows(sensor_form, viewer), LightViews(viewer)
-    for widget in (rows, views):
-        qtbot.addWidget(widget)
+    rows = FindingRows(sensor_form, viewer)
+    qtbot.addWidget(rows)
     rows.draw()
     assert finding.light is not None
     names = [candidate.name for candidate in finding.light.candidates]
     for button, name in zip(rows.bars.buttons, names, strict=True):
         button.click()
         assert sensor_form.illuminant == name
-    views.list_views(replace(finding, light=None))
-    assert views.count() == 0
-    views.list_views(finding)
-    assert views.count() == 1 + len(views_of(finding.light.attention))
-    views.setCurrentIndex(1)
-    views.activated.emit(1)
-    assert viewer.layers[-1].name.startswith("Light, all blocks (rollout)")
+    rows.seen.click()
+    np.testing.assert_array_equal(viewer.layers[-1].data, finding.light.attention.rollout_map)
 
 
 def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
@@ -379,17 +370,15 @@ def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patc
     photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
     rows = np.random.default_rng(0).random((2, 3, 17, 17))
     attention = LightAttention(rows / rows.sum(axis=-1, keepdims=True))
-    rollout, *others = views_of(attention)
-    assert len(others) == 2 * (1 + 3)
-    layer = show_attention(viewer, photo, attention, rollout)
+    layer = show_attention(viewer, photo, attention)
     np.testing.assert_array_equal(layer.data, attention.rollout_map)
     edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
     np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
     assert layer not in photo_layers(viewer)
-
-    assert show_attention(viewer, photo, attention, AttentionView(1, 2)) is layer
     (press,) = layer.mouse_drag_callbacks
     press(layer, SimpleNamespace(position=layer.data_to_world((2.2, 0.9))))
-    np.testing.assert_array_equal(layer.data, attention.patch_map((2, 1), 1, 2))
+    np.testing.assert_array_equal(layer.data.ravel(), attention.rollout[1 + 2 * 4 + 1, 1:])
     press(layer, SimpleNamespace(position=layer.data_to_world((-3, 0))))
-    np.testing.assert_array_equal(layer.data, attention.class_token_map(1, 2))
+    np.testing.assert_array_equal(layer.data, attention.rollout_map)
+    show_attention(viewer, photo, attention)
+    assert len(viewer.layers) == 2

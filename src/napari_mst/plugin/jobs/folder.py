@@ -47,24 +47,6 @@ class Folder:
         return lambda: None
 
 
-@dataclass(frozen=True)
-class FolderReport:
-    """The end of a run through a folder: where its cubes are, and which photos failed, and why."""
-
-    output: Path
-    count: int
-    failures: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """A sentence, and then a line for each photo that failed."""
-        made = self.count - len(self.failures)
-        failed = f" {len(self.failures)} failed: see the details." if self.failures else ""
-        sentence = f"{made} of {self.count} cubes are in {self.output}.{failed}"
-        return (sentence, *self.failures, *self.notes)
-
-
 def folder_request(folder: Path, settings: Request, is_linear: bool = False) -> Request:
     """Order the cubes of all photos in *folder*, made with the *settings* of one photo.
 
@@ -72,7 +54,7 @@ def folder_request(folder: Path, settings: Request, is_linear: bool = False) -> 
     of the photo that shows it, and of no other.
     """
     make = partial(reconstruct_folder, folder, is_linear)
-    job = SideJob(make, is_of_photo=True, lines=lambda report: report.lines)
+    job = SideJob(make, is_of_photo=True, lines=lambda report: report)
     return replace(settings, source=Folder(folder), job=job)
 
 
@@ -124,8 +106,13 @@ def _check_camera(path: Path, camera: str) -> None:
 
 def reconstruct_folder(
     folder: Path, is_linear: bool, request: Request, reports: Reports
-) -> FolderReport:
-    """Make the cubes of a folder; those that are there from this very run stay."""
+) -> list[str]:
+    """Make the cubes of a folder; those that are there from this very run stay.
+
+    Returns
+    -------
+    A sentence that says where the cubes are, and a line for each photo that failed, and why.
+    """
     # This imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -149,4 +136,6 @@ def reconstruct_folder(
             if error is not None:
                 reason = plain(error).removeprefix(f"{job.photo.name}: ")
                 failures.append(f"{shown(job.name, 60)}: {reason}")
-    return FolderReport(output, len(jobs), tuple(failures), tuple(notes))
+    failed = f" {len(failures)} failed: see the details." if failures else ""
+    sentence = f"{len(jobs) - len(failures)} of {len(jobs)} cubes are in {output}.{failed}"
+    return [sentence, *failures, *notes]

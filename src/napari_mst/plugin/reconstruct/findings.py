@@ -1,13 +1,9 @@
-"""Findings in a photo: the rows that show them, and the attention that found its light.
-
-That attention is a layer, patch by patch over the photo. A click on it shows what the clicked patch
-attends to; a click beside the photo, what led to the answer.
-"""
+"""Findings in a photo: the rows that show them, and a layer of what has shown its light."""
 
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.components import ViewerModel
@@ -15,7 +11,6 @@ from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QGridLayout,
     QProgressBar,
     QPushButton,
@@ -26,7 +21,7 @@ from qtpy.QtWidgets import (
 from napari_mst.arrays import Doubles
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.form import Finding, ReconstructionForm
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import image_shape
 from napari_mst.plugin.viewer.placement import Placement
@@ -41,137 +36,46 @@ ROLE = "light attention"
 LETTERS = 18
 """Letters of the name of a light that a button shows."""
 HINT = (
-    "Show as a layer which patches of the photo show the light: through all blocks of the network, "
-    "or in one. Click a patch there to see what it attends to."
+    "Show as a layer which patches of the photo show the light, through all blocks of the network. "
+    "Click a patch there to see what it attends to."
 )
 
 
-class AttentionView(NamedTuple):
-    """The part of the attention that is shown.
-
-    Attributes
-    ----------
-    block
-        A block, counted from 0; None for the rollout through all blocks.
-    head
-        A head of it, counted from 0; None for the mean of its heads.
-    """
-
-    block: int | None = None
-    head: int | None = None
-
-    @property
-    def title(self) -> str:
-        """The view for a person, who counts from 1."""
-        if self.block is None:
-            return "all blocks (rollout)"
-        heads = "mean of heads" if self.head is None else f"head {self.head + 1}"
-        return f"block {self.block + 1}, {heads}"
-
-
-def views_of(attention: "LightAttention") -> list[AttentionView]:
-    """List the views of *attention*: the rollout first, then each block, and its heads."""
-    blocks, heads = attention.blocks.shape[:2]
-    choices = [None, *range(heads)]
-    return [
-        AttentionView(),
-        *(AttentionView(block, head) for block in range(blocks) for head in choices),
-    ]
-
-
-class LightViews(QComboBox):
-    """Lists the views of the attention that found a light; hidden while nobody asked for one."""
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        super().__init__(toolTip=HINT)
-        self._viewer = weakref.ref(viewer)
-        self._finding: Finding | None = None
-        # `activated` comes only from the user: listing the views must not add a layer.
-        self.activated.connect(self._show)
-        self.hide()
-
-    def list_views(self, finding: Finding | None) -> None:
-        """List the views of the light in *finding*; none if it holds no light."""
-        self.setVisible(finding is not None and finding.light is not None)
-        # Listing the views again would forget which one the user has chosen.
-        if finding is self._finding:
-            return
-        self._finding = finding
-        self.clear()
-        if finding is not None and finding.light is not None:
-            self.addItem("show where the light was seen ...")
-            for view in views_of(finding.light.attention):
-                self.addItem(view.title, view)
-
-    def _show(self) -> None:
-        viewer, finding, view = self._viewer(), self._finding, self.currentData()
-        if viewer is None or finding is None or finding.light is None or view is None:
-            return
-        layer = finding.layer()
-        if layer is not None and layer in viewer.layers:
-            show_attention(viewer, layer, finding.light.attention, view)
-
-
-def show_attention(
-    viewer: ViewerModel, photo: Image, attention: "LightAttention", view: AttentionView
-) -> Image:
-    """Show *view* over the layer *photo*, in place of the view that was shown before."""
-    values = _values(attention, view, None)
+def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention") -> Image:
+    """Show over the layer *photo* which patches the answer came from, through all blocks."""
+    values = attention.rollout_map
     layer: Image | None = layer_of_role(viewer, ROLE)
-    if layer is None:
-        layer = _added(viewer, photo, values)
-    layer.mouse_drag_callbacks[:] = [partial(_on_press, attention, view)]
-    _show(layer, values, f"Light, {view.title}: {photo.name}")
-    viewer.layers.selection.active = layer
-    return layer
-
-
-def _added(viewer: ViewerModel, photo: Image, values: Doubles) -> Image:
+    if layer is not None:
+        viewer.layers.remove(layer)
     finest = photo.data[0] if photo.multiscale else photo.data
     # Patches divide the photo evenly; the first is centred on the middle of its pixels.
     step = np.array(image_shape(finest.shape)) / len(values)
     place = Placement.of(photo).of_part((step - 1) / 2, step)
-    layer: Image = viewer.add_image(
+    layer = viewer.add_image(
         values,
         **place.image_kwargs(),
+        name=f"Light seen here: {photo.name}",
         colormap="inferno",
         opacity=0.7,
-        metadata={METADATA_KEY: ROLE, "photo": weakref.ref(photo)},
+        metadata={METADATA_KEY: ROLE},
     )
+    layer.mouse_drag_callbacks.append(partial(_on_press, attention))
+    _show(layer, values)
     return layer
 
 
-def _show(layer: Image, values: Doubles, name: str) -> None:
+def _on_press(attention: "LightAttention", layer: Image, event: Any) -> None:
+    """Show what the patch under the mouse attends to; beside the photo, what the answer does."""
+    row, column = np.round(layer.world_to_data(event.position)[-2:]).astype(int).tolist()
+    grid = attention.grid
+    is_patch = 0 <= row < grid and 0 <= column < grid
+    token = 1 + row * grid + column if is_patch else 0
+    _show(layer, attention.rollout[token, 1:].reshape(grid, grid))
+
+
+def _show(layer: Image, values: Doubles) -> None:
     layer.data = values
     layer.contrast_limits = (0, max(float(values.max()), 1e-12))
-    layer.name = name
-
-
-def _values(
-    attention: "LightAttention", view: AttentionView, patch: tuple[int, int] | None
-) -> Doubles:
-    """The map (G, G) of *view*, of the class token or of a *patch*."""
-    if view.block is None:
-        token = 0 if patch is None else 1 + patch[0] * attention.grid + patch[1]
-        return attention.rollout[token, 1:].reshape(attention.grid, attention.grid)
-    if patch is None:
-        return attention.class_token_map(view.block, view.head)
-    return attention.patch_map(patch, view.block, view.head)
-
-
-def _on_press(attention: "LightAttention", view: AttentionView, layer: Image, event: Any) -> None:
-    """Show the row of the patch under the mouse."""
-    patch = _patch_at(layer, event.position, attention.grid)
-    values = _values(attention, view, patch)
-    asking = "" if patch is None else f", patch {patch[0] + 1},{patch[1] + 1}"
-    photo = layer.metadata["photo"]()
-    name = "" if photo is None else photo.name
-    _show(layer, values, f"Light, {view.title}{asking}: {name}")
-
-
-def _patch_at(layer: Image, position: Sequence[float], grid: int) -> tuple[int, int] | None:
-    row, column = np.round(layer.world_to_data(position)[-2:]).astype(int).tolist()
-    return (row, column) if 0 <= row < grid and 0 <= column < grid else None
 
 
 class FindingRows(QWidget):
@@ -188,10 +92,12 @@ class FindingRows(QWidget):
         # `clicked` comes only from the user: drawing the form must not change it.
         self.correct_white.clicked.connect(form.correct_white)
         self.bars = LightBars(form.take_light)
-        self.attention = LightViews(viewer)
+        self._viewer = weakref.ref(viewer)
+        self.seen = QPushButton("Where the light was seen", toolTip=HINT)
+        self.seen.clicked.connect(self._show_seen)
         self.forget = QPushButton("Forget", toolTip=texts.FORGET_HINT)
         self.forget.clicked.connect(form.forget)
-        layout = fill(QVBoxLayout(self), self.text, self.correct_white, self.bars, self.attention)
+        layout = fill(QVBoxLayout(self), self.text, self.correct_white, self.bars, self.seen)
         layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
 
     def draw(self) -> None:
@@ -207,10 +113,16 @@ class FindingRows(QWidget):
             self.correct_white.setVisible(balance is not None and balance.is_far)
             self.correct_white.setChecked(finding.corrects_white)
         self._draw_light(finding.light if finding is not None else None)
-        self.attention.list_views(finding)
+
+    def _show_seen(self) -> None:
+        viewer, finding = self._viewer(), self._form.finding
+        layer = None if finding is None else finding.layer()
+        if viewer is not None and finding and finding.light and layer in viewer.layers:
+            show_attention(viewer, layer, finding.light.attention)
 
     def _draw_light(self, light: "LightEstimate | None") -> None:
         self.bars.setVisible(light is not None)
+        self.seen.setVisible(light is not None)
         if light is not self._light:
             self._light = light
             self.bars.show_lights(light.candidates if light is not None else ())
