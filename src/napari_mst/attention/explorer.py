@@ -144,12 +144,12 @@ class AttentionExplorer:
         _, pitch = self._check(selection)
         probe = probe_of(OVERLAYS[overlay].compute, selection)
         program = tapped(self._program, selection.block, probe)
-        (padded,), provenance = self._compute(self._mapped(program))
+        (padded,), provenance = self._compute(output_of(program, self._reconstructor))
         # The padding is cropped, but it counts for the total: logits are sums over all of it.
         height, width = (-(-side // pitch) for side in self.shape)
         row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
         return AttentionMap(
-            values=np.ascontiguousarray(padded[:height, :width]),
+            values=np.ascontiguousarray(padded[:height, :width], np.float32),
             overlay=overlay,
             unit=OVERLAYS[overlay].unit,
             selection=selection,
@@ -175,9 +175,9 @@ class AttentionExplorer:
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network) as record:
-            planes, provenance = self._compute(self._mapped(program))
+            planes, provenance = self._compute(output_of(program, self._reconstructor))
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
-        unpadded = planes[:, :rows, :columns]
+        unpadded = planes[:, :rows, :columns].astype(np.float32, copy=False)
         features, keys, queries, values = np.split(unpadded, np.cumsum([1, depth, depth]))
         return AttentionSteps(
             selection=selection,
@@ -229,16 +229,6 @@ class AttentionExplorer:
 
     def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
         return self._seen.compute(compute, self._watch)
-
-    def _mapped(self, program: Program) -> Compute:
-        """The run of *program*, which ends in a map of attention."""
-        device = self._reconstructor.device.device
-
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Singles:
-            numbers = execute(program, source, device, plan, watch).numbers
-            return numbers.astype(np.float32, copy=False)
-
-        return compute
 
     def _check_value(self, at: Value) -> None:
         """Refuse a value that lies outside the cube."""
@@ -308,8 +298,14 @@ def features(
         names = shown(", ".join(layers), 240)
         raise AttentionError(f"Expected a layer of {names}, got {shown(layer, 30)!r}.")
 
-    def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-        device = reconstructor.device.device
-        return execute(program.until(layer), source, device, plan, watch).numbers
+    return seen.compute(output_of(program.until(layer), reconstructor), watching(watch))[0]
 
-    return seen.compute(compute, watching(watch))[0]
+
+def output_of(program: Program, reconstructor: Reconstructor) -> Compute:
+    """The run of *program* in the place of that of the network of *reconstructor*."""
+    device = reconstructor.device.device
+
+    def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+        return execute(program, source, device, plan, watch).numbers
+
+    return compute

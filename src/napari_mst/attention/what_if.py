@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+from napari_mst.attention.explorer import output_of
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
-from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import execute
 from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.attends import Attends
@@ -116,7 +114,7 @@ class HeadEffects:
         region: Rectangle | None = None,
         watch: Watched = None,
     ) -> None:
-        self._device = reconstructor.device.device
+        self._reconstructor = reconstructor
         self._seen = reconstructor.see(photo, region)
         self._watch = watching(watch)
         self._first = (0.0, 0.0) if region is None else (float(region[0]), float(region[2]))
@@ -194,11 +192,7 @@ class HeadEffects:
 
     def _run(self, network: Network, watch: Watch) -> tuple[Floats, Provenance]:
         """The output of *network* for the photo."""
-
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-            return execute(network.program(), source, self._device, plan, watch).numbers
-
-        return self._seen.compute(compute, watch)
+        return self._seen.compute(output_of(network.program(), self._reconstructor), watch)
 
 
 def _said(network: nn.Module) -> dict[str, list[Attends]]:
