@@ -26,7 +26,7 @@ from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 @dataclass(frozen=True)
 class Models:
-    """The list of the bundled models."""
+    """The list of the models; as JSON with all that is known of each."""
 
     json: AsJson = False
 
@@ -39,7 +39,6 @@ class Models:
             print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
         else:
             print("\n\n".join("\n".join(_card_lines(card)) for card in cards))
-            note("--json prints all that is known of each.")
         return DONE
 
 
