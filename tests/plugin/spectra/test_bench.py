@@ -101,6 +101,16 @@ def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
     assert shown(bench) == ["leaf"]
 
 
+def test_an_error_is_shown_until_the_next_action(bench: Bench) -> None:
+    for act in (lambda: bench.set(window=3), lambda: bench.pin((550, 4, 7))):
+        with bench.reported():
+            bench.subtract()
+        assert bench.finish().problem.startswith("Select two rows")
+        with bench.reported():
+            act()
+        assert bench.finish().problem == ""
+
+
 def test_a_click_pins_and_selects_while_it_is_meant_to(
     bench: Bench, cube_viewer: ViewerModel
 ) -> None:
