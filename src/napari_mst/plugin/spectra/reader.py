@@ -7,7 +7,7 @@ the cube on another one. Letters: B bands, H rows, W columns.
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -29,7 +29,7 @@ from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, region_spectrum
-from napari_mst.spectra.spectrum import Origin, Values
+from napari_mst.spectra.spectrum import Origin, Spectrum, Values
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
@@ -255,9 +255,16 @@ def spectra_of(on: Image, spread: Spread) -> RegionReading:
     return RegionReading(
         on,
         ("spectra", spread, *facts.values()),
-        lambda region: region_spectrum(cube, region, spread, **facts),
+        lambda region: placed(region_spectrum(cube, region, spread, **facts), cube),
         lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
     )
+
+
+def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
+    """Return *spectrum* of *cube*; without its place on a preview, whose pixels are coarser."""
+    if not cube.provenance.is_preview:
+        return spectrum
+    return replace(spectrum, origin=replace(spectrum.origin, row=None, column=None, vertices=()))
 
 
 def errors_of(on: Image, reference: Image) -> RegionReading:

@@ -16,7 +16,7 @@ from napari.layers import Image, Points
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Identity, Results, Task, error_band_of
+from napari_mst.plugin.spectra.reader import Identity, Results, Task, error_band_of, placed
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
@@ -503,7 +503,8 @@ def _read(  # noqa: PLR0913 (all that a pick depends on)
     cube: SpectralCube, row: int, column: int, window: int, name: str, colour: str, of: str
 ) -> Spectrum:
     """Return the spectrum of a pick on the cube of the layer *of*."""
-    return point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
+    spectrum = point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
+    return placed(spectrum, cube)
 
 
 def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
