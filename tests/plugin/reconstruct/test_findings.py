@@ -37,7 +37,7 @@ from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
 from napari_mst.plugin.reconstruct import measuring
-from napari_mst.plugin.reconstruct.drawing import has_drawing
+from napari_mst.plugin.reconstruct.drawing import FRAME, has_drawing
 from napari_mst.plugin.reconstruct.findings import (
     FindingRows,
     show_attention,
@@ -48,7 +48,7 @@ from napari_mst.plugin.reconstruct.form import (
     ReconstructionForm,
     resolve,
 )
-from napari_mst.plugin.reconstruct.marks import FRAME, MARKS, Marks
+from napari_mst.plugin.reconstruct.marks import MARKS, Marks
 from napari_mst.plugin.reconstruct.measuring import (
     NO_CHART,
     NO_FRAME,
@@ -201,6 +201,8 @@ def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_pat
         chart_order(form, viewer)
     marks.ask_for_frame(layer)
     frame, squares = layer_of_role(viewer, FRAME), layer_of_role(viewer, MARKS)
+    assert viewer.layers.selection.active is frame
+    assert not has_drawing(viewer)
     for _ in range(2):
         # As the mouse moves a corner.
         frame._data_view.edit(0, np.array(CORNERS))

@@ -16,8 +16,8 @@ from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 
 Part = Literal["whole", "visible", "drawn"]
-ROLE = "region"
-"""Marks the Shapes layer of this plugin in its metadata."""
+ROLE, FRAME = "region", "chart frame"
+"""Mark the Shapes layers of this plugin, for a part of the photo and around a chart."""
 YELLOW = "#ffd400"
 LINE = 0.004
 """Width of the rectangle's line, as a share of the longer side of the photo."""
@@ -40,9 +40,15 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
 
 def shapes_layer(viewer: ViewerModel) -> Shapes | None:
     """Find the layer that the rectangle is drawn on: the selected Shapes layer, else ours."""
-    active = viewer.layers.selection.active
-    layer: Shapes | None = active if isinstance(active, Shapes) else layer_of_role(viewer, ROLE)
+    layer: Shapes | None = _selected_shapes(viewer) or layer_of_role(viewer, ROLE)
     return layer
+
+
+def _selected_shapes(viewer: ViewerModel) -> Shapes | None:
+    """Return the selected Shapes layer, unless it is the frame around a chart."""
+    active = viewer.layers.selection.active
+    is_drawn = isinstance(active, Shapes) and active.metadata.get(METADATA_KEY) != FRAME
+    return active if is_drawn else None
 
 
 def draw(viewer: ViewerModel, layer: Image) -> None:
@@ -56,8 +62,8 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
 
 def has_drawing(viewer: ViewerModel) -> bool:
     """True if a Shapes layer with a shape is selected."""
-    active = viewer.layers.selection.active
-    return isinstance(active, Shapes) and bool(active.data)
+    shapes = _selected_shapes(viewer)
+    return shapes is not None and bool(shapes.data)
 
 
 def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle:

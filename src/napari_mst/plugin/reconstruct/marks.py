@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.chart import Chart, Corners
-from napari_mst.plugin.reconstruct.drawing import YELLOW, photo_part
+from napari_mst.plugin.reconstruct.drawing import FRAME, YELLOW, photo_part
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
-MARKS, FRAME = "marks", "chart frame"
-"""Mark the layers of a click or of squares, and of the frame, in their metadata."""
+MARKS = "marks"
+"""Marks the layer of a click or of squares in its metadata."""
 WIDTH = 0.012
 """Width of a mark, as a share of the longer side of the photo."""
 EDGE = 0.004
