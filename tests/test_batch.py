@@ -33,9 +33,9 @@ def touched(folder: Path, *names: str) -> list[Path]:
 
 
 def found_in(
-    *named: Path, output: Path = Path("nowhere"), tell: Callable[[str], None] = print
+    *named: Path, output: Path = Path("nowhere"), report: Callable[[str], None] = print
 ) -> list[str]:
-    return [photo.name for photo, _ in find_photos(named, output, tell)]
+    return [photo.name for photo, _ in find_photos(named, output, report)]
 
 
 def targets(named: list[Path], output: Path) -> list[str]:
@@ -59,10 +59,10 @@ def test_a_folder_gives_its_photos_in_order_and_tells_what_it_leaves_alone(tmp_p
         "notes.txt",
         "cube.zarr/0.png",
     )
-    told: list[str] = []
-    assert found_in(tmp_path, tell=told.append) == ["a.jpg", "b.PNG", "c.tif"]
-    assert len(told) == 1
-    assert told[0].endswith("1 files that are no photos are left alone")
+    lines: list[str] = []
+    assert found_in(tmp_path, report=lines.append) == ["a.jpg", "b.PNG", "c.tif"]
+    assert len(lines) == 1
+    assert lines[0].endswith("1 files that are no photos are left alone")
 
 
 def test_a_folder_is_searched_but_for_the_output_and_cubes_of_ours(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def with_polynomial(photo: Photo, polynomial: Array) -> Photo:
 
 def linear_colours(photo: Photo) -> Array:
     """The colours (n, 3) of all pixels, in linear light."""
-    values: Array = photo.rows(0, photo.shape[0], linear=True).reshape(3, -1).T
+    values: Array = photo.rows(linear=True).reshape(3, -1).T
     return values.astype(np.float64)
 
 

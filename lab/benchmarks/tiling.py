@@ -26,7 +26,7 @@ def print_errors(device: torch.device) -> None:
     """The table of all kinds of tiles, with the bundled model."""
     model = load_model("mstpp-srgb")
     photo = Photo.read(PHOTO)
-    pixels = photo.rows(0, photo.shape[0], linear=model.card.is_linear)
+    pixels = photo.rows(linear=model.card.is_linear)
     network = model.network.to(device)
 
     def reconstruct(part: Array) -> Array:

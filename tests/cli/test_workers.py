@@ -46,11 +46,11 @@ def test_a_worker_makes_the_cubes_of_this_process_and_tell_what_failed(
     photos = several(photo, 3)
     photos[1].write_bytes(b"GIF")
     out = tmp_path / "out"
-    code, printed, told = run("reconstruct", *photos, "-o", out, "--workers", 1)
+    code, printed, errors = run("reconstruct", *photos, "-o", out, "--workers", 1)
     assert code == 1
     assert sorted(printed.splitlines()) == [str(out / "0.hdr"), str(out / "2.hdr")]
-    assert "error: 1.png: Expected an" in told
-    assert told.endswith("2 of 3 cubes written, 1 failed\n")
+    assert "error: 1.png: Expected an" in errors
+    assert errors.endswith("2 of 3 cubes written, 1 failed\n")
     alone = tmp_path / "alone"
     assert run("reconstruct", photos[0], photos[2], "-o", alone)[0] == 0
     for name in ("0.hdr", "2.hdr"):
@@ -81,11 +81,11 @@ class Making:
 def test_a_worker_that_dies_leaves_its_photo_to_another_and_one_line_says_so(
     tmp_path: Path,
 ) -> None:
-    told: list[str] = []
+    errors: list[str] = []
     jobs = jobs_named("first", "deadly", "third")
-    ended = processes.outcomes(Making(tmp_path, times=1), jobs, workers=2, tell=told.append)
+    ended = processes.outcomes(Making(tmp_path, times=1), jobs, workers=2, report=errors.append)
     assert sorted(outcome.lines for outcome in ended) == [("deadly",), ("first",), ("third",)]
-    assert told == ["note: deadly: its worker died of SIGKILL, another makes it"]
+    assert errors == ["note: deadly: its worker died of SIGKILL, another makes it"]
     assert {folder.name: len(list(folder.iterdir())) for folder in tmp_path.iterdir()} == {
         "first": 1,
         "deadly": 2,
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_leaves_its_photo_to_another_and_one_line_says_so(
 def test_a_photo_of_which_all_workers_die_fails_alone(tmp_path: Path) -> None:
     jobs = jobs_named("first", "deadly", "faulty", "last")
     making = Making(tmp_path, times=99)
-    ended = processes.outcomes(making, jobs, workers=1, tell=lambda _: None)
+    ended = processes.outcomes(making, jobs, workers=1, report=lambda _: None)
     errors = {outcome.job.name: outcome.error for outcome in ended}
     assert len(list((tmp_path / "deadly").iterdir())) == TRIES
     assert "3 dead ones: the last died of SIGKILL" in errors["deadly"]
@@ -107,7 +107,7 @@ def test_a_photo_of_which_all_workers_die_fails_alone(tmp_path: Path) -> None:
 
 def test_nobody_can_connect_to_workers_and_they_end_with_the_run(tmp_path: Path) -> None:
     ending = processes.outcomes(
-        Making(tmp_path), jobs_named("first", "second"), workers=1, tell=lambda _: None
+        Making(tmp_path), jobs_named("first", "second"), workers=1, report=lambda _: None
     )
     next(ending)
     (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
@@ -212,9 +212,9 @@ def test_a_scheduler_that_does_not_answer_is_refused(
     monkeypatch.setattr(processes, "TIMEOUT", 1)
     address = "tcp://127.0.0.1:9"
     photos = several(photo, 2)
-    code, _, told = run("reconstruct", *photos, "-o", tmp_path / "o", "--scheduler", address)
+    code, _, errors = run("reconstruct", *photos, "-o", tmp_path / "o", "--scheduler", address)
     assert code == 2
-    assert "Expected a scheduler at tcp://127.0.0.1:9" in told
+    assert "Expected a scheduler at tcp://127.0.0.1:9" in errors
     assert not (tmp_path / "o").exists()
 
 
@@ -230,6 +230,6 @@ def test_auto_starts_several_processes_on_many_cores_only(
 
 
 def test_workers_for_one_file_are_refused(run: Run, photo: Path, tmp_path: Path) -> None:
-    code, _, told = run("reconstruct", photo, "-o", tmp_path / "cube.hdr", "--workers", 2)
+    code, _, errors = run("reconstruct", photo, "-o", tmp_path / "cube.hdr", "--workers", 2)
     assert code == 2
-    assert_is_one_error(told.splitlines()[-1], "Expected a folder for the cubes")
+    assert_is_one_error(errors.splitlines()[-1], "Expected a folder for the cubes")

@@ -234,7 +234,7 @@ def _span(index: int, length: int) -> tuple[int, int]:
 
 
 def _in_codes(part: Photo) -> Doubles:
-    linear = part.rows(0, part.shape[0], linear=True).astype(np.float64)
+    linear = part.rows(linear=True).astype(np.float64)
     return np.asarray(255 * linear_to_srgb(linear.clip(0, 1)), np.float64)
 
 

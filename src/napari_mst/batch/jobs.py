@@ -36,7 +36,7 @@ PHOTO_SUFFIXES = (
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
 """A folder with one of these suffixes is a cube, not a place for several."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Prints one line for the user."""
 
 
@@ -44,11 +44,11 @@ FoundPhoto = tuple[Path, Path]
 """A photo, and the folder that was searched for it; of a named file the folder that it is in."""
 
 
-def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPhoto]:
+def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[FoundPhoto]:
     """The photos that files, folders and patterns name, each of them once.
 
     Folders are searched with all folders in them for files that look like photos. Cubes of ours and
-    everything in the folder *output* are left out; *tell* prints how many files were left alone.
+    everything in the folder *output* are left out; *report* prints how many files were left alone.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def find_photos(named: Iterable[Path], output: Path, tell: Tell) -> list[FoundPh
         # Path.is_dir raises where a name is too long.
         is_folder = os.path.isdir(path)  # noqa: PTH112
         folder = path if is_folder else path.parent
-        for photo in _photos_in(path, output, tell) if is_folder else [path]:
+        for photo in _photos_in(path, output, report) if is_folder else [path]:
             photos.setdefault(absolute(photo), (photo, folder))
     return list(photos.values())
 
@@ -83,7 +83,7 @@ def _expanded(pattern: Path) -> list[Path]:
     return [Path(path) for path in paths]
 
 
-def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
+def _photos_in(folder: Path, output: Path, report: Report) -> list[Path]:
     """The photos below *folder*, in order.
 
     Hidden files, cubes that are folders, and what is in *output* are left out.
@@ -100,7 +100,7 @@ def _photos_in(folder: Path, output: Path, tell: Tell) -> list[Path]:
         )
     others = len(files) - len(photos)
     if others:
-        tell(f"note: {shown(folder)}: {others} files that are no photos are left alone")
+        report(f"note: {shown(folder)}: {others} files that are no photos are left alone")
     return photos
 
 

@@ -21,7 +21,7 @@ class Batch(ABC):
     Attributes
     ----------
     overwrite
-        Whether files that are there are written anew.
+        Whether files that are there are written again.
     """
 
     overwrite: bool

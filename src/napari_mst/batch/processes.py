@@ -22,7 +22,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from napari_mst.batch.jobs import BatchJob, Tell
+from napari_mst.batch.jobs import BatchJob, Report
 from napari_mst.errors import ClusterError, NapariMstError, shown
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def outcomes(make: Make, jobs: Sequence[BatchJob], workers: int, tell: Tell) -> Iterator[Outcome]:
+def outcomes(
+    make: Make, jobs: Sequence[BatchJob], workers: int, report: Report
+) -> Iterator[Outcome]:
     """Make *jobs* in *workers* processes; yields each as it ends, in any order.
 
     *make* is pickled and sent to each worker once. A worker that dies leaves its job to another, of
-    which *tell* gets one line.
+    which *report* gets one line.
     """
     # multiprocessing itself would send tensors through shared memory and a socket.
     packed = pickle.dumps(make)
@@ -85,7 +87,7 @@ def outcomes(make: Make, jobs: Sequence[BatchJob], workers: int, tell: Tell) -> 
                 idle.append(_Worker(packed, threads))
                 deaths[job] += 1
                 if deaths[job] < TRIES:
-                    tell(f"note: {job.name}: its worker {death}, another makes it")
+                    report(f"note: {job.name}: its worker {death}, another makes it")
                     todo.append(job)
                 else:
                     error = (

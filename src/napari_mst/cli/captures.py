@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.cli.console import note, tell
+from napari_mst.cli.console import note, report
 from napari_mst.cli.options import pixel_of
 from napari_mst.errors import CameraError, PhotoError, shown
 from napari_mst.option import Option
@@ -206,7 +206,7 @@ def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibratio
         corners = " ".join(f"{row:.0f},{column:.0f}" for row, column in chart.corners)
         note(f"found a chart with the corners {corners}")
     calibration = calibrate(photo, chart)
-    tell(calibration.table())
+    report(calibration.table())
     return calibration
 
 

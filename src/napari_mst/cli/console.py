@@ -47,14 +47,14 @@ def harmless_output() -> Iterator[None]:
         yield
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Print one line to standard error, above a progress bar if there is one."""
     tqdm.write(line, file=sys.stderr)
 
 
 def note(text: str) -> None:
-    """Tell something that is worth knowing and no error."""
-    tell(f"note: {text}")
+    """Print a note: what is worth knowing and no error."""
+    report(f"note: {text}")
 
 
 @contextmanager

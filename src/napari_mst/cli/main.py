@@ -25,7 +25,7 @@ from napari_mst.cli.arguments import (
     add_arguments,
     record_of,
 )
-from napari_mst.cli.console import curves_noted, harmless_output, tell
+from napari_mst.cli.console import curves_noted, harmless_output, report
 from napari_mst.cli.control_c import INTERRUPTED
 from napari_mst.errors import Cancelled, NapariMstError, shown
 from napari_mst.option import Option
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return UNREAD
         reason = error.strerror or error
         with suppress(OSError):  # standard error itself may be what cannot be written
-            tell(
+            report(
                 f"error: Expected to print and save all, got: {reason}. "
                 "Make room, or write elsewhere."
             )
@@ -114,10 +114,10 @@ def _run(arguments: Sequence[str] | None) -> int:
             status: int = record_of(parsed["command"].load(), parsed).run()
         return status
     except (KeyboardInterrupt, Cancelled):
-        tell("cancelled")
+        report("cancelled")
         return INTERRUPTED
     except NapariMstError as error:
-        tell(f"error: {error}")
+        report(f"error: {error}")
         return REFUSED
 
 

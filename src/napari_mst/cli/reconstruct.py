@@ -25,7 +25,7 @@ from napari_mst.batch.jobs import (
 from napari_mst.batch.making import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.captures import CaptureAnswers
-from napari_mst.cli.console import note, progress_bar, tell
+from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Model, to_file
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
@@ -162,15 +162,15 @@ def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Pa
 
 
 def _status(count: int, failed: int) -> int:
-    """Tell how many of *count* cubes have *failed*, if any, and return the exit status."""
+    """Report how many of *count* cubes have *failed*, if any, and return the exit status."""
     if not failed:
         return DONE
-    tell(f"{count - failed} of {count} cubes written, {failed} failed")
+    report(f"{count - failed} of {count} cubes written, {failed} failed")
     return SOME_FAILED
 
 
 def _tell_failure(job: BatchJob, error: str) -> None:
-    tell(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
+    report(f"error: {job.name}: {error.removeprefix(f'{job.photo.name}: ')}")
 
 
 def _workers(text: str) -> int:
@@ -179,7 +179,7 @@ def _workers(text: str) -> int:
         return int(text)
     if text != "auto":
         raise ValueError(f"Expected a number or auto, got {shown(text)}. Leave it out.")
-    # By judgement: with so many, the threads of one process wait for each other and for the disk.
+    # By judgement: with more, the threads of one process wait for each other and for the disk.
     count = (os.cpu_count() or 1) // 8
     return count if count > 1 else 0
 
@@ -300,7 +300,7 @@ Several such runs at once share the work."""
             if job not in todo:
                 print(*job.outputs, sep="\n", flush=True)
         if self.workers:
-            outcomes = processes.outcomes(run.make_apart, todo, self.workers, tell)
+            outcomes = processes.outcomes(run.make_apart, todo, self.workers, report)
         else:
             outcomes = processes.outcomes_of_cluster(run.make_apart, todo, self.scheduler)
         failed = 0
@@ -317,7 +317,7 @@ Several such runs at once share the work."""
     def _plan(self) -> tuple[list[BatchJob], bool]:
         """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
         suffix = SUFFIXES[self.format or "envi"]
-        photos = find_photos(self.photos, self.output or Path(CUBES), tell)
+        photos = find_photos(self.photos, self.output or Path(CUBES), report)
         # os.path, since Path.is_dir raises where a name is too long
         names_a_folder = any(os.path.isdir(path) for path in self.photos)  # noqa: PTH112
         are_many = names_a_folder or len(photos) > 1

@@ -102,7 +102,7 @@ class Curves:
     is_own: bool = False
     notes: Sequence[str] = ()
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Warn of all that was assumed."""
         for note in self.notes:
             warnings.warn(f"{shown(self.name)}: {note}", CurveWarning, stacklevel=3)

@@ -182,7 +182,7 @@ def measured(path: Path, columns: int) -> tuple[Doubles, Doubles]:
         curves = parsed(text_of(path), path.name, columns=columns)
     except CubeFileError as error:
         raise CameraError(str(error)) from error
-    curves.tell()
+    curves.warn()
     finite = np.flatnonzero(np.isfinite(curves.values).all(axis=0))
     rising = finite[np.argsort(curves.wavelengths[finite])]
     wavelengths = curves.wavelengths[rising]

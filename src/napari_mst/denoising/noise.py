@@ -186,7 +186,7 @@ def _blocks(photo: Photo, watch: Watch) -> _Blocks:
 def _detail(photo: Photo, places: Indices) -> tuple[Doubles, Doubles]:
     """Coefficients (C, n, m) of the coarse and of the fine detail of the blocks at *places*."""
     pixels = [
-        photo.cropped((top, top + SIDE, left, left + SIDE)).rows(0, SIDE, linear=True)
+        photo.cropped((top, top + SIDE, left, left + SIDE)).rows(linear=True)
         for top, left in places.tolist()
     ]
     coefficients = _coefficients(np.stack(pixels, axis=1))

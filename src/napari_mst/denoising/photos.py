@@ -168,7 +168,7 @@ def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[
     """
     rows, columns = near.weights.shape
     window = (near.top, near.top + rows, near.left, near.left + columns)
-    linear = photo.cropped(window).rows(0, rows, linear=True).astype(np.float64)
+    linear = photo.cropped(window).rows(linear=True).astype(np.float64)
     centre = linear[:, row - near.top, column - near.left]
     mean = (linear * near.weights).sum(axis=(1, 2))
     return 255 * linear_to_srgb(centre), 255 * linear_to_srgb(mean)

@@ -193,8 +193,8 @@ def _samples(photo: Photo, side: int) -> tuple[Doubles, Mask]:
     """Linear values (3, *side*, *side*), 0 where not known, and which are."""
     rows, columns = (_spaced(length, side) for length in photo.shape)
     sample = Photo(photo.pixels[:, rows[:, None], columns], photo.full_scale, photo.encoding)
-    values = sample.rows(0, side, linear=True).astype(np.float64)
-    is_known = np.all(sample.rows(0, side, linear=False) < CLIPPED, axis=0)
+    values = sample.rows(linear=True).astype(np.float64)
+    is_known = np.all(sample.rows(linear=False) < CLIPPED, axis=0)
     if photo.valid is not None:
         is_known = np.logical_and(is_known, photo.valid[np.ix_(rows, columns)])
     return values.clip(0) * is_known, np.asarray(is_known, dtype=np.bool_)

@@ -198,5 +198,5 @@ def _check(photo: Photo) -> None:
     if photo.encoding != "srgb":
         raise PhotoError(
             "Expected an sRGB photo to correct its white balance, got linear values. "
-            "Tell their camera and light instead."
+            "Give their camera and light instead."
         )

@@ -258,7 +258,7 @@ def chart_colours(photo: Photo, chart: Chart) -> Points:
 
 
 def _patch_colour(part: Photo, name: str) -> Points:
-    values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
+    values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
     clipped = float((values >= _CLIPPED).any(axis=0).mean())
     if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
         raise PhotoError(

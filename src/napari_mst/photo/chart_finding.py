@@ -93,7 +93,7 @@ def _segmented(photo: Photo, kind: str) -> tuple[list[Points], Points]:
     """The outlines (4, 2) of charts that the library sees, and the middles (k, 2) of squares."""
     library = _library()
     small = photo.reduced(_PIXELS)
-    linear = small.rows(0, small.shape[0], linear=True)
+    linear = small.rows(linear=True)
     white = np.quantile(linear, _BRIGHT) if photo.encoding == "linear" else 1.0
     image = linear_to_srgb((linear / max(float(white), 1e-6)).clip(0, 1))
     image = np.moveaxis(image, 0, -1).astype(np.float32)

@@ -66,7 +66,7 @@ class FlatField:
         for frame in self.frames:
             _check_linear(frame)
             _check_shape(frame, self.white.shape)
-        white = self.white.rows(0, self.white.shape[0], linear=True)
+        white = self.white.rows(linear=True)
         clipped = float((white >= _CLIPPED).any(axis=0).mean())
         if clipped > _MOST_CLIPPED:
             raise PhotoError(
@@ -123,7 +123,7 @@ class FlatField:
     def _check_light(self, white: Singles) -> None:
         """Refuse a white frame of these mean values (3,) if a channel has no light."""
         if self.dark is not None:
-            white = white - self.dark.rows(0, self.white.shape[0], linear=True).mean(axis=(1, 2))
+            white = white - self.dark.rows(linear=True).mean(axis=(1, 2))
         if white.min() < _LEAST_LIGHT:
             raise PhotoError(
                 "Expected a white frame brighter than the dark one, got one that is "

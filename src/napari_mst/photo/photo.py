@@ -88,9 +88,9 @@ class Photo:
     pixels                uint8 0-255, uint16 0-65535, or float32 where `full_scale` is 1.0
     valid                 (H, W) bool
     from_array()          uint8 0-255, uint16 0-65535, float 0-1 (or 0-255, 0-65535); sRGB, or
-                          linear if told
-    read()                files of 8 or 16 bits or floats as sRGB, or linear if told; RAW as linear
-                          0-65535
+                          linear on request
+    read()                files of 8 or 16 bits or floats as sRGB, or linear on request; RAW as
+                          linear 0-65535
     rows()                (3, rows, W) float32 0-1; floats may exceed 1
     extrema()             0-1; floats may exceed 1
     cropped(), sampled()  as stored
@@ -210,12 +210,13 @@ class Photo:
         _, rows, columns = self.pixels.shape
         return rows, columns
 
-    def rows(self, start: int, stop: int, *, linear: bool) -> Singles:
-        """Rows *start* to *stop*: (3, rows, W) float32, C-contiguous, 0-1.
+    def rows(self, start: int = 0, stop: int | None = None, *, linear: bool) -> Singles:
+        """Rows *start* to *stop*, or to the end: (3, rows, W) float32, C-contiguous, 0-1.
 
         Floats may overshoot, and masked pixels are 0. *linear* decodes sRGB to linear light;
         without it these are the stored values over `full_scale`.
         """
+        stop = self.shape[0] if stop is None else stop
         out = np.empty((3, stop - start, self.shape[1]), dtype=np.float32)
         is_encoded = linear and self.encoding == "srgb"
         for top in range(start, stop, BLOCK_ROWS):
@@ -224,7 +225,7 @@ class Photo:
         return out
 
     def check_linear(self) -> None:
-        """Refuse pixels that are plainly no linear light, whatever *encoding* was given.
+        """Refuse pixels that are plainly no linear light, though *encoding* says so.
 
         Raises
         ------

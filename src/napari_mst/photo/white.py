@@ -186,7 +186,7 @@ def patch_values(photo: Photo, place: Place) -> Doubles:
         If the patch is clipped, dark, uneven or outside of the photo.
     """
     part = photo.cropped(_rectangle(photo, place))
-    values = part.rows(0, part.shape[0], linear=True).reshape(3, -1).astype(np.float64)
+    values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
     if part.valid is not None:
         values = values[:, part.valid.ravel()]
     _check_values(values, is_counted=photo.pixels.dtype.kind == "u")

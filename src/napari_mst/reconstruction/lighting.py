@@ -45,7 +45,7 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     if not capture.is_estimated:
         return setup, (), ()
     estimate = estimated(photo, capture)
-    lit = setup.told(replace(capture, illuminant=estimate.illuminant))
+    lit = setup.with_capture(replace(capture, illuminant=estimate.illuminant))
     note = f"The illuminant was estimated from the photo: {estimate}."
     return lit, _doubt(lit, photo, estimate), (note,)
 
@@ -76,7 +76,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     values = photo.sampled(_SQUARES, _SIDE)
     white = lit.options.capture.white if lit.options.capture else 0
     scale = np.float32(photo.full_scale / white if white else 1)
-    linear = scale * values.rows(0, values.shape[0], linear=True).reshape(3, -1, 1)
+    linear = scale * values.rows(linear=True).reshape(3, -1, 1)
     gains = _known_gains(photo, lit.options.capture)
 
     def spectra(power: Doubles) -> Singles:

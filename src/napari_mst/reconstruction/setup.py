@@ -112,7 +112,7 @@ class Setup:
         is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
         return self.options.correct_colour and is_known
 
-    def told(self, capture: Capture) -> "Setup":
+    def with_capture(self, capture: Capture) -> "Setup":
         """The setup for photos of another *capture*; hooks on its softmax modules hear it too."""
         network = copied(self.network)
         _see_with(network, capture)
@@ -238,7 +238,7 @@ def _check_stranger(model: Model) -> None:
 
 
 def _see_with(network: nn.Module, capture: Capture) -> None:
-    """Tell the parts of *network* that want to know it how the camera of *capture* sees."""
+    """Give the response of *capture* to the parts of *network* that take it."""
     response = torch.from_numpy(capture.response)
     for part in network.modules():
         see_with = getattr(part, "see_with", None)

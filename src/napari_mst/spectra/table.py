@@ -111,7 +111,7 @@ def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum
     """
     if as_reflectance or not curves.is_own:
         curves = curves.in_shares()
-    curves.tell()
+    curves.warn()
     spectra = []
     for record, values, has in zip(curves.records, curves.values, curves.has, strict=True):
         if has.any():

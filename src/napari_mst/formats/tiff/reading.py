@@ -364,9 +364,9 @@ def _fits(header: Header, series: "TiffPageSeries") -> bool:
     return all(header.integer(key) == size for key, size in given.items())
 
 
-def _is_alike(merged: Description, own: Description) -> bool:
+def _is_alike(merged: Description, tags: Description) -> bool:
     """True if both give the same wavelengths, perhaps with other numbers of digits."""
     bands = len(merged.wavelengths)
-    told_axis, told_unit, _ = spectral_axis(merged.wavelengths, merged.unit, (), bands)
-    own_axis, own_unit, _ = spectral_axis(own.wavelengths, own.unit, (), bands)
-    return told_unit == own_unit and np.allclose(told_axis, own_axis, rtol=1e-5, atol=0)
+    axis, unit, _ = spectral_axis(merged.wavelengths, merged.unit, (), bands)
+    tag_axis, tag_unit, _ = spectral_axis(tags.wavelengths, tags.unit, (), bands)
+    return unit == tag_unit and np.allclose(axis, tag_axis, rtol=1e-5, atol=0)

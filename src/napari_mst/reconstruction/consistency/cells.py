@@ -75,8 +75,8 @@ class Cells:
         self.shape = photo.shape
         self._half = half
         self._is_integer = photo.pixels.dtype.kind == "u"
-        own_half = HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / _FLOAT_CODES
-        self._own_half = float(own_half / photo.full_scale)
+        code_half = HALF_CODE if self._is_integer else HALF_CODE * photo.full_scale / _FLOAT_CODES
+        self._own_half = float(code_half / photo.full_scale)
         if self._is_integer:
             values = np.arange(np.iinfo(photo.pixels.dtype).max + 1)
             self._tables = [self._bounds(values, channel) for channel in range(3)]
