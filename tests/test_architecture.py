@@ -87,7 +87,7 @@ def test_modules_that_need_no_torch_do_not_import_it() -> None:
 def test_docks_open_without_waiting_for_torch() -> None:
     docks = ("workspace", "attention.dock", "teaching.dock")
     statement = "import " + ", ".join(f"napari_mst.plugin.{dock}" for dock in docks)
-    assert not loaded_by(statement, ("torch", "spectral", "skimage.segmentation"))
+    assert not loaded_by(statement, ("torch", "spectral", "scipy.ndimage"))
 
 
 def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:

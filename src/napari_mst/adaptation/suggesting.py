@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from scipy.ndimage import binary_erosion
 
 from napari_mst.adaptation.adapting import check_cube, spots_of
 from napari_mst.adaptation.fitting import fitted_kernel
@@ -151,6 +150,9 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
     if photo.valid is not None:
         lit &= photo.valid
         usable &= photo.valid
+    # The docks, which import this module, are not to wait for it.
+    from scipy.ndimage import binary_erosion
+
     measurable = binary_erosion(usable, np.ones((3, 3)))  # nothing at the border
     if not measurable.any():
         measurable = usable

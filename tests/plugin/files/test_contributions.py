@@ -69,7 +69,7 @@ def test_each_writer_of_the_manifest_writes_the_format_of_its_suffixes(
 def test_what_is_no_stack_is_not_saved_as_a_cube(
     tmp_path: Path, data: np.ndarray, rgb: bool
 ) -> None:
-    with pytest.raises(SaveError, match="Expected a layer of"):
+    with pytest.raises(SaveError, match="Expected a stack of bands"):
         write_layer(str(tmp_path / "photo.hdr"), data, {"rgb": rgb, "metadata": {}})
 
 
@@ -124,7 +124,7 @@ def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are others")]
+    ("text", "reason"), [("1 2 3", "damaged"), ("2 3 1 #ff0000 a", "there are picks already")]
 )
 def test_picks_that_cannot_be_opened_are_left_out_and_said(
     text: str,

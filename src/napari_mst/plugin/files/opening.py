@@ -156,12 +156,15 @@ def saved_picks(cubes: Mapping[str, SpectralCube], viewer: ViewerModel | None) -
         if not text:
             continue
         if has_picks or layers:
-            show_warning(f"The picks saved with {shown(name)} were left out, as there are others.")
+            show_warning(
+                f"{shown(name)} comes with picks, which were left out: there are picks already. "
+                "Remove their layer, and open the file again, to see these."
+            )
             continue
         try:
             layers.append(picks.picks_of_text(str(text), cube.shape[1:]))
         except ValueError:
-            show_warning(f"The picks saved with {shown(name)} are damaged, and were left out.")
+            show_warning(f"The picks in {shown(name)} are damaged: it was opened without them.")
     return layers
 
 

@@ -307,8 +307,8 @@ def _numbered(pixels: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     """Make a cube of any stack, whose bands have only numbers. Raises `SaveError`."""
     if np.ndim(pixels) != 3 or attributes.get("rgb"):
         raise SaveError(
-            f"Expected a layer of (bands, rows, columns), got {np.shape(pixels)}. "
-            "Select a cube layer."
+            "Expected a stack of bands to save as a cube, "
+            f"got an image of shape {np.shape(pixels)}. Select the layer of a cube."
         )
     numbers = np.arange(len(pixels), dtype=np.float64)
     return SpectralCube(pixels, numbers, unit=BAND_INDEX, quantity="")

@@ -133,7 +133,8 @@ def sentence_of(error: Exception) -> NapariMstError:
     else:
         logger.error("The job failed", exc_info=error)
         failure = NapariMstError(
-            f"Expected the run to succeed, got {type(error).__name__}: {str(error)[:150]}."
+            f"The run failed, by a fault of napari-mst or of a library: "
+            f"{type(error).__name__}: {str(error)[:150]}. The terminal says more."
         )
     traceback.clear_frames(error.__traceback__)
     return failure

@@ -17,7 +17,6 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Shapes
 from numpy.typing import NDArray
 from psygnal import Signal
-from scipy.ndimage import affine_transform
 from skimage.draw import line
 
 from napari_mst.cube import SpectralCube
@@ -355,6 +354,9 @@ def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
     # The usual case: labels of the image itself, which need no second grid.
     if labels.shape == shape and np.allclose(matrix, np.eye(3), atol=1e-6):
         return labels
+    # Imported here, so that the docks need not wait for it.
+    from scipy.ndimage import affine_transform
+
     resampled = affine_transform(
         labels,
         matrix[:2, :2],

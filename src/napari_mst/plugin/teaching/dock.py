@@ -27,8 +27,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.cube.pictures import good_bands
-from napari_mst.errors import SpectrumError, shown
-from napari_mst.plugin.dock import Dock, Link, reported
+from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
+from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import sentence_of
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
@@ -90,7 +90,7 @@ class Estimator(QObject):
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
             # Python lets no engine start while the program ends, and nobody is left to be told.
             if threading.main_thread().is_alive():
-                self.failed.emit(f"There is no estimate. {sentence_of(error)}")
+                self.failed.emit(f"There is no estimate. {plain(sentence_of(error))}")
         else:
             self.ready.emit(codes, self._estimates[codes])
 
@@ -306,10 +306,12 @@ class MetamersDock(Dock):
 
         The dock says so if it has no metamers.
         """
-        with reported():
+        try:
             subject = subject_at(self.viewer, position)
             if subject is not None:
                 self.lesson.choose(subject)
+        except NapariMstError as error:
+            self.text.setText(plain(error))
 
     def show_full(self) -> None:
         """Show the lesson on the whole screen, in larger letters, or in the dock again."""
