@@ -152,6 +152,9 @@ ACCEPTED = {
     "068-module-prefix": pth({"state_dict": prefixed("module.")}),
     "068-compiled-in-parallel": pth(prefixed("module._orig_mod.")),
     "068-safetensors": save(STATE),
+    "068-safetensors-begins-as-onnx": next(
+        content for length in range(256) if (content := save(STATE, {"note": "x" * length}))[0] == 8
+    ),
     "068-safetensors-prefix": save(prefixed("model.")),
     "071-fp16": pth(cast(torch.float16)),
     "071-bf16": save(cast(torch.bfloat16)),

@@ -370,7 +370,7 @@ def _load(path: Path, fields: Mapping[str, Any]) -> Model:
 
 def _read_network(data: bytes, bundled: str | None) -> tuple[Kind, Network, ModelCard | None]:
     """The network of a file, its row, and its card if it has one."""
-    if data.startswith(_START_OF_ONNX):
+    if data.startswith(_START_OF_ONNX) and not _is_safetensors(data):
         network, metadata = read_onnx(data)
         return _ONNX, network, card_from_metadata(metadata)
     state, card = _parsed(data, bundled)
@@ -446,7 +446,7 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
     """
     if data.startswith(b"PK\3\4"):
         return _read_zip(data), None
-    if data[8:9] == b"{":
+    if _is_safetensors(data):
         check_seal(data)
         card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
         try:
@@ -454,6 +454,11 @@ def _parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelC
         except Exception as error:  # each way in which a header is wrong has its own exception
             raise _refusal(error) from error
     raise CheckpointError(f"Expected a .pth, .safetensors or .onnx file, got {_diagnosis(data)}")
+
+
+def _is_safetensors(data: bytes) -> bool:
+    # After the size of the header, whose first byte can be any, comes JSON.
+    return data[8:9] == b"{"
 
 
 def _diagnosis(data: bytes) -> str:
