@@ -1,14 +1,17 @@
 """A light that nobody told is told from the photo: the cube, its history and its error band."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 import napari_mst as nm
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
+from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
@@ -133,6 +136,14 @@ def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo, is_flat: b
         nm.Reconstructor(model, "cpu", capture=capture).reconstruct(
             raw(photo, is_flat=True) if is_flat else photo
         )
+
+
+def test_a_vision_transformer_of_somebody_else_makes_no_cube(tmp_path: Path) -> None:
+    shape = TransformerHyperparameters(outputs=10, size=16, patch=4, features=64, heads=1, depth=1)
+    path = tmp_path / "vit.safetensors"
+    save_file(VisionTransformer(shape).state_dict(), path)
+    with pytest.raises(ModelError, match=r"got vit\.safetensors, which gives one answer"):
+        nm.Reconstructor(nm.load_model(path), "cpu")
 
 
 def test_the_network_that_tells_lights_makes_no_cube() -> None:

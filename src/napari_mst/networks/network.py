@@ -280,6 +280,9 @@ class Network(nn.Module, ABC):
     in_bands: int
     out_bands: int
 
+    makes_bands = True
+    """Every pixel of its output is a spectrum; else it gives one answer for the whole photo."""
+
     @abstractmethod
     def program(self) -> Program:
         """All passes, from the photo to the cube, with the weights that the network has."""

@@ -97,6 +97,7 @@ class VisionTransformer(Network):
     """
 
     heads: Tensor
+    makes_bands = False
 
     def __init__(self, hyperparameters: TransformerHyperparameters) -> None:
         super().__init__()

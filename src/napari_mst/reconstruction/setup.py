@@ -24,7 +24,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
 from napari_mst.engine.steps import has_compiled_form, plain_values
-from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError
+from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
@@ -154,7 +154,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
         If the device is not there or does not compute in this precision, or if the model has no
         features to keep in 16 bits.
     """
-    _check_makes_cubes(model.card)
+    _check_makes_cubes(model)
     _check_capture(model.card, options.capture)
     _check_denoise(options.denoise)
     device = choose_device(options.device)
@@ -188,11 +188,18 @@ def _is_narrow(precision: str) -> bool:
     return bool(getattr(torch, precision).itemsize == 2)
 
 
-def _check_makes_cubes(card: ModelCard) -> None:
+def _check_makes_cubes(model: Model) -> None:
+    card = model.card
     if card.tells_light:
         raise ModelError(
             f"Expected a model that makes cubes, got {card.name}, which estimates the light of a "
             "photo. Use `estimate_light`, or another model."
+        )
+    if not model.network.makes_bands:
+        raise ModelError(
+            f"Expected a model that makes a spectrum of every pixel, got {shown(card.name)}, which "
+            "gives one answer for the whole photo. Take another, or look at the attention in it "
+            "with `load_model(...).network.encoded(...)`."
         )
 
 
