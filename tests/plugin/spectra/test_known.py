@@ -77,6 +77,8 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     np.testing.assert_allclose(layer.data, exact[:, 1::3, 1::3], atol=1e-5)
     # Their numbers would be those of other pixels in a file.
     assert [entry.first.origin.row for entry in bench.entries] == [None] * 3
+    bench.point_at((550, 4, 5))
+    assert "row" not in bench.finish().text
     corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
     np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
     # Another pick becomes known while the whole cube is on its way: that is dropped.

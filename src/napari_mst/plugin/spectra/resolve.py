@@ -101,7 +101,7 @@ def _reading(new: Snapshot, last: tuple[float, str] | None) -> tuple[float, str]
 def _text(new: Snapshot) -> str:
     """Tells where the spectrum under the mouse is."""
     first = next((spectrum for spectrum in new.pointed if spectrum is not None), None)
-    if first is None:
+    if first is None or first.origin.row is None:
         return new.hint
     origin = first.origin
     mean = f", mean of {origin.pixels} pixels" if origin.window > 1 else ""

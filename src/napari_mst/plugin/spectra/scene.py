@@ -17,7 +17,7 @@ from psygnal import Signal
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, spectra_of
+from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
     Group,
     LabelRows,
@@ -305,7 +305,8 @@ def _live(layer: Image, position: Position, window: int) -> Spectrum | None:
     pixel = pixel_at(layer, position)
     if pixel is None:
         return None
-    return point_spectrum(cube_at(layer), *pixel, window, cube_name=layer.name)
+    cube = cube_at(layer)
+    return placed(point_spectrum(cube, *pixel, window, cube_name=layer.name), cube)
 
 
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
