@@ -20,6 +20,7 @@ from napari_mst.engine.forms import native
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.engine.steps import plain_values
+from napari_mst.engine.windows import FAR, FAR_SIDE
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import free_host_memory
 from napari_mst.networks.network import Program
@@ -73,6 +74,7 @@ _COMPILED_BYTES = (
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 
 _PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
+_PLAIN_PIXELS = 1 << 14  # of the tiles for which that was measured, with their halo
 _POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
 
 # Some operations of MPS fail on larger tensors: github.com/pytorch/pytorch/issues/149325.
@@ -350,6 +352,8 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     if job.precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
         of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, torch.float32)
+        if planned.reach > FAR:
+            of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
         return int(of_all + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
     of_thread = min(share, pixels / _SMALL) * _THREAD_BYTES * more

@@ -296,19 +296,19 @@ class Execution:
         size = self._sizes[sweep.base]
         if sweep.is_whole:
             return [whole(size)]
-        rows, columns = self.tile(size)
+        rows, columns = self.tile(size, sweep.reach)
         grain = sweep.grain(self._program.scales)
         return tiles(size, up_to(rows, grain), up_to(columns, grain))
 
-    def tile(self, size: Size) -> Size:
-        """Rows and columns of the tiles of a map of *size*."""
+    def tile(self, size: Size, reach: int = 0) -> Size:
+        """Rows and columns of the tiles of a map of *size*, for passes that *reach* beyond them."""
         height, width = size
         if self._schedule.is_pointwise and self._device.type == "cpu":
             return pixelwise_rows(height, width), width
         if self._device.type != "cpu":
             return self.strip(size)
         if native.can_run(self._device, self._dtype):
-            return kernel_tile(height, width, self._program.has_windows)
+            return kernel_tile(height, width, self._program.has_windows, reach)
         # Maps of half the size have twice the channels, so their tiles have fewer pixels.
         full_height, _ = self._sizes[PHOTO]
         level = (full_height // height).bit_length() - 1

@@ -117,6 +117,11 @@ KERNEL_ROWS, KERNEL_COLUMNS = 64, 128
 _MANY_TILES = 16
 """Tiles of twice the rows from which on they are taken."""
 
+FAR = 8
+"""Pixels of halo beyond which tiles are large: at 128 x 128, ten more cost half of the time."""
+
+FAR_SIDE = 256
+
 _FEWEST_TILES = 8
 """Tiles of compiled kernels that threads share, at the least."""
 
@@ -140,17 +145,21 @@ def _shared_out(length: int, most: int) -> int:
     return up_to(-(-length // parts), 4)
 
 
-def kernel_tile(height: int, width: int, has_windows: bool = False) -> tuple[int, int]:
+def kernel_tile(
+    height: int, width: int, has_windows: bool = False, reach: int = 0
+) -> tuple[int, int]:
     """Rows and columns of the tiles of a map (H, W), by compiled kernels.
 
     They are smaller where they would be too few, and higher where they are many, or a network
-    *has_windows* of attention.
+    *has_windows* of attention; and large where passes *reach* far beyond a tile.
     """
     rows = KERNEL_ROWS
     # A ring of whole windows around a tile is computed with it: around 16 x 64 pixels and windows
     # of 8, that is 2.5 times the pixels, around 128 x 128 1.3 times.
     if has_windows:
         return 2 * rows, KERNEL_COLUMNS
+    if reach > FAR:
+        return FAR_SIDE, FAR_SIDE
     columns = -(-width // KERNEL_COLUMNS)
     if -(-height // (2 * rows)) * columns >= _MANY_TILES:
         return 2 * rows, KERNEL_COLUMNS

@@ -247,6 +247,12 @@ def test_the_ring_around_a_tile_of_windows_is_a_small_part_of_it() -> None:
     assert (rows + 16) * (columns + 16) < 1.3 * rows * columns
 
 
+def test_the_halo_of_passes_that_reach_far_is_no_larger_than_a_tile() -> None:
+    rows, columns = kernel_tile(1000, 1000, reach=31)
+    assert (rows + 62) * (columns + 62) < 2 * rows * columns
+    assert kernel_tile(1000, 1000, reach=8) == kernel_tile(1000, 1000)
+
+
 def test_the_processor_and_the_layout_of_its_kernels_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
