@@ -33,7 +33,7 @@ from napari_mst.plugin.reconstruct.dock import (
     list_devices,
     remembered,
 )
-from napari_mst.plugin.reconstruct.form import resolve
+from napari_mst.plugin.reconstruct.form import Finding, resolve
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
@@ -267,6 +267,8 @@ def test_colours_are_asked_for_where_white_is_far_off_or_the_settings_are_open(d
 def test_a_click_that_shows_nothing_leaves_no_mark(desk: Desk) -> None:
     desk.dock.rows.settings.button.click()
     desk.dock.rows.colours.button.click()
+    # Also where something was found before.
+    desk.form.finding = Finding("the light")
     desk.dock.rows.asks["patch"].click()
     desk.viewer.layers[-1].add((500, 500))
     desk.qtbot.waitUntil(lambda: "within 20 rows x 30 columns" in desk.text)

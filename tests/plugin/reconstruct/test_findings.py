@@ -259,11 +259,17 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
     assert (
         next_run(form, viewer).read().sha256 == plain.sha256
     )  # nothing is corrected unless it is ticked
+    shared(viewer, Marks, form)
     form.correct_white(True)
     expected = white_balance(plain).corrected(plain)
+    # Seen before the run, over the photo; it is no photo to run itself.
+    photo, preview = viewer.layers
+    np.testing.assert_allclose(np.moveaxis(preview.data, -1, 0), expected.pixels, atol=1e-5)
+    assert photo_layers(viewer) == [photo]
     np.testing.assert_array_equal(next_run(form, viewer).read().pixels, expected.pixels)
     assert next_run(form, viewer).read().assumptions == expected.assumptions
     form.correct_white(False)
+    assert list(viewer.layers) == [photo]
     assert next_run(form, viewer).read().sha256 == plain.sha256
     assert finding.light is not None
     form.take_light(finding.light.candidates[1].name)

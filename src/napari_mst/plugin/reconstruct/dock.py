@@ -252,7 +252,7 @@ class ReconstructDock(Dock):
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._on_cube),
             (self.workspace.failed, self._on_failed),
-            (self.workspace.cancelled, self._drop_click),
+            (self.workspace.cancelled, self.marks.drop_click),
             (attend(self.viewer).changed, self.refresh),
         ]
 
@@ -324,15 +324,10 @@ class ReconstructDock(Dock):
             is_run = self.workspace.run(order(self.form, self.viewer, *places))
         except NapariMstError as error:
             self._write(plain(error))
-            self._drop_click()
+            self.marks.drop_click()
             return
         if not is_run:
             self._write(BUSY)
-
-    def _drop_click(self, _: object = None) -> None:
-        """Take the mark of a click away that has shown nothing; a frame can be dragged on."""
-        if self.form.finding is None and self.form.corners is None:
-            self.marks.clear()
 
     def _show_frame(self, corners: Corners | None) -> None:
         if corners is not None:
@@ -407,6 +402,6 @@ class ReconstructDock(Dock):
             self.form.is_far_off = any(note.startswith(OFF_DAYLIGHT) for note in notes)
 
     def _on_failed(self, error: NapariMstError, request: Request) -> None:
-        self._drop_click()
+        self.marks.drop_click()
         is_of_gpu = isinstance(error, OutOfMemory) and request.options.device != "cpu"
         self.cpu_button.setVisible(is_of_gpu and self.form.has_gpu)

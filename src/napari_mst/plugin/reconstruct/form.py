@@ -22,6 +22,7 @@ from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, ma
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.request import PhotoCorrection, PhotoSource, Request
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.reconstruct.drawing import Part, photo_part
@@ -54,6 +55,8 @@ class Finding:
         The frames by which the photo is divided; None without any.
     corrects_white
         True if the next run corrects the photo by `balance`.
+    sample
+        A small copy of an sRGB photo, on which the corrections are previewed; None without any.
     details
         A table for a person, "" for none.
     layer
@@ -67,6 +70,7 @@ class Finding:
     balance: "WhiteBalance | None" = None
     corrects_white: bool = False
     flat_field: FlatField | None = None
+    sample: Photo | None = None
     details: str = ""
     layer: Callable[[], Image | None] = lambda: None
 

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.chart import Chart, Corners
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.reconstruct.drawing import FRAME, YELLOW, photo_part
-from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.reconstruct.form import Finding, ReconstructionForm
+from napari_mst.plugin.viewer.layers import layer_of_role, selection_kept
+from napari_mst.plugin.viewer.photos import CORRECTED, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
@@ -45,13 +46,14 @@ class Marks(ViewerHelper):
         self._take: Take | None = None
         for changed in (form.events.corners, form.events.chart, form.events.finding):
             changed.connect(self.draw)
+        form.events.finding.connect(self._draw_preview)
         form.events.photo.connect(self.clear)
         viewer.layers.events.removed.connect(self._on_removed)
 
     def ask_for_click(self, layer: Image, take: Take) -> Points:
         """Let the user click a place on the photo of *layer*, then hand it to *take*, once."""
         self._form.corners = None
-        self.clear()
+        self._remove(MARKS)
         points = _add_points(self.viewer, layer)
         self._take = take
         points.events.data.connect(self._on_click)
@@ -66,6 +68,11 @@ class Marks(ViewerHelper):
         frame = layer_of_role(self.viewer, FRAME)
         self.viewer.layers.selection.active = frame
         frame.mode = "direct"
+
+    def drop_click(self, *_: object) -> None:
+        """Take the mark of a click away that has shown nothing."""
+        self._remove(MARKS)
+        self.draw()
 
     def draw(self, *_: object) -> None:
         """Draw the frame and the squares that the form has now."""
@@ -83,8 +90,8 @@ class Marks(ViewerHelper):
 
     def clear(self, *_: object) -> None:
         """Take all marks away."""
-        self._remove(FRAME)
-        self._remove(MARKS)
+        for role in (FRAME, MARKS, CORRECTED):
+            self._remove(role)
 
     def _chart(self) -> Chart | None:
         """The chart whose patches are shown; None without one."""
@@ -104,6 +111,26 @@ class Marks(ViewerHelper):
             frame.events.set_data.connect(self._on_drag)
         elif not np.array_equal(frame.data[0], corners):
             frame.data = [np.array(corners)]
+
+    def _draw_preview(self, finding: Finding | None) -> None:
+        """Lay over the photo what the next run will make of it first."""
+        layer = self._form.layer
+        with selection_kept(self.viewer):
+            self._remove(CORRECTED)
+            if finding is None or finding.sample is None or not self.has(layer):
+                return
+            photo = finding.sample
+            for correction in finding.corrections:
+                photo = correction.corrected(photo)
+            if photo is not finding.sample:
+                self._add_preview(layer, photo)
+
+    def _add_preview(self, layer: Image, photo: Photo) -> None:
+        step = np.array(LayerPhoto.of(layer, self.viewer.dims.point).shape) / photo.shape
+        place = Placement.of(layer).of_part((step - 1) / 2, step)
+        data, arguments, _ = photo_layer(photo, f"{layer.name} (as corrected)", place)
+        self.viewer.add_image(data, **arguments | {"metadata": {METADATA_KEY: CORRECTED}})
+        self.viewer.layers.move(len(self.viewer.layers) - 1, self.viewer.layers.index(layer) + 1)
 
     def _on_drag(self, event: Any) -> None:
         frame: Shapes = event.source

@@ -35,6 +35,8 @@ CLICK_PATCH = "Click a grey or white patch of the photo."
 DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patches of the chart"
 NO_CHART = "Lay the frame around a chart first."
 NO_FRAME = "Choose a white frame first: a photo of a white surface that fills it."
+SAMPLE = 100_000
+"""About how many pixels of a photo show how it will be corrected, at once."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Look = Callable[[Photo], Finding]
@@ -165,7 +167,9 @@ def _found(
     photo = source.read(encoding)
     # What is measured in a photo that was divided holds for that one, so it is divided again.
     found = look(photo if flat_field is None else flat_field.corrected(photo))
-    return replace(found, layer=source.layer, flat_field=found.flat_field or flat_field)
+    sample = photo.reduced(SAMPLE) if photo.encoding == "srgb" else None
+    flat_field = found.flat_field or flat_field
+    return replace(found, layer=source.layer, flat_field=flat_field, sample=sample)
 
 
 def _keep(form: ReconstructionForm, _: ViewerModel, finding: Finding, __: Request) -> None:

@@ -159,13 +159,15 @@ DENOISED = "(denoised)"
 """Ends the name of a layer that shows a denoised photo."""
 
 
+CORRECTED = "corrected photo"
+"""Marks a preview of what the next run does to its photo first, which is none to run itself."""
 MAP, MADE_PHOTO = "map", "made photo"
 """Mark layers that this plugin made of a photo or cube: maps, their outlines, and photos."""
 
 
 def is_made(layer: Layer) -> bool:
     """True for a map, its outlines, or a photo that this plugin made."""
-    return layer.metadata.get(METADATA_KEY) in (MAP, MADE_PHOTO)
+    return layer.metadata.get(METADATA_KEY) in (MAP, MADE_PHOTO, CORRECTED)
 
 
 def hide_maps(viewer: ViewerModel, kept: Image | None = None) -> None:
@@ -229,7 +231,7 @@ def _is_made(layer: Image) -> bool:
     role = layer.metadata.get(METADATA_KEY)
     # A denoised photo is a photo, though it has the text of its role there as maps have.
     is_map = isinstance(role, AttentionMap | str) and not layer.rgb
-    return is_map or is_composite(layer) or cube_of(layer) is not None
+    return role == CORRECTED or is_map or is_composite(layer) or cube_of(layer) is not None
 
 
 def _shot_of(layer: Image) -> Shot | None:
