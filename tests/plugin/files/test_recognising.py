@@ -281,32 +281,35 @@ def test_a_photo_is_the_same_in_the_window_and_in_python(
 
 @pytest.mark.parametrize(("asked", "scale"), [(3, [2, 3]), (6, [3, 2])])
 def test_a_photo_that_is_laid_on_its_side_takes_its_scales_along(
-    viewer: ViewerModel, tmp_path: Path, asked: int, scale: list[int]
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, asked: int, scale: list[int]
 ) -> None:
     turned(asked, tmp_path / "photo.png")
     layer = opened(viewer, tmp_path / "photo.png")
     layer.scale = (2, 3)
-    attend(viewer)
+    recognised(viewer, qtbot)
     assert layer.scale.tolist() == scale
 
 
 def test_a_photo_whose_pixels_were_changed_meanwhile_stays(
-    viewer: ViewerModel, tmp_path: Path
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
 ) -> None:
     turned(6, tmp_path / "photo.png")
     layer = opened(viewer, tmp_path / "photo.png")
     layer.data = changed = layer.data // 2
-    attend(viewer)
+    recognised(viewer, qtbot)
     assert layer.data is changed
 
 
-def test_all_pages_of_a_turned_photo_stand_upright(viewer: ViewerModel, tmp_path: Path) -> None:
+def test_all_pages_of_a_turned_photo_stand_upright(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
     pages = np.random.default_rng(1).integers(0, 256, (4, 40, 50, 3), dtype=np.uint8)
     tifffile.imwrite(
         tmp_path / "pages.tif", pages, photometric="rgb", extratags=[(274, 3, 1, 6, True)]
     )
     attend(viewer)
     layer = opened(viewer, tmp_path / "pages.tif")
+    recognised(viewer, qtbot)
     np.testing.assert_array_equal(layer.data, np.rot90(pages, -1, axes=(1, 2)))
 
 

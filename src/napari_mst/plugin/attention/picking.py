@@ -188,10 +188,10 @@ class Picking(ViewerHelper):
         """Begin to listen to the mouse, or stop."""
         self.is_on = is_on
         if is_on:
-            self._mouse.attach()
+            self._mouse.connect()
             self._prepare()
         else:
-            self._mouse.detach()
+            self._mouse.disconnect()
 
     def choose(self, kind: str, h: float | None) -> None:
         """Compare pixels by another attention, or with another strength."""

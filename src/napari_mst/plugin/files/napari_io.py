@@ -106,17 +106,15 @@ def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> Non
         f"napari's own writer saved '{name}' as {shown(path.name)} "
         "without its wavelengths, history and picks."
     )
-    if layer is None:
-        show_warning(text)
-        return
+    question = f"{text} Save it with them?"
     # The question stays until it is answered, and must not keep the pixels of a removed layer.
-    accept = partial(_save_whole, weakref.ref(layer), path)
-    if questions.offer(f"{text} Save it with them?", "Save cube ...", accept) is None:
+    accept = None if layer is None else partial(_save_whole, weakref.ref(layer), path)
+    if accept is None or questions.offer(question, "Save cube ...", accept) is None:
         show_warning(text)
 
 
 def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:
     viewer, layer = current_viewer(), layer_ref()
     if viewer is not None and layer is not None:
-        is_of_us = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
-        saving.ask_to_save(viewer, layer, path if is_of_us else None)
+        has_format = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
+        saving.ask_to_save(viewer, layer, path if has_format else None)

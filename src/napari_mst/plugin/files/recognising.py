@@ -7,6 +7,7 @@ pixels were meant.
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,6 @@ from napari.layers._source import layer_source
 from napari.utils.notifications import show_info, show_warning
 from numpy.typing import NDArray
 from psygnal import Signal
-from qtpy.QtCore import QTimer
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY
@@ -37,7 +37,7 @@ from napari_mst.plugin.files.opening import (
     saved_picks,
     tell_warnings,
 )
-from napari_mst.plugin.jobs.job import Job, Reports
+from napari_mst.plugin.jobs.job import Job, Reports, ignore
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
@@ -251,16 +251,21 @@ class Recogniser(ViewerHelper):
 
     def _read_photo(self, layer: Image, path: Path) -> None:
         """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
+        data = layer.data
         # To compare a lazy layer would read all of it.
-        if not isinstance(layer.data, np.ndarray):
+        if not isinstance(data, np.ndarray):
             return
-        try:
-            if not np.array_equal(layer.data, iio.imread(path)):
-                return
-            pixels = decode_pages(path, [])
-        except (PhotoError, OSError):
-            return
-        self._show_pixels(layer, path, pixels)
+
+        def run(_: Reports) -> NDArray[Any] | None:
+            with suppress(PhotoError, OSError):
+                return decode_pages(path, []) if np.array_equal(data, iio.imread(path)) else None
+            return None
+
+        def on_done(pixels: NDArray[Any] | None) -> None:
+            if pixels is not None and self.has(layer) and layer.data is data:
+                self._show_pixels(layer, path, pixels)
+
+        self._start(run, on_done, ignore)
 
     def _show_raw(self, layer: Image, path: Path, photo: Photo) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
@@ -283,8 +288,7 @@ class Recogniser(ViewerHelper):
                 layer.scale = [*layer.scale[:-2], layer.scale[-1], layer.scale[-2]]
             layer.data = pixels
         else:
-            # napari is still about to select the layer that it has added, so it must not go yet.
-            QTimer.singleShot(0, partial(self._exchange, layer, pixels, is_coloured))
+            _exchange(self.viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
         change = "given the colours of its file"
         if asked != UPRIGHT:
             change = "turned upright, as its file asks"
@@ -292,10 +296,6 @@ class Recogniser(ViewerHelper):
             f"'{shown(layer.name, 40)}' was {change}. "
             "napari's own reader shows the pixels as they are stored."
         )
-
-    def _exchange(self, layer: Image, pixels: NDArray[Any], is_coloured: bool) -> None:
-        if self.has(layer):
-            _exchange(self.viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
 
 
 def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:

@@ -110,7 +110,7 @@ class SharedBench(ViewerHelper):
     def join(self) -> None:
         """Listen: a dock is seen."""
         self._joined += 1
-        self._mouse.attach()
+        self._mouse.connect()
         self.bench.attach()
 
     def leave(self) -> None:
@@ -122,7 +122,7 @@ class SharedBench(ViewerHelper):
         self.pace.stop()
         self.bench.maps.cancel()
         self.bench.detach()
-        self._mouse.detach()
+        self._mouse.disconnect()
 
     def _update(self) -> None:
         # While a button is down, points may be on their way somewhere.

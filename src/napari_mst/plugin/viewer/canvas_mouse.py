@@ -20,7 +20,7 @@ def _ignore(_: Position) -> None:
 
 
 class CanvasMouse(ViewerHelper):
-    """Calls its functions while it is attached to its viewer.
+    """Calls its functions while it is connected to its viewer.
 
     *on_move* and *on_click* are given the world position.
     """
@@ -35,28 +35,20 @@ class CanvasMouse(ViewerHelper):
         self._on_move = on_move
         self._on_click = on_click
 
-    def attach(self) -> None:
-        """Begin to listen, if it does not listen already."""
+    def connect(self, on_click: Callable[[Position], object] | None = None) -> None:
+        """Begin to listen, as an emitter of events does; *on_click* takes the place of its own."""
+        self._on_click = on_click or self._on_click
         viewer = self.viewer
         if self._move not in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.append(self._move)
             viewer.mouse_drag_callbacks.append(self._press)
 
-    def detach(self) -> None:
+    def disconnect(self, _: object = None) -> None:
         """Stop listening; the viewer may be closed."""
         viewer = self._viewer_ref()
         if viewer is not None and self._move in viewer.mouse_move_callbacks:
             viewer.mouse_move_callbacks.remove(self._move)
             viewer.mouse_drag_callbacks.remove(self._press)
-
-    def connect(self, on_click: Callable[[Position], object]) -> None:
-        """Call *on_click* at each click from now on, as an emitter of events does."""
-        self._on_click = on_click
-        self.attach()
-
-    def disconnect(self, _: object = None) -> None:
-        """Stop listening."""
-        self.detach()
 
     def _move(self, _: ViewerModel, event: Any) -> None:
         self._on_move(event.position)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.plugin.viewer.layers import shown_cube_layers
+from napari_mst.plugin.viewer.layers import layer_of_role, shown_cube_layers
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
 
 ROLE = "picks"
@@ -67,9 +67,8 @@ def pixel_under(viewer: ViewerModel, position: Position) -> tuple[Image, int, in
 
 def picks_layer(viewer: ViewerModel) -> Points | None:
     """Find the layer of the picks; None if there is none."""
-    return next(
-        (layer for layer in viewer.layers if layer.metadata.get(METADATA_KEY) == ROLE), None
-    )
+    points: Points | None = layer_of_role(viewer, ROLE)
+    return points
 
 
 def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
