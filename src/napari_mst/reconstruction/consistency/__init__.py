@@ -13,8 +13,7 @@ is no noise (the Wiener estimate). Nearly always that share is zero.
 `lab/training_log.md` ("What the correction of colours takes for noise") shows the measurements
 behind the limits.
 
-`correction`  the whole correction, which calls everything below
-`regions`     a noisy photo, corrected region by region
+`correction`  the whole correction, pixel by pixel or region by region, which calls all below
 `noise`       decides whether a photo is noisy, and by how much, and whether it was a JPEG
 `moving`      the smallest change that moves spectra into their cells
 `compiled`    the parts that take the time, by the kernels of `engine.kernels.colours`
