@@ -124,6 +124,10 @@ class Alike:
         )
 
 
+Pixel = tuple[int, int]
+"""Row and column of a photo."""
+
+
 class PixelView(NamedTuple):
     """The contents of the page Pixel: a sentence, the numbers of a head, and a window enlarged.
 
@@ -207,7 +211,7 @@ class Picking(ViewerHelper):
         """Take patches of another size, or read A otherwise; the patch that is shown follows."""
         self.side, self.reading = side, reading
         if self.kind == SINGLE and self._pixel is not None:
-            self._show_patch(self._pixel)
+            self._show(self._pixel)
 
     def forget(self) -> None:
         """Let go of the photo."""
@@ -222,19 +226,15 @@ class Picking(ViewerHelper):
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
-        if self.kind not in OF_NETWORK and self._alike is None:
-            self._early = position
-        elif self.kind == ALIKE:
-            self._on_move(position)
-        elif self.kind == SINGLE and self._alike is not None:
-            self._show_patch(_pixel_of(self._alike[0], position))
-        elif self.kind == SIX and self._alike is not None:
-            self._show_six(self._alike[1], _pixel_of(self._alike[0], position))
-        else:
+        if self.kind in OF_NETWORK:
             try:
                 self._start(self._order_of_network(position))
             except AttentionError as error:
                 self.changed.emit(PixelView(plain(error)))
+        elif self._alike is None:
+            self._early = position
+        else:
+            self._show(_pixel_of(self._alike[0], position))
 
     def on_state(self, state: JobState) -> None:
         """Start what waits, once no job runs."""
@@ -342,54 +342,50 @@ class Picking(ViewerHelper):
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""
-        if self.kind != ALIKE or self._alike is None:
-            return
-        photo, alike = self._alike
-        pixel = _pixel_of(photo, position)
-        if pixel == self._pixel:
-            return
-        self._pixel = pixel
-        try:
-            made, text = alike.map(*pixel)
-        except DenoisingError:
-            return  # the mouse has left the photo
-        with selection_kept(self.viewer):
-            show_alone(self.viewer, put_map(self.viewer, made, photo))
-        self.changed.emit(PixelView(text, None, window_of(photo, made), made))
+        if self.kind == ALIKE and self._alike is not None:
+            pixel = _pixel_of(self._alike[0], position)
+            if pixel != self._pixel:
+                self._show(pixel)
 
-    def _show_six(self, alike: Alike, pixel: tuple[int, int]) -> None:
-        """Show what a pixel attends to in six mechanisms."""
-        from napari_mst.attention.side_by_side import side_by_side
-
-        try:
-            six = side_by_side(alike.photo, *pixel, alike.how.codes)
-        except AttentionError:
-            self.changed.emit(PixelView(OUTSIDE))
-        else:
-            self.changed.emit(PixelView(six.sentence, six=six))
-
-    def _show_patch(self, pixel: tuple[int, int]) -> None:
-        """Show every number of a single head on the patch that begins at *pixel*."""
-        from napari_mst.attention.patch_steps import patch_steps
-        from napari_mst.attention.pixel_weights import Outline  # the job has imported torch
-
+    def _show(self, pixel: tuple[int, int]) -> None:
+        """Show what *pixel* attends to, by the photo alone."""
         if self._alike is None:
             return
         photo, alike = self._alike
-        try:
-            steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
-        except AttentionError as error:
-            self.changed.emit(PixelView(plain(error)))
-            return
         self._pixel = pixel
+        show = {ALIKE: self._shown_alike, SINGLE: self._shown_patch, SIX: self._shown_six}
+        try:
+            self.changed.emit(show[self.kind](photo, alike, pixel))
+        except DenoisingError:
+            return  # the mouse has left the photo
+        except AttentionError as error:
+            # A patch may also be larger than the photo.
+            self.changed.emit(PixelView(OUTSIDE if self.kind == SIX else plain(error)))
+
+    def _shown_alike(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
+        made, text = alike.map(*pixel)
+        with selection_kept(self.viewer):
+            show_alone(self.viewer, put_map(self.viewer, made, photo))
+        return PixelView(text, None, window_of(photo, made), made)
+
+    def _shown_six(self, _: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
+        from napari_mst.attention.side_by_side import side_by_side  # the job has imported torch
+
+        six = side_by_side(alike.photo, *pixel, alike.how.codes)
+        return PixelView(six.sentence, six=six)
+
+    def _shown_patch(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
+        """Every number of a single head on the patch that begins at the pixel."""
+        from napari_mst.attention.patch_steps import patch_steps
+        from napari_mst.attention.pixel_weights import Outline
+
+        steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
         bottom, right = steps.row + self.side, steps.column + self.side
         patch = Outline("window", (steps.row, bottom, steps.column, right))
         show_outlines(self.viewer, [patch], photo)
-        text = (
-            f"Pixels ({steps.row}, {steps.column}) to ({bottom - 1}, {right - 1}), "
-            f"{self.side**2} tokens."
-        )
-        self.changed.emit(PixelView(text, steps))
+        last = f"({bottom - 1}, {right - 1})"
+        text = f"Pixels ({steps.row}, {steps.column}) to {last}, {self.side**2} tokens."
+        return PixelView(text, steps)
 
 
 def _pixel_of(photo: LayerPhoto, position: Position) -> tuple[int, int]:
