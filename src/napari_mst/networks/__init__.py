@@ -59,6 +59,13 @@ class Kind:
 _OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
 
 
+def _ours(
+    title: str, recognises: Callable[[State], bool], build: Callable[[State], Network]
+) -> Kind:
+    """The row of a network that `napari-mst train` makes."""
+    return Kind(title, recognises, build, _OURS, "trained by napari-mst, linear light")
+
+
 def _published(
     title: str, recognises: Callable[[State], bool], build: Callable[[State], Network]
 ) -> Kind:
@@ -68,20 +75,8 @@ def _published(
 
 # A refining network holds all tensors of an MST++ besides its own, so its row stands first.
 NETWORKS: dict[str, Kind] = {
-    "pixelwise": Kind(
-        title="Pixelwise network",
-        recognises=is_pixelwise,
-        build=build_pixelwise,
-        conventions=_OURS,
-        taken_as="trained by napari-mst, linear light",
-    ),
-    "refining": Kind(
-        title="MST++",
-        recognises=is_refining,
-        build=build_refining,
-        conventions=_OURS,
-        taken_as="trained by napari-mst, linear light",
-    ),
+    "pixelwise": _ours("Pixelwise network", is_pixelwise, build_pixelwise),
+    "refining": _ours("MST++", is_refining, build_refining),
     "mst++": _published("MST++", is_mst_plus_plus, build_mst_plus_plus),
     "mst": _published("MST", is_mst, build_mst),
     "edsr": _published("EDSR", is_edsr, build_edsr),
