@@ -56,6 +56,8 @@ def test_spectra_of_another_image_are_drawn_and_not_put_on_this_one(desk: Desk) 
     (line,) = desk.lines()
     np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     assert not len(desk.points.data)
+    desk.bench.recolour(desk.bench.entries[0], "#102030")
+    assert [line.spectrum.colour for line in desk.lines()] == ["#102030"]
     desk.dock.table.selectRow(0)
     desk.bench.delete(desk.bench.chosen)
     assert desk.lines() == []

@@ -444,7 +444,7 @@ class Bench:
     def open_spectra(self, spectra: Sequence[Spectrum]) -> None:
         """Put *spectra* back where they were taken from; those of no place here are only drawn."""
         others = restore(self.viewer, spectra)
-        self._scene.files.spectra += others
+        self._scene.files.kept += others
         self.touch()
         self.say(f"{len(spectra) - len(others)} put back on the image, {len(others)} only drawn.")
 

@@ -190,14 +190,13 @@ class SpectraDock(BenchDock):
 
     def _fill_row_menu(self, menu: FilledMenu) -> None:
         """List what can be done to the selected rows."""
-        kinds = [entry.rows for entry in self.bench.chosen]
-        no_colour = "" if kinds and kinds[0].can_recolour else "It has the colour of its file."
-        menu.entry("Colour ...", self._ask_colour, lacks=no_colour)
-        is_fixed = not any(kind.can_delete for kind in kinds)
-        menu.entry("Delete", self._delete, lacks="Labels are pixels of an image." * is_fixed)
+        is_fixed = all(entry.rows.are_pixels for entry in self.bench.chosen)
+        lacks = "Labels are pixels of an image, in the colours of their layer." * is_fixed
+        menu.entry("Colour ...", self._ask_colour, lacks=lacks)
+        menu.entry("Delete", self._delete, lacks=lacks)
 
     def _ask_colour(self) -> None:
-        entry = self.bench.chosen[0]
+        entry = next(entry for entry in self.bench.chosen if not entry.rows.are_pixels)
         dialog = QColorDialog(self.table)
         dialog.setCurrentColor(QColor(entry.first.colour))
         dialog.colorSelected.connect(lambda colour: self.bench.recolour(entry, colour.name()))

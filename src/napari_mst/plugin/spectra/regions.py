@@ -164,7 +164,7 @@ class ShapeRows(RegionRows):
 class LabelRows(RegionRows):
     """The labels of a layer: pixels of an image, which stay, in the colours of that layer."""
 
-    can_recolour = can_delete = False
+    are_pixels = True
     most = MOST_CURVES
 
     def __init__(self, layer: Labels) -> None:

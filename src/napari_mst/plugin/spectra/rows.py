@@ -157,8 +157,8 @@ class Rows:
 
     Attributes
     ----------
-    can_recolour, can_delete
-        Whether the rows of this kind can be given a colour, and be taken away.
+    are_pixels
+        Whether they are pixels of an image, which stay, in the colours of its layer.
     is_measured
         Whether they are spectra, by which pixels can be classified.
     hidden
@@ -167,8 +167,7 @@ class Rows:
         Some of the rows; they stay the same ones when others are removed.
     """
 
-    can_recolour = True
-    can_delete = True
+    are_pixels = False
     is_measured = True
 
     def __init__(self, layer: Any = None) -> None:
@@ -289,35 +288,39 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
     return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
 
 
-class FileRows(Rows):
-    """The spectra that were opened from files and belong to no place on the image."""
-
-    can_recolour = False
+class ListedRows(Rows):
+    """Rows that are on no layer: the *kept* records have a name and a colour."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.spectra: list[Spectrum] = []
+        self.kept: list[Any] = []
 
     def delete(self, indices: set[int]) -> None:
-        """Take some of the spectra away."""
-        self.spectra = [
-            spectrum for index, spectrum in enumerate(self.spectra) if index not in indices
-        ]
+        """See `Rows`."""
+        self.kept = [each for index, each in enumerate(self.kept) if index not in indices]
         self.removed(indices)
 
     def rename(self, index: int, name: str) -> None:
         """See `Rows`."""
-        self.spectra[index] = replace(self.spectra[index], name=name)
+        self.kept[index] = replace(self.kept[index], name=name)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        self.kept[index] = replace(self.kept[index], colour=colour)
+
+
+class FileRows(ListedRows):
+    """The spectra that were opened from files and belong to no place on the image."""
 
     def gather(self, layers: Sequence[Image]) -> list[Entry]:
         """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
         unit = cube_at(layers[0]).unit if layers else None
         # A spectrum from a file lies on no cube: it stands in the column of the first.
         blank = (None,) * max(0, len(layers) - 1)
-        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.spectra]
+        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
         return [
             Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
-            for index, spectrum in enumerate(self.spectra)
+            for index, spectrum in enumerate(self.kept)
             if unit is None or spectrum.unit == unit
         ]
 
@@ -331,42 +334,24 @@ class Difference:
     colour: str = ""
 
 
-class DifferenceRows(Rows):
+class DifferenceRows(ListedRows):
     """Differences of two rows each: they follow the rows as these move."""
 
     is_measured = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.differences: list[Difference] = []
 
     def add(self, first: Entry, second: Entry) -> None:
         """Subtract *second* from *first* from now on."""
         pair = Place(first.rows, first.index), Place(second.rows, second.index)
         for place in pair:
             place.rows.places.append(place)
-        self.differences.append(Difference(pair))
-
-    def delete(self, indices: set[int]) -> None:
-        """See `Rows`."""
-        kept = enumerate(self.differences)
-        self.differences = [each for index, each in kept if index not in indices]
-        self.removed(indices)
-
-    def rename(self, index: int, name: str) -> None:
-        """See `Rows`."""
-        self.differences[index] = replace(self.differences[index], name=name)
-
-    def recolour(self, index: int, colour: str) -> None:
-        """See `Rows`."""
-        self.differences[index] = replace(self.differences[index], colour=colour)
+        self.kept.append(Difference(pair))
 
     def gather(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries of the differences of these *entries*, where both lie on one cube."""
-        rows = {(entry.rows, entry.index): entry for entry in entries} if self.differences else {}
+        rows = {(entry.rows, entry.index): entry for entry in entries} if self.kept else {}
         read = dict[int, Spectra]()
         gathered = list[Entry]()
-        for index, difference in enumerate(self.differences):
+        for index, difference in enumerate(self.kept):
             first, second = (rows.get((place.rows, place.index)) for place in difference.pair)
             if first is not None and second is not None:
                 subtract = partial(_difference, difference)
@@ -381,11 +366,8 @@ class DifferenceRows(Rows):
 def _difference(
     difference: Difference, first: Spectrum | None, second: Spectrum | None
 ) -> Spectrum | None:
-    if first is None or second is None:
-        return None
-    try:
-        scores = compare_spectra(first, second)
-    except SpectrumError:
+    scores = _compared(first, second)
+    if first is None or second is None or scores is None:
         return None
     name = difference.name or f"{first.name} - {second.name}"
     # The place of a difference in the table and in files says how large it is.
@@ -449,7 +431,8 @@ class PickRows(Rows):
         reference = layers.index(truth) if truth in layers else None
 
         def comparison_of(index: int) -> Comparison | None:
-            return None if reference is None else _compared(rows[index], reference)
+            spectra = rows[index]
+            return None if reference is None else _compared(spectra[0], spectra[reference])
 
         shown = points.shown.tolist()
         marks = marks_of(points)
@@ -507,10 +490,7 @@ def _read(  # noqa: PLR0913 (all that a pick depends on)
     return placed(spectrum, cube)
 
 
-def _compared(spectra: Sequence[Spectrum | None], truth: int) -> Comparison | None:
-    """Return the first of *spectra* against the one with number *truth*."""
-    estimate = spectra[0]
-    reference = spectra[truth]
+def _compared(estimate: Spectrum | None, reference: Spectrum | None) -> Comparison | None:
     if estimate is None or reference is None:
         return None
     try:
