@@ -239,8 +239,8 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     Examples
     --------
     >>> chart = nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5)))
-    >>> found = nm.calibrate(nm.Photo.read("chart.png"), chart)
-    >>> round(found.means.before, 2), round(found.means.after, 2)
+    >>> calibration = nm.calibrate(nm.Photo.read("chart.png"), chart)
+    >>> round(calibration.means.before, 2), round(calibration.means.after, 2)
     (0.12, 0.01)
     """
     is_linear = photo.encoding == "linear"

@@ -284,10 +284,10 @@ def _files_of(path: Path) -> list[Path]:
     return [file for form in forms for file in form.targets(path) if os.path.lexists(file)]
 
 
-def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
+def finished(job: BatchJob, history: Callable[[str], Provenance]) -> set[Path]:
     """The outputs that are there, undamaged, and from this very run.
 
-    *wanted* gives, for the sha256 of a photo, the history that its cube has in this run.
+    *history* gives, for the sha256 of a photo, the history that its cube has in this run.
     """
     there = {path for path in job.outputs if is_there(path)}
     if not there:
@@ -297,7 +297,7 @@ def finished(job: BatchJob, wanted: Callable[[str], Provenance]) -> set[Path]:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return set()
-    origin = wanted(sha256)
+    origin = history(sha256)
     sides = dict(zip(job.bands, SIDES, strict=False))
     return {path for path in there if _is_cube_of(path, origin, sides.get(path, ""))}
 
@@ -341,8 +341,8 @@ def _is_same_file(photo: Path, target: Path) -> bool:
         return False
 
 
-def _is_cube_of(path: Path, wanted: Provenance, side: str) -> bool:
-    """True if *path* is, undamaged, the cube of *wanted*, or that *side* of its error band."""
+def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
+    """True if *path* is, undamaged, the cube of *history*, or that *side* of its error band."""
     # This imports torch, which must wait until there is a file to look into.
     from napari_mst.reconstruction.error_bands import band_side
 
@@ -350,7 +350,7 @@ def _is_cube_of(path: Path, wanted: Provenance, side: str) -> bool:
         cube = read_cube(path, verify=True)
     except NapariMstError:
         return False
-    is_ours = cube.provenance.gives_the_cube_of(wanted) and band_side(cube) == side
+    is_ours = cube.provenance.gives_the_cube_of(history) and band_side(cube) == side
     return is_ours and "warnings" not in cube.metadata
 
 

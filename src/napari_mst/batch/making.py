@@ -27,7 +27,7 @@ class Batch(ABC):
     overwrite: bool
 
     @abstractmethod
-    def wanted(self, photo: Path, sha256: str) -> Provenance:
+    def history(self, photo: Path, sha256: str) -> Provenance:
         """Return the history that a cube of this run has, for the file *photo* of this *sha256*."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Batch(ABC):
 
     def finished(self, job: BatchJob) -> set[Path]:
         """Return the outputs of *job* that are there, undamaged, and from this very run."""
-        return finished(job, partial(self.wanted, job.photo))
+        return finished(job, partial(self.history, job.photo))
 
     def damaged(self, job: BatchJob, done: set[Path]) -> dict[Path, str]:
         """Return the damaged outputs of *job* that are kept beside those made again, and why."""

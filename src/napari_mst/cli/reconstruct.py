@@ -94,7 +94,7 @@ class Run(Batch):
         """Print *path*."""
         print(path, flush=True)
 
-    def wanted(self, photo: Path, sha256: str) -> Provenance:
+    def history(self, photo: Path, sha256: str) -> Provenance:
         """See `Batch`."""
         known_by = self.photos.sha256_of(photo, sha256)
         return self.reconstructor.origin(known_by, self.photos.encoding_of(photo))

@@ -119,8 +119,8 @@ def capture_from_patch(
     >>> card = nm.Capture("Nikon_D5100", "D65").white_of_sensor * 0.18
     >>> photo = nm.Photo.from_array(np.full((40, 60, 3), card), encoding="linear")
     >>> patch = nm.GreyPatch((20, 30), reflectance=0.18)
-    >>> found = nm.capture_from_patch(photo, patch, "Nikon_D5100", start="by the sensitivities")
-    >>> found.illuminant, round(found.white, 2)
+    >>> capture = nm.capture_from_patch(photo, patch, "Nikon_D5100", start="by the sensitivities")
+    >>> capture.illuminant, round(capture.white, 2)
     ('D65', 1.0)
     """
     camera = camera or (photo.shot.camera if photo.shot else "")

@@ -67,7 +67,7 @@ class FolderRun(Batch):
     is_linear: bool
     written: list[Path] = field(default_factory=list)
 
-    def wanted(self, photo: Path, sha256: str) -> Provenance:
+    def history(self, photo: Path, sha256: str) -> Provenance:
         """See `Batch`."""
         for correction in self.request.corrections:
             sha256 = correction.sha256_of(sha256)
