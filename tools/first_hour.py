@@ -11,10 +11,10 @@ from pathlib import Path
 import demo
 import napari
 from napari.utils.notifications import NotificationSeverity, notification_manager
-from napari_mst.plugin.spectra.shared_bench import bench_of
 from npe2 import PluginManager
 
 from napari_mst import MAPS, read_cube
+from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
 
@@ -39,7 +39,7 @@ def main(out: Path) -> None:
 
 def make_maps(viewer: napari.Viewer) -> None:
     """Make each map that one cube and its photo suffice for."""
-    maps = bench_of(viewer).bench.maps
+    maps = SharedBench.of(viewer).bench.maps
     for name, kind in MAPS.items():
         if kind.needs == "reference":
             continue
