@@ -4,7 +4,7 @@ Files: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -22,9 +22,24 @@ _SIGNS = (
     "Invalid buffer size",
 )
 
+SPARE: list[Callable[[], object]] = []
+"""Functions that give memory back to the system which only waits to be used again."""
 
-def free_host_memory() -> int:
-    """Bytes of the computer's memory that are free and that the container of the process allows."""
+
+def free_host_memory(needed: float = 0) -> int:
+    """Bytes of the computer's memory that are free and that the container of the process allows.
+
+    Where they are fewer than *needed*, `SPARE` is given back first.
+    """
+    free = _free()
+    if free >= needed or not SPARE:
+        return free
+    for give_back in SPARE:
+        give_back()
+    return _free()
+
+
+def _free() -> int:
     of_machine = int(psutil.virtual_memory().available)
     return min([of_machine, *free_in_cgroups(Path("/"))])
 

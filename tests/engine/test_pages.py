@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from napari_mst import memory
 from napari_mst.engine import pages
 from napari_mst.engine.pages import KEPT, Kept
 from napari_mst.engine.run import run
@@ -47,6 +48,17 @@ def test_what_is_kept_is_no_more_than_what_stays_free(
     monkeypatch.setattr(pages, "free_host_memory", lambda: free)
     kept.give([kept.take(5000), kept.take(4000), kept.take(3000)])
     assert kept.nbytes == kept_bytes  # the oldest go first
+
+
+def test_what_is_kept_goes_to_whoever_needs_more_than_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert pages.KEPT.clear in memory.SPARE
+    kept = Kept()
+    kept.give([kept.take(5000)])
+    monkeypatch.setattr(memory, "SPARE", [kept.clear])
+    monkeypatch.setattr(memory, "_free", lambda: 9000 - kept.nbytes)
+    assert [memory.free_host_memory(needed) for needed in (4000, 4001)] == [4000, 9000]
 
 
 def test_what_nobody_takes_is_given_back_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

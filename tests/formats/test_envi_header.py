@@ -250,7 +250,7 @@ def apply_the_scale_factor(folder: Path) -> None:
     assert again.metadata["applied scaling"] == "reflectance scale factor 10"
     assert np.array_equal(read_cube(path, scale=False).data, DATA)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(envi_values, "free_host_memory", lambda: 95)
+        patch.setattr(envi_values, "free_host_memory", lambda _: 95)
         large = read_cube(path)
     assert np.array_equal(large.data, DATA)
     assert "would need 96 bytes" in large.metadata["warnings"][0]

@@ -12,7 +12,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from napari_mst.memory import free_host_memory
+from napari_mst.memory import SPARE, free_host_memory
 
 IDLE = 20.0
 """Seconds after which unused memory is released."""
@@ -95,3 +95,5 @@ class Kept:
 
 KEPT = Kept()
 """The memory that the runs of this process leave to each other."""
+
+SPARE.append(KEPT.clear)

@@ -30,7 +30,7 @@ def is_large(nbytes: int) -> bool:
 
 def check_room(what: str, needed: int) -> None:
     """Refuse what needs more bytes of memory than are free. Raises `OutOfMemory`."""
-    free = free_host_memory()
+    free = free_host_memory(needed)
     if needed > free:
         raise OutOfMemory(
             f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "

@@ -430,7 +430,7 @@ def _read(path: Path) -> bytes:
             raise CheckpointError(
                 f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}."
             )
-        if _COPIES * size > free_host_memory():
+        if _COPIES * size > free_host_memory(_COPIES * size):
             raise MemoryError(path)
         return path.read_bytes()
     except OSError as error:

@@ -74,7 +74,7 @@ def physical(
     # float32 if that holds each stored value, else float64.
     dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
     needed = stored.size * dtype.itemsize
-    if scaling and needed > free_host_memory():
+    if scaling and needed > free_host_memory(needed):
         doubt = (
             f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
         )

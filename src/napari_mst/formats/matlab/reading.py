@@ -5,6 +5,7 @@ the numbers band by band.
 Letters: B bands, H rows, W columns.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -69,7 +70,7 @@ def read_matlab(
         If the file is damaged, even where that crashes its reader or never ends; if it is too
         large when decompressed, or has no array, or several, that may be the cube.
     """
-    options = [variable, band_axis, free_host_memory(), numbers.LAZY_BYTES]
+    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, "a MAT-file")
     facts, data = isolation.decoded(
         "napari_mst.formats.matlab.reading:answer", path, options, refusal
