@@ -11,8 +11,8 @@ from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
@@ -302,9 +302,7 @@ def error_map(
     return result
 
 
-def align(
-    cube: SpectralCube, reference: SpectralCube
-) -> tuple[NDArray[np.bool_], Callable[[Values], Values]]:
+def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[Values], Values]]:
     """The bands (B,) of *cube* that *reference* covers, and what takes the reference to them.
 
     It makes (b, ...) of (R, ...) values.
@@ -327,7 +325,7 @@ def align(
     return bands, partial(np.tensordot, weights, axes=1)
 
 
-def numbers_in_both(estimate: Values, reference: Values) -> NDArray[np.bool_]:
+def numbers_in_both(estimate: Values, reference: Values) -> Mask:
     """Pixels, (...), whose values (b, ...) are numbers in both."""
     return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
 
@@ -341,7 +339,7 @@ def _relative_errors(estimate: Values, reference: Values, dark: float = DARK) ->
     return np.where(lit, relative, np.nan)
 
 
-def _psnr(rmse: NDArray[np.float64], peak: float) -> Values:
+def _psnr(rmse: Doubles, peak: float) -> Values:
     with np.errstate(divide="ignore"):
         return np.asarray(20 * np.log10(peak / rmse))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_mst import crash_safe
+from napari_mst.arrays import Array, Codes
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.errors import SaveError, shown
@@ -113,7 +113,7 @@ def write_map(
     return path
 
 
-def _picture(finished: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+def _picture(finished: FinishedMap) -> tuple[Codes, dict[str, Any]]:
     """Return the picture of the first plane, (H, W, 3) or (H, W, 4), and the facts about it."""
     pixels = finished.result.planes[0].pixels
     facts = finished.facts
@@ -125,14 +125,14 @@ def _picture(finished: FinishedMap) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     return np.dstack([scaled, alpha]), {**facts, "black": low, "white": high}
 
 
-def _scaled(pixels: NDArray[Any], limits: Limits) -> NDArray[np.uint8]:
+def _scaled(pixels: Array, limits: Limits) -> Codes:
     """*pixels* as 8-bit codes: 0 at the lower limit and for NaN, 255 at the upper limit."""
     low, high = limits
     codes = 255 * np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1)
     return np.rint(np.nan_to_num(codes)).astype(np.uint8)
 
 
-def _label_picture(labels: NDArray[Any], tints: tuple[str, ...]) -> NDArray[np.uint8]:
+def _label_picture(labels: Array, tints: tuple[str, ...]) -> Codes:
     """Labels in their colours, (H, W, 4); the label 0 is transparent."""
     table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
     for number in range(1, len(table)):

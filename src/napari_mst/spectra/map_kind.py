@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo
@@ -114,7 +115,7 @@ class MapPlane:
         Its name where a map has several planes; "" where the title of the map says all.
     """
 
-    pixels: NDArray[Any]
+    pixels: Array
     title: str = ""
 
 
@@ -217,7 +218,7 @@ class MapKind:
         high = float(cube.wavelengths.max())
         return tuple(low + line.share * (high - low) for line in self.lines)
 
-    def limits_of(self, pixels: NDArray[Any]) -> Limits:
+    def limits_of(self, pixels: Array) -> Limits:
         """Return the limits of contrast that show *pixels* of this map best."""
         if self.limits is not None:
             return self.limits
@@ -228,7 +229,7 @@ class MapKind:
         return -largest, largest
 
 
-def _percentile_limits(pixels: NDArray[Any]) -> Limits:
+def _percentile_limits(pixels: Array) -> Limits:
     """From the 1st to the 99th percentile of a sample of *pixels*."""
     sample = pixels.reshape(-1)[:: max(1, pixels.size // LIMIT_PIXELS)]
     sample = sample[np.isfinite(sample)]

@@ -9,9 +9,9 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
@@ -68,7 +68,7 @@ def band_near(cube: SpectralCube, wavelength: float) -> int:
     return cube.nearest_band(wavelength)
 
 
-def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> Map:
+def _quotient(numerator: Doubles, denominator: Doubles) -> Map:
     result = np.full(numerator.shape, np.nan)
     np.divide(numerator, denominator, out=result, where=denominator != 0)
     # A tiny denominator can still overflow, and no map shows infinity.
@@ -76,7 +76,7 @@ def _quotient(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) 
     return result.astype(np.float32)
 
 
-def _band(cube: SpectralCube, wavelength: float) -> NDArray[np.float64]:
+def _band(cube: SpectralCube, wavelength: float) -> Doubles:
     band = cube.data[band_near(cube, wavelength)]
     return np.asarray(band).astype(np.float64)
 
@@ -130,7 +130,7 @@ _MEDIAN_OF_NORMAL = 0.6745
 _LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
 
 
-def denoised(cube: SpectralCube, h: float, watch: Watch) -> NDArray[np.float32]:
+def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
     """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
 
     *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
@@ -161,7 +161,7 @@ def denoised(cube: SpectralCube, h: float, watch: Watch) -> NDArray[np.float32]:
     return averaged(image, data, is_known, using, watch)
 
 
-def band_noise(data: NDArray[np.floating], is_known: NDArray[np.bool_]) -> Doubles:
+def band_noise(data: Floats, is_known: Mask) -> Doubles:
     """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
 
     It is that of differences along both diagonals of 2 x 2 pixels, which cancel slow
@@ -184,7 +184,7 @@ MOST_CLASSES = 250
 """Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
 
-def _plane(compute: Callable[[MapInputs, Watch], NDArray[Any]]) -> Compute:
+def _plane(compute: Callable[[MapInputs, Watch], Array]) -> Compute:
     """Return the function that makes a map of one plane, of the pixels that *compute* gives."""
     return lambda inputs, watch: MapResult((MapPlane(compute(inputs, watch)),))
 
@@ -214,7 +214,7 @@ def _components(inputs: MapInputs, watch: Watch) -> MapResult:
     return MapResult(tuple(planes))
 
 
-def _photo_difference(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
+def _photo_difference(inputs: MapInputs, watch: Watch) -> Array:
     if inputs.photo is None:
         raise SpectrumError(
             "Expected a photo of the size of the cube, got none. Open the one it was made from."
@@ -233,7 +233,7 @@ def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> MapKind:
     """Return the map of one *measure* of the error against the reference."""
 
-    def compute(inputs: MapInputs, watch: Watch) -> NDArray[Any]:
+    def compute(inputs: MapInputs, watch: Watch) -> Array:
         if inputs.reference is None:
             raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
         return error_map(inputs.cube, inputs.reference, measure, watch=watch)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_mst.arrays import Array, Indices, Mask
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import STD, Origin, Values
 from napari_mst.watch import UNWATCHED, Watch
@@ -41,10 +42,10 @@ class Groups:
         (m,) which of the labels each group is, 0 to N - 1.
     """
 
-    order: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    sizes: NDArray[np.intp]
-    labels: NDArray[np.intp]
+    order: Indices
+    starts: Indices
+    sizes: Indices
+    labels: Indices
 
     @classmethod
     def of(cls, part: Numbers, numbers: Numbers) -> "Groups":
@@ -58,7 +59,7 @@ class Groups:
         sizes = np.diff(starts, append=order.size)
         return cls(order, starts, sizes, np.searchsorted(numbers, ordered[starts]))
 
-    def only(self, chosen: NDArray[np.bool_]) -> "Groups":
+    def only(self, chosen: Mask) -> "Groups":
         """Return the *chosen* pixels, (n,)."""
         if chosen.all():
             return self
@@ -67,7 +68,7 @@ class Groups:
         starts = (np.cumsum(sizes) - sizes)[is_kept]
         return Groups(self.order[chosen], starts, sizes[is_kept], self.labels[is_kept])
 
-    def of_image(self, block: NDArray[Any]) -> Values:
+    def of_image(self, block: Array) -> Values:
         """(B, n) float64 of the numbers (B, h, w) of a block."""
         flat = block.reshape(len(block), -1)
         # All pixels in their order are the block itself.
@@ -145,7 +146,7 @@ class Pixels:
         """The columns of the image that the labels cover."""
         return slice(self.column, self.column + self.labels.shape[1])
 
-    def blocks(self, *cubes: NDArray[Any]) -> Iterator[tuple[slice, Groups, list[Values]]]:
+    def blocks(self, *cubes: Array) -> Iterator[tuple[slice, Groups, list[Values]]]:
         """Rows of the labels, the pixels there, and the (B, n) numbers of each of the *cubes*."""
         height, width = self.labels.shape
         step = max(1, BLOCK_PIXELS // width)
@@ -200,7 +201,7 @@ class Averages:
 
 def averages(
     pixels: Pixels,
-    data: NDArray[Any],
+    data: Array,
     spread: Spread,
 ) -> Averages:
     """Mean and bounds of every label of *pixels* in *data* (B, H, W).
@@ -224,9 +225,7 @@ def averages(
     return Averages(mean, low, high, name, counts, sizes)
 
 
-def moments_of(
-    pixels: Pixels, data: NDArray[Any], gaps: NDArray[np.bool_] | None = None
-) -> Moments:
+def moments_of(pixels: Pixels, data: Array, gaps: Mask | None = None) -> Moments:
     """Count, mean and deviation of each label and band; NaN in *gaps* (B, N)."""
     moments = Moments(len(data), len(pixels.numbers))
     for _, groups, (values,) in pixels.blocks(data):
@@ -236,7 +235,7 @@ def moments_of(
     return moments
 
 
-def _without_gaps(pixels: Pixels, data: NDArray[Any]) -> tuple[Pixels, NDArray[np.bool_]]:
+def _without_gaps(pixels: Pixels, data: Array) -> tuple[Pixels, Mask]:
     """The labels without pixels that do not count, and (B, N) where a label has no number."""
     has_numbers = np.zeros((len(data), len(pixels.numbers)), dtype=bool)
     for _, groups, (values,) in pixels.blocks(data):
@@ -250,7 +249,7 @@ def _without_gaps(pixels: Pixels, data: NDArray[Any]) -> tuple[Pixels, NDArray[n
     return replace(pixels, labels=counted), ~has_numbers
 
 
-def _percentiles(pixels: Pixels, data: NDArray[Any], spread: tuple[float, float]) -> Values:
+def _percentiles(pixels: Pixels, data: Array, spread: tuple[float, float]) -> Values:
     """Two percentiles (2, N, B) of each label, band by band; NaN for a label without pixels."""
     percentiles = np.full((2, len(pixels.numbers), len(data)), np.nan)
     groups = Groups.of(pixels.labels, pixels.numbers)

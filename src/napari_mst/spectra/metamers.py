@@ -9,8 +9,8 @@ Psychol. 95 (1982) 537, doi:10.2307/1422442. Letters: B bands, n metameric black
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, render_lab
 from napari_mst.cube.metrics import delta_e
@@ -24,10 +24,8 @@ COUNT = 6
 """Metameric blacks that `metamers` gives by default."""
 _BEYOND = 0.5  # how far a reflectance may lie outside 0-1 before it is taken for something else
 
-Values = NDArray[np.float64]
 
-
-def matrix_r(response: Values) -> Values:
+def matrix_r(response: Doubles) -> Doubles:
     """Return the (B, B) matrix that takes a spectrum to its fundamental under *response* (B, 3).
 
     It is Cohen's and Kappauf's R = A (A^T A)^-1 A^T: symmetric, and its own square.
@@ -37,7 +35,7 @@ def matrix_r(response: Values) -> Values:
     return np.asarray(basis @ basis.T)
 
 
-def metameric_blacks(wavelengths: Values, response: Values, count: int = COUNT) -> Values:
+def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT) -> Doubles:
     """Return the *count* smoothest spectra (n, B) that *response* (B, 3) has no colour for.
 
     They are orthogonal, of length 1, and positive at the longest of the *wavelengths* (nm). Smooth
@@ -101,8 +99,8 @@ class Metamers:
     """
 
     spectrum: Spectrum
-    response: Values
-    blacks: Values
+    response: Doubles
+    blacks: Doubles
 
     @property
     def fundamental(self) -> Spectrum:
@@ -114,11 +112,11 @@ class Metamers:
         """The part of the spectrum that has no colour: what no photo shows."""
         return self.spectrum.with_values(self.spectrum.values - self.fundamental.values)
 
-    def colour(self, spectrum: Spectrum) -> Values:
+    def colour(self, spectrum: Spectrum) -> Doubles:
         """Return the three numbers (3,) that the response has for *spectrum*."""
         return np.asarray(spectrum.values @ self.response)
 
-    def toward(self, other: Spectrum) -> Values:
+    def toward(self, other: Spectrum) -> Doubles:
         """Return the metameric black (B,) that leads to *other*, as far as its colour allows.
 
         Moved by 1 along it, the spectrum has the black of *other* and keeps its own fundamental.
@@ -136,7 +134,7 @@ class Metamers:
         difference = other.values - self.spectrum.values
         return np.asarray(difference - matrix_r(self.response) @ difference)
 
-    def limits(self, black: Values) -> tuple[float, float]:
+    def limits(self, black: Doubles) -> tuple[float, float]:
         """The least and the largest amount of *black* (B,) that keeps reflectances within 0-1.
 
         They are at most 0 and at least 0. Where the spectrum itself lies outside 0-1, it must not
@@ -152,7 +150,7 @@ class Metamers:
         lowest = np.minimum(to_floor, to_ceiling)
         return float(lowest.max(initial=-np.inf)), float(highest.min(initial=np.inf))
 
-    def moved(self, black: Values, amount: float) -> Spectrum:
+    def moved(self, black: Doubles, amount: float) -> Spectrum:
         """Return the metamer that lies *amount* along *black* (B,)."""
         return self.spectrum.with_values(self.spectrum.values + amount * black)
 
@@ -172,7 +170,7 @@ class Metamers:
         return float(delta_e(second, first))
 
 
-def metamers(spectrum: Spectrum, response: Values | None = None, count: int = COUNT) -> Metamers:
+def metamers(spectrum: Spectrum, response: Doubles | None = None, count: int = COUNT) -> Metamers:
     """Return the metamers of *spectrum*: spectra of the same colour, along the smoothest blacks.
 
     Parameters

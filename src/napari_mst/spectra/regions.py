@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.arrays import Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra.means import Pixels, Spread, averages
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
-
-Mask = NDArray[np.bool_]
 
 ON_EDGE = 1e-9
 """Distance in pixels within which a pixel centre lies on an edge."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from napari_mst.arrays import Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
@@ -140,7 +141,7 @@ def _weights(wavelengths: Values, response: Spectrum) -> Values:
     return np.asarray(weights / weights.sum())
 
 
-def _mixed(matrix: Values, strip: NDArray[np.generic]) -> NDArray[np.float32]:
+def _mixed(matrix: Values, strip: NDArray[np.generic]) -> Singles:
     """Return the strip (B, k, W) in the new bands, (M, k, W)."""
     mixed = np.empty((len(matrix), *strip.shape[1:]), dtype=np.float32)
     for band, weights in enumerate(matrix):

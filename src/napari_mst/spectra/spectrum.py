@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import NANOMETRES
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.showing import new_figure
@@ -19,9 +19,9 @@ from napari_mst.errors import SpectrumError, shown
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Values = NDArray[np.float64]
+Values = Doubles
 
-Map = NDArray[np.float32]
+Map = Singles
 """A number for each pixel of a cube, (H, W)."""
 
 STD = "std"

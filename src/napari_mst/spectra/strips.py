@@ -6,12 +6,11 @@ Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, Mask
+from napari_mst.arrays import Array, Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.watch import Watch
@@ -20,13 +19,13 @@ STRIP_PIXELS = 2**13
 """About how many pixels are worked on at a time: 2 MB of float64 for 31 bands, which is cached."""
 
 
-def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
     """Rows of the image and their (B, k, W) numbers as float64."""
     for rows, strip in raw_strips(cube, watch):
         yield rows, strip.astype(np.float64)
 
 
-def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, NDArray[Any]]]:
+def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Array]]:
     """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube."""
     _, height, width = cube.shape
     step = max(1, STRIP_PIXELS // width)

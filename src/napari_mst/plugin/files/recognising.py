@@ -19,9 +19,9 @@ from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from napari.layers._source import layer_source
 from napari.utils.notifications import show_info, show_warning
-from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY
 from napari_mst.errors import NapariMstError, PhotoError, plain, shown
@@ -256,12 +256,12 @@ class Recogniser(ViewerHelper):
         if not isinstance(data, np.ndarray):
             return
 
-        def run(_: Reports) -> NDArray[Any] | None:
+        def run(_: Reports) -> Array | None:
             with suppress(PhotoError, OSError):
                 return decode_pages(path, []) if np.array_equal(data, iio.imread(path)) else None
             return None
 
-        def on_done(pixels: NDArray[Any] | None) -> None:
+        def on_done(pixels: Array | None) -> None:
             if pixels is not None and self.has(layer) and layer.data is data:
                 self._show_pixels(layer, path, pixels)
 
@@ -275,7 +275,7 @@ class Recogniser(ViewerHelper):
         open_workspace_soon(self.viewer)
         self.changed.emit()
 
-    def _show_pixels(self, layer: Image, path: Path, pixels: NDArray[Any]) -> None:
+    def _show_pixels(self, layer: Image, path: Path, pixels: Array) -> None:
         """Show *pixels* in *layer* and say so.
 
         If grey values have become colours, another layer takes its place.

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
-from numpy.typing import NDArray
 from psygnal import Signal
 
 from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.parts import Part, Parts, photo_of
+from napari_mst.arrays import Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
@@ -80,7 +80,7 @@ def look(
     return learnt, replace(preview, provenance=past, quality=None)
 
 
-def width(cube: SpectralCube, watch: Watch) -> NDArray[np.float32]:
+def width(cube: SpectralCube, watch: Watch) -> Singles:
     """Return the width (H, W) of the error band around *cube*."""
     # It may import torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.adaptation.bands import band_width

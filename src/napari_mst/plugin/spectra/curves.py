@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import NDArray
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
+from napari_mst.arrays import Codes
 from napari_mst.cube import colour
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
@@ -34,7 +34,7 @@ MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
 
 
-def visible_spectrum(wavelengths: Values) -> NDArray[np.uint8]:
+def visible_spectrum(wavelengths: Values) -> Codes:
     """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
 
     No screen can show them: negative values are clipped. Each colour is made as bright as it gets,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
-from numpy.typing import NDArray
 
+from napari_mst.arrays import Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
 from napari_mst.plugin.viewer.layers import (
@@ -137,7 +137,7 @@ class KnownLayers(ViewerHelper):
         self.hide_width()
         self._adapted = None
 
-    def show_width(self, width: NDArray[np.float32]) -> None:
+    def show_width(self, width: Singles) -> None:
         """Show the *width* (H, W) of the error band, in the layer of the one before."""
         viewer = self.viewer
         base = self.base

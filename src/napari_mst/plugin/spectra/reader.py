@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Shapes
-from numpy.typing import NDArray
 from psygnal import Signal
 from skimage.draw import line
 
+from napari_mst.arrays import Array, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
@@ -35,8 +35,6 @@ ELLIPSE_CORNERS = 256
 """Corners of the polygon that stands for an ellipse."""
 OPEN_SHAPES = frozenset(["line", "path"])
 """napari's names for shapes without an inside: the pixels under the line are read."""
-
-Array = NDArray[Any]
 
 logger = logging.getLogger("napari_mst")
 
@@ -292,9 +290,7 @@ def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
     return Task(key, key, lambda _: _error_band(cube, row, column))
 
 
-def _error_band(
-    cube: SpectralCube, row: int, column: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+def _error_band(cube: SpectralCube, row: int, column: int) -> tuple[Singles, Singles] | None:
     # It imports torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.adaptation.bands import spectrum_band
 

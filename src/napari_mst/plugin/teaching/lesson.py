@@ -6,9 +6,9 @@ The dock forwards what a person does to a `Lesson` and draws its `LessonPage`; s
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from psygnal import Signal
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT, colour_weights, illuminant_title
 from napari_mst.spectra.library import colour_checker
@@ -225,7 +225,7 @@ class Lesson:
         return self._family.moved(black, amount * reach)
 
     @property
-    def _black(self) -> NDArray[np.float64]:
+    def _black(self) -> Doubles:
         """The metameric black that the slider moves along; zeros while there is none."""
         if self.direction < len(self._family.blacks):
             return self._family.blacks[self.direction]
