@@ -108,7 +108,7 @@ def test_the_size_of_the_regions_changes_a_recording_by_rounding_only(
     golden: Golden, published: MSTPlusPlus, side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photo, expected = golden
-    monkeypatch.setattr(Execution, "tile", lambda _, size: size)
+    monkeypatch.setattr(Execution, "tile", lambda _, size, *__: size)
     one_region = recorded_streamed(published, photo)
     monkeypatch.setattr(Execution, "tile", lambda *_: (side, side))
     cut = recorded_streamed(published, photo)

@@ -123,6 +123,20 @@ def test_products_are_exact_during_a_run_whatever_the_program_has_set_and_then_a
         setattr(owner, name, default)
 
 
+def test_runs_that_overlap_restore_the_settings_of_torch() -> None:
+    def settings() -> list[Any]:
+        return [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
+
+    before = settings()
+    first, second = exact_products(CPU), exact_products(CPU)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert settings() == [value for *_, value in EXACT_SETTINGS]
+    second.__exit__(None, None, None)
+    assert settings() == before
+
+
 def test_features_beyond_float16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("napari_mst.engine.forms.torch_forms.can_fuse", lambda device, dtype: False)
     own = network()

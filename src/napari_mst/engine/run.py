@@ -11,6 +11,7 @@ GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows,
 """
 
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,16 +101,45 @@ def exact_products(device: torch.device) -> Iterator[None]:
 
     Of the 23 bits of a number TF32 keeps 10, bfloat16 7.
     """
-    before = [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
+    _exact.begin()
     try:
-        for owner, name, value in EXACT_SETTINGS:
-            setattr(owner, name, value)
         # A program that has switched on autocast would get 16 bits whatever these settings say.
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        for (owner, name, _), value in zip(EXACT_SETTINGS, before, strict=True):
-            setattr(owner, name, value)
+        _exact.end()
+
+
+class _Exact:
+    """Has `EXACT_SETTINGS` while anything runs: they belong to the process, not to a thread.
+
+    Left behind, they would also end `torch.export` with an error.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._before: list[Any] = []
+
+    def begin(self) -> None:
+        """Begin a run."""
+        with self._lock:
+            if not self._runs:
+                self._before = [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
+                for owner, name, value in EXACT_SETTINGS:
+                    setattr(owner, name, value)
+            self._runs += 1
+
+    def end(self) -> None:
+        """End a run; the last one restores what the program has set."""
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                for (owner, name, _), value in zip(EXACT_SETTINGS, self._before, strict=True):
+                    setattr(owner, name, value)
+
+
+_exact = _Exact()
 
 
 @dataclass(frozen=True, eq=False)
