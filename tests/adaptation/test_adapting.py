@@ -277,14 +277,6 @@ def test_known_spectra_come_back_from_a_file(scene: Scene, tmp_path: Path, suffi
     assert second.spectrum.name == "tile, 40 %"
 
 
-def test_known_spectra_of_files_before_calibrations_were_doubted_are_read(scene: Scene) -> None:
-    record = adapt(scene.cube, scene.photo, scene.known((20, 30))).provenance.adaptation
-    for one in record["known"]:
-        del one["hidden"]
-    (again,) = known_spectra(Provenance(adaptation=record))
-    assert again.hidden == 0
-
-
 def test_cube_adapted_again_keeps_to_what_was_known_before(scene: Scene) -> None:
     once = adapt(scene.cube, scene.photo, scene.known((20, 30)))
     twice = adapt(once, scene.photo, scene.known((8, 8)))

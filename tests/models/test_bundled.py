@@ -1,6 +1,5 @@
 """Every bundled sRGB model is sane: grey is flat at every exposure, black is black."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 from napari_mst import load_model
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.models import MODELS
-from napari_mst.models.cards import WEIGHTS, card_from_metadata, card_to_metadata
+from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Capture, camera_response
@@ -95,14 +94,3 @@ def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name: Any, k
         assert (lower.data <= cube.data).all()
         assert (cube.data <= upper.data).all()
         assert upper.data.max() < 5
-
-
-def test_card_of_an_earlier_version_has_one_factor_for_all_bands() -> None:
-    for factor, band in ((1.89, {"factor": (1.89,)}), (0.0, {})):
-        stored = json.loads(next(iter(card_to_metadata(MODELS["mstpp-srgb"]).values())))
-        del stored["error_band"]
-        stored["error_factor"] = factor
-        card = card_from_metadata({"napari_mst.card": json.dumps(stored)})
-        assert card is not None
-        assert card.error_band == band
-        assert card.has_error_band == bool(band)

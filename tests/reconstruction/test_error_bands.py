@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from napari_mst import load_model
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.errors import Cancelled, CubeError
@@ -28,7 +28,6 @@ from napari_mst.reconstruction.error_bands import (
     margins,
     model_error_bands,
     model_spectrum_band,
-    photo_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.simulation.scenes import SceneSimulator
@@ -195,26 +194,6 @@ def test_camera_that_is_told_calibrates_the_band() -> None:
     state = "calibrated by the sensitivities of Nikon_D5100 under D65"
     assert cube.provenance.calibration == state
     assert cube.provenance.error_band["holds"] == "noise"
-
-
-def test_card_of_one_factor_takes_the_doubts_of_the_pixelwise_model() -> None:
-    old = replace(MODELS["mstpp-srgb"], error_band={FACTOR: (1.89,)})
-    for kind in (JPEG, CAMERA):
-        band = photo_band(old, kind)
-        assert band["factor"] == [1.89]
-        assert band["doubt"] == list(MODELS["pixelwise-srgb"].error_band[kind])
-    assert photo_band(old, NOISE)["doubt"] == [0.0]
-    assert photo_band(MODELS["mst-plus-plus"], CAMERA) == {}
-
-
-def test_history_of_one_factor_is_read_and_has_a_band(cube: SpectralCube) -> None:
-    """Cubes of earlier versions have it."""
-    old = Provenance.from_json('{"model": "mstpp-srgb", "error_factor": 1.89}')
-    upper = model_error_bands(replace(cube, provenance=old))[1]
-    above = margins(cube.data)[1]
-    error = instrument_error(WAVELENGTHS)[:, None, None]
-    np.testing.assert_allclose(upper.data, cube.data + 1.89 * above + error, atol=1e-6)
-    assert old.calibration == UNCALIBRATED
 
 
 @pytest.mark.parametrize("factor", ["wide", [1.0, 2.0], [[1.0]], [-1.0], None])

@@ -124,9 +124,7 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     spectrum: Spectrum | Doubles = values
     if "wavelengths" in stored:
         spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
-    # older files have no hidden error
-    plain = {name: stored[name] for name in _PLAIN if name in stored}
-    return KnownSpectrum(spectrum=spectrum, **plain)
+    return KnownSpectrum(spectrum=spectrum, **{name: stored[name] for name in _PLAIN})
 
 
 def _rounded(values: Floats | Sequence[float]) -> list[float | None]:

@@ -171,8 +171,6 @@ class Provenance:
             stored = None
         if not isinstance(stored, dict):
             raise CubeError(f"Expected provenance as a JSON object, got {text[:40]!r}.")
-        if "error_factor" in stored:  # before there was one factor for each band
-            stored.setdefault("error_band", {"factor": [stored["error_factor"]]})
         entries = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
         entries["assumptions"] = tuple(entries.get("assumptions", ()))  # JSON has no tuples
         return cls(**entries)

@@ -29,8 +29,6 @@ DESCRIPTION_CHANGED = (
     "The description of this cube was changed since it was saved; it cannot be verified."
 )
 """The warning about a description that is not the one that was sealed, with numbers that are."""
-# The fields of the seals that we wrote before the description was sealed too.
-_NUMBERS_ONLY = {"shape", "dtype", "bytes", "crc32"}
 # What a damaged record or seal makes `json` and the lookups in it raise.
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -121,9 +119,6 @@ def _compared(
 ) -> Description:
     """The description of the *stored* record, with a warning where it or *others* was changed."""
     description = description_of(stored)
-    # Such a seal says nothing of the description, so nothing can be said against it.
-    if sealed.keys() == _NUMBERS_ONLY:
-        return description
     # In a TIFF, tifffile adds `shape` and `axes` to our keys; the seal does not cover them.
     ours = ("wavelength", "wavelength_units", OWN)
     read = {key: value for key, value in stored.items() if key in ours}

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, cast
 
-from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.photo.cameras import CAMERA_RGB
 
@@ -41,7 +40,6 @@ IN_MEMORY = "in memory"
 """In place of a weights file: the model was made in this session."""
 
 _CARD_KEY = "napari_mst.card"
-_SRGB = "-srgb"  # end of the names of our models whose first cards did not say their rendering
 _HEADER_LIMIT = 2**22
 """Most bytes of a header that are parsed: its objects take 20 times as many. MST++ has 25,000."""
 
@@ -173,8 +171,8 @@ def card_from_metadata(metadata: Mapping[str, str], file: str | None = None) -> 
         return None
     try:
         stored = dict[str, Any](json.loads(metadata[_CARD_KEY]))
-        stored["error_band"] = _error_band(stored)
-        stored.setdefault("rendering", SRGB_D65 if str(stored["name"]).endswith(_SRGB) else "")
+        band = dict(stored.get("error_band", {}))
+        stored["error_band"] = {name: tuple(map(float, numbers)) for name, numbers in band.items()}
         stored["wavelengths"] = tuple(map(float, stored["wavelengths"]))
         known = {field.name for field in fields(ModelCard)} & stored.keys()
         card = ModelCard(**{name: stored[name] for name in known} | {"file": file})
@@ -237,15 +235,6 @@ def faults_of(stored: Mapping[str, Any]) -> list[str]:
         "normalisation": stored["normalisation"] in ("none", "min-max"),
     }
     return faults + [name for name, is_sound in sound.items() if not is_sound]
-
-
-def _error_band(stored: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """The error band of a card; older cards have one factor for all bands, 0 for no band."""
-    if "error_band" not in stored:
-        factor = float(stored.get("error_factor", 0))
-        return {FACTOR: (factor,)} if factor else {}
-    band = dict(stored["error_band"])
-    return {str(name): tuple(map(float, numbers)) for name, numbers in band.items()}
 
 
 def _is_accuracy(stored: object) -> bool:

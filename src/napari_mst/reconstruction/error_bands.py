@@ -31,7 +31,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.engine.forms import native
 from napari_mst.errors import CubeError
-from napari_mst.models import MODELS, load_model
+from napari_mst.models import load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
@@ -157,18 +157,14 @@ def margins(spectra: Floats) -> Sides:
 def photo_band(card: ModelCard, doubt: str) -> dict[str, Any]:
     """The error band of a photo for its history: factor and doubt by band, and what they hold.
 
-    *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. It is empty if *card* has no band. A
-    card that has one factor and no doubts takes those of the model `PIXELWISE`; its factor holds
-    noise already.
+    *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. It is empty if *card* has no band
+    that holds it.
     """
-    if not card.has_error_band:
+    if doubt not in card.error_band:
         return {}
-    doubts = card.error_band
-    if doubt not in doubts and doubt != NOISE:
-        doubts = MODELS[PIXELWISE].error_band
     return {
         "factor": list(card.error_band[FACTOR]),
-        "doubt": list(doubts.get(doubt, (0.0,))),
+        "doubt": list(card.error_band[doubt]),
         "holds": _HOLDS[doubt],
     }
 

@@ -307,9 +307,9 @@ class Fit:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self._best = state.get("best", {})
-        self.best_loss = state.get("best_loss", math.inf)
-        self._reports_since_best = state.get("reports_since_best", 0)
+        self._best = state["best"]
+        self.best_loss = state["best_loss"]
+        self._reports_since_best = state["reports_since_best"]
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:
