@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.arrays import Doubles
+from napari_mst.spectra.spectrum import Spectrum
 
 
 def curve(wavelengths: ArrayLike, values: ArrayLike, *others: Any, **fields: Any) -> Spectrum:
@@ -13,7 +14,7 @@ def curve(wavelengths: ArrayLike, values: ArrayLike, *others: Any, **fields: Any
     return Spectrum(np.asarray(wavelengths, float), np.asarray(values, float), *others, **fields)
 
 
-def bounds(spectrum: Spectrum) -> tuple[Values, Values]:
+def bounds(spectrum: Spectrum) -> tuple[Doubles, Doubles]:
     """The lower and the upper bound, which are there."""
     assert spectrum.lower is not None
     assert spectrum.upper is not None

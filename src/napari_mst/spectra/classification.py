@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Mask
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Map, Spectrum, Values
+from napari_mst.spectra.spectrum import Map, Spectrum
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
 from napari_mst.watch import Watched, watching
@@ -93,7 +93,7 @@ def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> Mask:
     return bands
 
 
-def _members(spectra: Sequence[Spectrum], wavelengths: Values) -> Values:
+def _members(spectra: Sequence[Spectrum], wavelengths: Doubles) -> Doubles:
     """(spectra, bands) values of *spectra* at *wavelengths*; refuses those that have no angle."""
     members = np.stack([resampled(spectrum, wavelengths).values for spectrum in spectra])
     is_bad = ~np.isfinite(members).all(axis=1) | ~members.any(axis=1)

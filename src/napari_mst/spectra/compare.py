@@ -20,7 +20,7 @@ from napari_mst.errors import SpectrumError
 from napari_mst.spectra.labels import Labelled, label_numbers
 from napari_mst.spectra.means import Moments, Numbers, Pixels
 from napari_mst.spectra.regions import Region, check_inside, pixels_of, region_name
-from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching
@@ -74,11 +74,11 @@ class CubeErrors:
     rmse: float
     psnr: float
     angle: float
-    wavelengths: Values
+    wavelengths: Doubles
     unit: str
-    band_mrae: Values
-    band_rmse: Values
-    band_psnr: Values
+    band_mrae: Doubles
+    band_rmse: Doubles
+    band_psnr: Doubles
     pixels: int
 
 
@@ -302,7 +302,7 @@ def error_map(
     return result
 
 
-def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[Values], Values]]:
+def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[Doubles], Doubles]]:
     """The bands (B,) of *cube* that *reference* covers, and what takes the reference to them.
 
     It makes (b, ...) of (R, ...) values.
@@ -325,12 +325,12 @@ def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[
     return bands, partial(np.tensordot, weights, axes=1)
 
 
-def numbers_in_both(estimate: Values, reference: Values) -> Mask:
+def numbers_in_both(estimate: Doubles, reference: Doubles) -> Mask:
     """Pixels, (...), whose values (b, ...) are numbers in both."""
     return np.asarray(np.isfinite(estimate).all(axis=0) & np.isfinite(reference).all(axis=0))
 
 
-def _relative_errors(estimate: Values, reference: Values, dark: float = DARK) -> Values:
+def _relative_errors(estimate: Doubles, reference: Doubles, dark: float = DARK) -> Doubles:
     """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
     lit = (reference > dark).all(axis=0)
     # Dark pixels would divide by zero or nearly so; their result is not used.
@@ -339,12 +339,12 @@ def _relative_errors(estimate: Values, reference: Values, dark: float = DARK) ->
     return np.where(lit, relative, np.nan)
 
 
-def _psnr(rmse: Doubles, peak: float) -> Values:
+def _psnr(rmse: Doubles, peak: float) -> Doubles:
     with np.errstate(divide="ignore"):
         return np.asarray(20 * np.log10(peak / rmse))
 
 
-_MEASURES: dict[str, Callable[[Values, Values], Values]] = {
+_MEASURES: dict[str, Callable[[Doubles, Doubles], Doubles]] = {
     "difference": lambda estimate, reference: (estimate - reference).mean(axis=0),
     "rmse": lambda estimate, reference: np.sqrt(np.square(estimate - reference).mean(axis=0)),
     "mrae": _relative_errors,

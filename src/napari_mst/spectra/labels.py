@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.means import Numbers, Pixels, Spread, averages
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 from napari_mst.watch import Watched, watching
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class Labelled(Mapping[int, T]):
         (N, B) their mean values.
     """
 
-    def __init__(self, numbers: Numbers, curves: Values, make: Callable[[int], T]) -> None:
+    def __init__(self, numbers: Numbers, curves: Doubles, make: Callable[[int], T]) -> None:
         self.numbers = numbers
         self.curves = curves
         self._make = make

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Indices, Mask
+from napari_mst.arrays import Array, Doubles, Indices, Mask
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import STD, Origin, Values
+from napari_mst.spectra.spectrum import STD, Origin
 from napari_mst.watch import UNWATCHED, Watch
 
 READ_PIXELS = 2**18
@@ -68,14 +68,14 @@ class Groups:
         starts = (np.cumsum(sizes) - sizes)[is_kept]
         return Groups(self.order[chosen], starts, sizes[is_kept], self.labels[is_kept])
 
-    def of_image(self, block: Array) -> Values:
+    def of_image(self, block: Array) -> Doubles:
         """(B, n) float64 of the numbers (B, h, w) of a block."""
         flat = block.reshape(len(block), -1)
         # All pixels in their order are the block itself.
         is_whole = len(self.starts) == 1 and self.order.size == flat.shape[1]
         return (flat if is_whole else np.take(flat, self.order, axis=1)).astype(np.float64)
 
-    def total(self, values: Values) -> Values:
+    def total(self, values: Doubles) -> Doubles:
         """(B, m) sums over each label of (B, n) *values*."""
         return np.asarray(np.add.reduceat(values, self.starts, axis=1))
 
@@ -96,7 +96,7 @@ class Moments:
         self._mean = np.zeros((bands, labels))
         self._squares = np.zeros((bands, labels))
 
-    def add(self, groups: Groups, values: Values) -> None:
+    def add(self, groups: Groups, values: Doubles) -> None:
         """Count (B, n) *values* in, which are overwritten."""
         at = groups.labels
         with np.errstate(invalid="ignore"):
@@ -110,12 +110,12 @@ class Moments:
         self.count[at] += groups.sizes
 
     @property
-    def mean(self) -> Values:
+    def mean(self) -> Doubles:
         """(B, N); NaN for a label without pixels."""
         return np.where(self.count != 0, self._mean, np.nan)
 
     @property
-    def deviation(self) -> Values:
+    def deviation(self) -> Doubles:
         """(B, N) standard deviations; NaN for a label without pixels."""
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sqrt(self._squares / self.count))
@@ -146,7 +146,7 @@ class Pixels:
         """The columns of the image that the labels cover."""
         return slice(self.column, self.column + self.labels.shape[1])
 
-    def blocks(self, *cubes: Array) -> Iterator[tuple[slice, Groups, list[Values]]]:
+    def blocks(self, *cubes: Array) -> Iterator[tuple[slice, Groups, list[Doubles]]]:
         """Rows of the labels, the pixels there, and the (B, n) numbers of each of the *cubes*."""
         height, width = self.labels.shape
         step = max(1, BLOCK_PIXELS // width)
@@ -179,9 +179,9 @@ class Averages:
         (N,) pixels that count, and all pixels.
     """
 
-    mean: Values
-    lower: Values | None
-    upper: Values | None
+    mean: Doubles
+    lower: Doubles | None
+    upper: Doubles | None
     spread: str
     pixels: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -249,7 +249,7 @@ def _without_gaps(pixels: Pixels, data: Array) -> tuple[Pixels, Mask]:
     return replace(pixels, labels=counted), ~has_numbers
 
 
-def _percentiles(pixels: Pixels, data: Array, spread: tuple[float, float]) -> Values:
+def _percentiles(pixels: Pixels, data: Array, spread: tuple[float, float]) -> Doubles:
     """Two percentiles (2, N, B) of each label, band by band; NaN for a label without pixels."""
     percentiles = np.full((2, len(pixels.numbers), len(data)), np.nan)
     groups = Groups.of(pixels.labels, pixels.numbers)

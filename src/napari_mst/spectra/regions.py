@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Mask
+from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra.means import Pixels, Spread, averages
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 
 ON_EDGE = 1e-9
 """Distance in pixels within which a pixel centre lies on an edge."""
@@ -247,7 +247,7 @@ def region_name(region: Region) -> str:
     return f"row {origin.row}, column {origin.column}"
 
 
-def _polygon_mask(corners: Values, height: int, width: int) -> Mask:
+def _polygon_mask(corners: Doubles, height: int, width: int) -> Mask:
     """(h, w) True for the pixels whose centres are inside the polygon or on its edge.
 
     *corners* are (row, column) in the box. Pixels that the polygon encloses twice are outside.

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Singles
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
 from napari_mst.errors import CubeError, shown
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.watch import Watched, watching
 
@@ -99,7 +99,7 @@ def _check(cube: SpectralCube) -> None:
         )
 
 
-def _between_bands(wavelengths: Values, at: Values) -> Values:
+def _between_bands(wavelengths: Doubles, at: Doubles) -> Doubles:
     """(M, B): takes a spectrum to the wavelengths *at*, linear between its bands."""
     low = wavelengths.min()
     high = wavelengths.max()
@@ -112,7 +112,7 @@ def _between_bands(wavelengths: Values, at: Values) -> Values:
     return interpolation(at, wavelengths)
 
 
-def _weights(wavelengths: Values, response: Spectrum) -> Values:
+def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
     """Return the weights (B,) of the bands in the mean of one response; their sum is 1."""
     name = shown(response.name or "a response", 40)
     if not response.has_wavelengths:
@@ -141,7 +141,7 @@ def _weights(wavelengths: Values, response: Spectrum) -> Values:
     return np.asarray(weights / weights.sum())
 
 
-def _mixed(matrix: Values, strip: NDArray[np.generic]) -> Singles:
+def _mixed(matrix: Doubles, strip: NDArray[np.generic]) -> Singles:
     """Return the strip (B, k, W) in the new bands, (M, k, W)."""
     mixed = np.empty((len(matrix), *strip.shape[1:]), dtype=np.float32)
     for band, weights in enumerate(matrix):

@@ -19,8 +19,6 @@ from napari_mst.errors import SpectrumError, shown
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Values = Doubles
-
 Map = Singles
 """A number for each pixel of a cube, (H, W)."""
 
@@ -111,13 +109,13 @@ class Spectrum:
     'wavelength (nm)'
     """
 
-    wavelengths: Values
-    values: Values
+    wavelengths: Doubles
+    values: Doubles
     unit: str = NANOMETRES
     name: str = ""
     colour: str = ""
-    lower: Values | None = None
-    upper: Values | None = None
+    lower: Doubles | None = None
+    upper: Doubles | None = None
     spread: str = ""
     origin: Origin = field(default_factory=Origin)
 
@@ -196,11 +194,11 @@ class Spectrum:
             axes.fill_between(self.wavelengths, self.lower, self.upper, color=colour, alpha=0.2)
         return axes
 
-    def with_values(self, values: Values) -> "Spectrum":
+    def with_values(self, values: Doubles) -> "Spectrum":
         """Return a copy with other *values*, and without bounds."""
         return replace(self, values=values, lower=None, upper=None, spread="")
 
-    def each(self, change: Callable[[Values], Values], **others: Any) -> "Spectrum":
+    def each(self, change: Callable[[Doubles], Doubles], **others: Any) -> "Spectrum":
         """A copy with *change* applied to values and bounds; *others* are further new fields."""
         lower = None if self.lower is None else change(self.lower)
         upper = None if self.upper is None else change(self.upper)

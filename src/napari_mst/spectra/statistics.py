@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Map, Spectrum, Values
+from napari_mst.spectra.spectrum import Map, Spectrum
 from napari_mst.spectra.strips import check_enough, pixels, raw_strips
 from napari_mst.watch import Watch, Watched, watching
 
@@ -58,7 +58,7 @@ def cluster(
     return clusters.labels, spectra
 
 
-def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Values:
+def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
     """(k, B) centres, evenly from the least to the largest values, as `spectral.kmeans` begins."""
     low = np.full(cube.shape[0], np.inf)
     high = np.full(cube.shape[0], -np.inf)
@@ -75,7 +75,7 @@ def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Values:
 class _Clusters:
     """The clusters of a search: *centres* (k, B), and the pixels of each."""
 
-    def __init__(self, cube: SpectralCube, centres: Values) -> None:
+    def __init__(self, cube: SpectralCube, centres: Doubles) -> None:
         self.centres = centres
         self.labels = np.zeros(cube.shape[1:], dtype=np.uint16)
         self._cube = cube
@@ -128,7 +128,7 @@ def principal_components(
     cube: SpectralCube,
     count: int = 3,
     watch: Watched = None,
-) -> tuple[Map, Values]:
+) -> tuple[Map, Doubles]:
     """The first *count* principal components of the pixels of *cube*, the largest variance first.
 
     Returns the value of each pixel, (n, H, W), with a mean of zero; and the share of the whole

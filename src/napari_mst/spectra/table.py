@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube.curves import BAND_INDEX, Curves, parsed, title_of
 from napari_mst.errors import SaveError, mismatch, shown
 from napari_mst.formats.text import cell_text, text_cell
-from napari_mst.spectra.spectrum import Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import Origin, Spectrum
 
 CURVES = ("values", "lower", "upper")
 """The curves of a spectrum; each has its own column."""
@@ -125,7 +126,7 @@ def _whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectru
     Raises `CubeFileError` about the file *name* if the columns do not fit together.
     """
     spectra: list[Spectrum] = []
-    bounds: dict[str, Values] = {}
+    bounds: dict[str, Doubles] = {}
     try:
         for record, curve in curves:
             kind = record.get("curve") or "values"

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Indices, Mask
+from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 
 FEWEST_BANDS = 2
 """Fewest bands on which two spectra are compared: one band has no angle."""
@@ -109,7 +109,7 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
     return float(resampled(spectrum, to).values[0])
 
 
-def rising_order(wavelengths: Values) -> Indices:
+def rising_order(wavelengths: Doubles) -> Indices:
     """Indices of the bands by rising wavelength.
 
     Raises `SpectrumError` if the wavelengths neither rise nor fall.

@@ -8,11 +8,11 @@ import pyqtgraph as pg
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
-from napari_mst.arrays import Codes
+from napari_mst.arrays import Codes, Doubles
 from napari_mst.cube import colour
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 
 MOST = 8
 """Curves that the legend names; it counts the others."""
@@ -34,7 +34,7 @@ MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
 
 
-def visible_spectrum(wavelengths: Values) -> Codes:
+def visible_spectrum(wavelengths: Doubles) -> Codes:
     """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
 
     No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
@@ -145,7 +145,7 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
 
 def value_range(lines: Iterable[DrawnCurve]) -> tuple[float, float] | None:
     """The least and the largest value of *lines* and their bounds; None if there is no number."""
-    parts = list[Values]()
+    parts = list[Doubles]()
     for line in lines:
         spectrum = line.spectrum
         every = (spectrum.values, spectrum.lower, spectrum.upper)

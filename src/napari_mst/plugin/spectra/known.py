@@ -18,6 +18,7 @@ from napari_mst.adaptation.adapting import check_cube
 from napari_mst.adaptation.known import KnownSpectrum, known_values
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.suggesting import suggest_spots
+from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
@@ -34,7 +35,7 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
 from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
@@ -357,7 +358,7 @@ def _is_news(
     return False
 
 
-def grey(percent: float, wavelengths: Values) -> Spectrum:
+def grey(percent: float, wavelengths: Doubles) -> Spectrum:
     """The flat spectrum of a tile that reflects *percent* of the light, at *wavelengths* (B,).
 
     Raises
@@ -374,7 +375,7 @@ def grey(percent: float, wavelengths: Values) -> Spectrum:
     return Spectrum(wavelengths, values, name=f"{percent:g} % grey")
 
 
-def pasted(text: str, wavelengths: Values) -> list[Spectrum]:
+def pasted(text: str, wavelengths: Doubles) -> list[Spectrum]:
     """Return the spectra in *text* that a person has copied.
 
     It is one value for each of *wavelengths* (B,), in a row or a column; or lines of a wavelength

@@ -10,6 +10,7 @@ from napari.utils.theme import Theme, get_theme
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor
 
+from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.curves import (
     MARGIN,
@@ -21,7 +22,7 @@ from napari_mst.plugin.spectra.curves import (
     visible_spectrum,
 )
 from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 
 STRIP_HEIGHT = 14
 """Pixels of the strip of colours, on which the handles are."""
@@ -196,7 +197,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     # ------------------------------------------------------------ wavelengths
 
     def set_axes(
-        self, wavelengths: Values, unit: str, label: str, top: float | None = None
+        self, wavelengths: Doubles, unit: str, label: str, top: float | None = None
     ) -> None:
         """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values.
 

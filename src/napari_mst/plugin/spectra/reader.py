@@ -18,7 +18,7 @@ from napari.layers import Image, Labels, Shapes
 from psygnal import Signal
 from skimage.draw import line
 
-from napari_mst.arrays import Array, Singles
+from napari_mst.arrays import Array, Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
@@ -28,7 +28,7 @@ from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, region_spectrum
-from napari_mst.spectra.spectrum import Origin, Spectrum, Values
+from napari_mst.spectra.spectrum import Origin, Spectrum
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
@@ -298,7 +298,7 @@ def _error_band(cube: SpectralCube, row: int, column: int) -> tuple[Singles, Sin
 
 
 def _read_shape(
-    vertices: Values,
+    vertices: Doubles,
     kind: str,
     shape: tuple[int, int],
     reading: RegionReading,
@@ -313,7 +313,7 @@ def _read_shape(
 
 
 def _read_labels(
-    labels: Any, matrix: Values, shape: tuple[int, int], reading: RegionReading, watch: Watch
+    labels: Any, matrix: Doubles, shape: tuple[int, int], reading: RegionReading, watch: Watch
 ) -> Any:
     # A lazy layer is computed only here, on the thread of the read.
     return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
@@ -342,7 +342,7 @@ def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
     return data[page], page
 
 
-def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
+def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
     """Return the label at the centre of each of (H, W) pixels; 0 outside.
 
     *matrix* takes these pixels to pixels of *labels*.
@@ -364,7 +364,7 @@ def on_grid(labels: Array, matrix: Values, shape: tuple[int, int]) -> Array:
     return np.asarray(resampled)
 
 
-def _ellipse(corners: Values) -> Values:
+def _ellipse(corners: Doubles) -> Doubles:
     """Return the outline of the ellipse in a (4, 2) frame."""
     turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
     centre = corners.mean(axis=0)
@@ -373,7 +373,7 @@ def _ellipse(corners: Values) -> Values:
     return np.asarray(centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis)
 
 
-def _line(vertices: Values, shape: tuple[int, int]) -> Region:
+def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:
     """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
     corners = np.floor(vertices + 0.5).astype(int)
     segments = [np.stack(line(*start, *stop), axis=1) for start, stop in pairwise(corners)]

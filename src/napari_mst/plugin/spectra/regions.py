@@ -12,6 +12,7 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import ArrayLike
 
+from napari_mst.arrays import Doubles
 from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer
@@ -20,7 +21,7 @@ from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.labels import Labelled
-from napari_mst.spectra.spectrum import Spectrum, Values
+from napari_mst.spectra.spectrum import Spectrum
 
 WHITE = [1.0, 1.0, 1.0, 0.15]
 """RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
@@ -296,7 +297,7 @@ def _named(spectrum: Spectrum, name: str, colour: str) -> Spectrum:
     return replace(spectrum, name=name, colour=colour, origin=origin)
 
 
-def _percentiles(values: Values) -> Values:
+def _percentiles(values: Doubles) -> Doubles:
     """(3, B) percentiles `RANGE` of (N, B) values; those that are not numbers are left out."""
     percentiles = np.full((len(RANGE), values.shape[1]), np.nan)
     for band, column in enumerate(values.T):

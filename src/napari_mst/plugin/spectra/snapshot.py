@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from napari_mst.arrays import Doubles
 from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.matching import Match
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.spectrum import STD, Spectrum, Values
+from napari_mst.spectra.spectrum import STD, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
 
@@ -84,7 +85,7 @@ NO_ENTRY = -1
 class Bands(NamedTuple):
     """The spectral axis of the cube that is selected, and its band that is shown."""
 
-    wavelengths: Values
+    wavelengths: Doubles
     unit: str
     quantity: str
     shown: float
@@ -122,7 +123,7 @@ class Axes(NamedTuple):
     is fitted to the curves.
     """
 
-    wavelengths: Values
+    wavelengths: Doubles
     unit: str
     label: str
     top: float | None = None
