@@ -9,7 +9,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
-from napari_mst.reconstruction.precision import PrecisionErrors
+from napari_mst.reconstruction.precision import PrecisionError, measured_error
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
 from napari_mst.reconstruction.running import (
@@ -31,7 +31,7 @@ class SeenPhoto:
     """A photo as the network sees it: prepared once, then planned, previewed, run and looked at.
 
     Its extrema, its light and its noise are measured when they are first needed. `shape` is (H, W)
-    of the part that the options of *setup* name; *errors* are those of 16 bits that are known.
+    of the part that the options of *setup* name.
 
     Raises
     ------
@@ -39,12 +39,12 @@ class SeenPhoto:
         If that part is empty or reaches beyond the photo.
     """
 
-    def __init__(self, setup: Setup, photo: Photo, errors: PrecisionErrors) -> None:
+    def __init__(self, setup: Setup, photo: Photo) -> None:
         region = setup.options.region
         self.photo = photo
         self.shape: tuple[int, int] = (photo if region is None else photo.cropped(region)).shape
         self._setup = setup
-        self._errors = errors
+        self._error: PrecisionError | None = None
         self._prepared_job: Job | None = None
         self._decided_job: Job | None = None
         self._denoised_job: Job | None = None
@@ -53,17 +53,17 @@ class SeenPhoto:
         """The plan of a run; see `Reconstructor.plan_for`."""
         job = self._decided(watching(watch))
         plan = _plan(job)
-        return replace(plan, error=str(self._errors.of(job))) if job.setup.is_narrow else plan
+        return replace(plan, error=str(self._error_of(job))) if job.setup.is_narrow else plan
 
     def preview(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
         # First the error: it is that of an exact run.
-        job = self._errors.noted(self._prepared(watching(watch)))
+        job = self._noted(self._prepared(watching(watch)))
         return reconstruct(decided(averaged_down(job)))
 
     def reconstruct(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
-        return reconstruct(self._errors.noted(self._decided(watching(watch))))
+        return reconstruct(self._noted(self._decided(watching(watch))))
 
     def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.
@@ -104,6 +104,20 @@ class SeenPhoto:
         if self._decided_job is None:
             self._decided_job = decided(self._prepared(watch))
         return replace(self._decided_job, watch=watch)
+
+    def _error_of(self, job: Job) -> PrecisionError:
+        """The error of 16 bits on the part, measured when it is first asked for."""
+        if self._error is None:
+            self._error = measured_error(job)
+        return self._error
+
+    def _noted(self, job: Job) -> Job:
+        """The *job* with its error and a note of it; the same in a precision that is exact."""
+        if not job.setup.is_narrow:
+            return job
+        error = self._error_of(job)
+        note = f"Computed in {job.options.precision}: {error}."
+        return replace(job.noted(note), precision_error=error.largest)
 
 
 def reconstruct(job: Job) -> SpectralCube:

@@ -1,12 +1,10 @@
 """The error of 16 bits against float32, measured on a sample of a photo before the run."""
 
-import weakref
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from napari_mst.engine.plan import Plan
-from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import run_once
 from napari_mst.reconstruction.setup import UNTURNED
@@ -46,32 +44,7 @@ class PrecisionError:
         )
 
 
-class PrecisionErrors:
-    """The errors of one setup, by photo and region; each is measured when it is first asked for."""
-
-    def __init__(self) -> None:
-        # Weak keys: a reconstructor that is kept must not keep every photo that it has seen.
-        self._known: weakref.WeakKeyDictionary[Photo, dict[Rectangle | None, PrecisionError]]
-        self._known = weakref.WeakKeyDictionary()
-
-    def of(self, job: Job) -> PrecisionError:
-        """The error on the part of the photo that *job* computes."""
-        known = self._known.setdefault(job.photo, {})
-        region = job.options.region
-        if region not in known:
-            known[region] = _measured(job)
-        return known[region]
-
-    def noted(self, job: Job) -> Job:
-        """The *job* with its error and a note of it; the same in a precision that is exact."""
-        if not job.setup.is_narrow:
-            return job
-        error = self.of(job)
-        note = f"Computed in {job.options.precision}: {error}."
-        return replace(job.noted(note), precision_error=error.largest)
-
-
-def _measured(job: Job) -> PrecisionError:
+def measured_error(job: Job) -> PrecisionError:
     """Runs a sample of the photo of *job* in float32 and in its own precision, and compares."""
     sample = replace(
         job,

@@ -23,7 +23,6 @@ from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.reconstruction import preparing, provenance
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.reconstruction.precision import PrecisionErrors
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.setup import Setup, compile_kernels, set_up
 from napari_mst.watch import Watch, Watched, watching
@@ -129,7 +128,6 @@ class Reconstructor:
     @_with_options(RunOptions)
     def __init__(self, model: Model, options: RunOptions) -> None:
         self.setup = set_up(model, options)
-        self._errors = PrecisionErrors()
 
     def __repr__(self) -> str:
         """One line: the model, the device and the precision."""
@@ -328,7 +326,7 @@ class Reconstructor:
         >>> planes.shape, history.model
         ((31, 4, 6), 'pixelwise-srgb')
         """
-        return SeenPhoto(self._setup_for(region, ensemble), self.read(photo), self._errors)
+        return SeenPhoto(self._setup_for(region, ensemble), self.read(photo))
 
     def read(self, photo: PhotoLike) -> Photo:
         """Read *photo* and check that the network can be given it; else `PhotoError`.
