@@ -167,6 +167,16 @@ def check_regular(path: Path) -> None:
         )
 
 
+def check_pixel(error: type[NapariMstError], row: int, column: int, shape: tuple[int, ...]) -> None:
+    """Refuse a pixel outside an image of *shape* (H, W); negative numbers do not count back."""
+    rows, columns = shape
+    if not (0 <= row < rows and 0 <= column < columns):
+        raise error(
+            f"Expected a pixel within {rows} rows x {columns} columns, "
+            f"got row {row}, column {column}. Choose one that lies on the image."
+        )
+
+
 def unreadable(name: str, error: OSError) -> CubeFileError:
     """The error to raise where the system cannot read the file *name*."""
     reason = shown(error.strerror or error, 80)

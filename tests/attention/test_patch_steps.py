@@ -51,7 +51,7 @@ def test_a_patch_at_the_border_is_moved_onto_the_photo() -> None:
     ("corner", "side", "message"),
     [
         ((0, 0), 13, "Expected a patch of 1 to 12 pixels a side, got 13"),
-        ((12, 0), 4, "Expected a pixel within 12 rows x 15 columns, got 12, 0"),
+        ((12, 0), 4, "Expected a pixel within 12 rows x 15 columns, got row 12, column 0"),
     ],
 )
 def test_an_impossible_patch_is_refused(corner: tuple[int, int], side: int, message: str) -> None:

@@ -218,7 +218,7 @@ def test_impossible_numbers_are_refused_in_one_sentence(
 
 
 def test_a_pixel_outside_of_the_image_is_refused() -> None:
-    with pytest.raises(DenoisingError, match="within 14 rows x 17 columns, got 14, 0"):
+    with pytest.raises(DenoisingError, match="within 14 rows x 17 columns, got row 14, column 0"):
         nm.non_local_weights(IMAGE, 14, 0, 0.1)
     holed = np.where(np.arange(17) == 3, np.nan, IMAGE)
     with pytest.raises(

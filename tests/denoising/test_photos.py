@@ -69,8 +69,14 @@ CLIPPED = Photo.from_array(np.full((64, 64, 3), 255, np.uint8))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pixel_weights(photo(), HOW, 30, 0), "within 30 rows x 40 columns, got 30, 0"),
-        (lambda: pixel_weights(photo(), HOW, 0, -1), "within 30 rows x 40 columns, got 0, -1"),
+        (
+            lambda: pixel_weights(photo(), HOW, 30, 0),
+            "30 rows x 40 columns, got row 30, column 0",
+        ),
+        (
+            lambda: pixel_weights(photo(), HOW, 0, -1),
+            "30 rows x 40 columns, got row 0, column -1",
+        ),
         (lambda: denoising_of(photo(), 0.0), "Expected h above 0"),
         (lambda: denoising_of(photo(), -1.0), "Expected h above 0"),
         (lambda: denoising_to_look_at(photo(), float("nan")), "Expected h above 0"),

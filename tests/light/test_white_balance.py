@@ -129,7 +129,7 @@ def test_nothing_is_corrected_unless_asked_for_and_then_only_what_is_far(
     ("arguments", "message"),
     [
         (("--balance", "nonsense"), "expected a pixel like 120,80"),
-        (("--balance", "6,600"), "Expected a patch within 64 rows x 64 columns"),
+        (("--balance", "6,600"), "Expected a pixel within 64 rows x 64 columns"),
         (("--balance", "estimate", "--linear"), "Expected an sRGB photo"),
         (
             ("--balance", "estimate", "--chart", "1,1", "1,50", "50,50", "50,1"),

@@ -25,7 +25,7 @@ from napari_mst.attention.head_steps import (
 )
 from napari_mst.denoising.attention import embedding, projections
 from napari_mst.denoising.photos import Denoising
-from napari_mst.errors import AttentionError
+from napari_mst.errors import AttentionError, check_pixel
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.photo.photo import Photo
 
@@ -72,11 +72,7 @@ def patch_steps(
             "Choose another one."
         )
     row, column = corner
-    if not (0 <= row < height and 0 <= column < width):
-        raise AttentionError(
-            f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
-            "Choose one that lies on the photo."
-        )
+    check_pixel(AttentionError, row, column, photo.shape)
     row = min(row, height - side)
     column = min(column, width - side)
     patch = photo.cropped((row, row + side, column, column + side))

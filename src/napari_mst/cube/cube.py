@@ -28,7 +28,7 @@ from napari_mst.cube.parts import (
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
 from napari_mst.cube.signal import as_signal, parts_of_signal
-from napari_mst.errors import CubeError, shown
+from napari_mst.errors import CubeError, check_pixel, shown
 from napari_mst.watch import Watched, watching
 
 if TYPE_CHECKING:
@@ -208,12 +208,7 @@ class SpectralCube(PlainCube):
         CubeError
             If the pixel lies outside the image; negative numbers do not count from the end.
         """
-        _, rows, columns = self.shape
-        if not (0 <= row < rows and 0 <= column < columns):
-            raise CubeError(
-                f"Expected a pixel within {rows} rows x {columns} columns, "
-                f"got row {row}, column {column}."
-            )
+        check_pixel(CubeError, row, column, self.shape[1:])
         return np.array(self.data[:, row, column])
 
     def nearest_band(self, wavelength: float) -> int:

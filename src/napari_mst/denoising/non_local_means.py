@@ -16,7 +16,7 @@ from napari_mst.denoising.streaming import (
     averaged,
     working_bytes,
 )
-from napari_mst.errors import DenoisingError, OutOfMemory
+from napari_mst.errors import DenoisingError, OutOfMemory, check_pixel
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import Watched, watching
 
@@ -169,8 +169,8 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     --------
     >>> image = np.zeros((1, 8, 8))
     >>> image[:, :, 4:] = 1
-    >>> found = nm.non_local_weights(image, row=3, column=1, h=0.2, patch=1, distance=3)
-    >>> found.weights.shape, round(found.effective)
+    >>> window = nm.non_local_weights(image, row=3, column=1, h=0.2, patch=1, distance=3)
+    >>> window.weights.shape, round(window.effective)
     ((7, 5), 28)
     """
     pixels = _planes(image, "image")
@@ -180,11 +180,7 @@ def non_local_weights(  # noqa: PLR0913 (public, its options by name)
     count = min(side, height) * min(side, width)
     numbers = len(pixels) * using.patch**2
     _check_free(8 * _TOKEN_COPIES * count * numbers, f"{count} tokens of {numbers} numbers")
-    if not (0 <= row < height and 0 <= column < width):
-        raise DenoisingError(
-            f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
-            "Choose one that lies on the image."
-        )
+    check_pixel(DenoisingError, row, column, (height, width))
     is_known = np.isfinite(pixels).all(axis=0)
     if not is_known[row, column]:
         raise DenoisingError(

@@ -23,7 +23,7 @@ from napari_mst.denoising.streaming import (
     non_local_rows,
     working_bytes,
 )
-from napari_mst.errors import DenoisingError
+from napari_mst.errors import DenoisingError, check_pixel
 from napari_mst.photo.photo import Photo
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -142,12 +142,8 @@ def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> Window
     DenoisingError
         If the pixel lies outside of the photo, or is NaN or infinite.
     """
+    check_pixel(DenoisingError, row, column, photo.shape)
     height, width = photo.shape
-    if not (0 <= row < height and 0 <= column < width):
-        raise DenoisingError(
-            f"Expected a pixel within {height} rows x {width} columns, got {row}, {column}. "
-            "Choose one that lies on the photo."
-        )
     halo = how.filter.halo
     top = max(row - halo, 0)
     left = max(column - halo, 0)

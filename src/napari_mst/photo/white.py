@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.arrays import Doubles
-from napari_mst.errors import CameraError, PhotoError
+from napari_mst.errors import CameraError, PhotoError, check_pixel
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,
@@ -197,12 +197,8 @@ def _rectangle(photo: Photo, place: Place) -> Rectangle:
     if len(place) == 4:
         return place
     row, column = place
+    check_pixel(PhotoError, row, column, photo.shape)
     rows, columns = photo.shape
-    if not (0 <= row < rows and 0 <= column < columns):
-        raise PhotoError(
-            f"Expected a patch within {rows} rows x {columns} columns, "
-            f"got row {row}, column {column}. Choose one that lies on the photo."
-        )
     side = np.clip(round(_WINDOW * max(rows, columns)), *_SIDES)
     half = int(side) // 2
     top, bottom = max(row - half, 0), min(row + half + 1, rows)

@@ -128,8 +128,8 @@ def compare_region(
     --------
     >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
     >>> reference = nm.SpectralCube(np.full((3, 4, 5), 0.4, np.float32), [500, 550, 600])
-    >>> found = nm.compare_region(cube, reference, nm.Region.of_window(2, 2, (4, 5), window=3))
-    >>> round(found.mrae, 2), round(found.rmse, 2), found.pixels
+    >>> comparison = nm.compare_region(cube, reference, nm.Region.of_window(2, 2, (4, 5), window=3))
+    >>> round(comparison.mrae, 2), round(comparison.rmse, 2), comparison.pixels
     (0.25, 0.1, 9)
     """
     check_inside(cube, region)

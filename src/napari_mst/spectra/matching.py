@@ -53,8 +53,8 @@ def best_matches(
     --------
     >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf")
     >>> soil = nm.Spectrum([500, 550, 600], [0.2, 0.3, 0.4], name="soil")
-    >>> found = nm.best_matches(leaf.with_values(leaf.values * 2), [soil, leaf])
-    >>> [(match.spectrum.name, round(match.angle, 1)) for match in found]
+    >>> matches = nm.best_matches(leaf.with_values(leaf.values * 2), [soil, leaf])
+    >>> [(match.spectrum.name, round(match.angle, 1)) for match in matches]
     [('leaf', 0.0), ('soil', 26.9)]
     """
     candidates = (_match(spectrum, entry) for entry in library)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError, shown
+from napari_mst.errors import SpectrumError, check_pixel, shown
 from napari_mst.spectra.means import Pixels, Spread, averages
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 
@@ -115,11 +115,7 @@ class Region:
         """
         if window < 1 or window % 2 == 0:
             raise SpectrumError(f"Expected a window of 1, 3, 5, ... pixels, got {window}.")
-        if not (0 <= row < shape[0] and 0 <= column < shape[1]):
-            raise SpectrumError(
-                f"Expected a pixel within {shape[0]} rows x {shape[1]} columns, "
-                f"got row {row}, column {column}."
-            )
+        check_pixel(SpectrumError, row, column, shape)
         half = window // 2
         top = max(0, row - half)
         left = max(0, column - half)
