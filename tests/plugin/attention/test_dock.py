@@ -59,8 +59,10 @@ def test_weights_of_a_file_can_be_recorded(
     assert box.currentData() == path
 
 
-def test_an_empty_dock_says_what_to_do(dock: AttentionDock) -> None:
-    assert "press Record" in dock.text.text()
+def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: ViewerModel) -> None:
+    viewer.layers.clear()
+    assert "Open a photo first" in dock.text.text()
+    assert not dock.pixel.six_page.isVisibleTo(dock.pixel)
     assert not dock.box.save_button.isEnabled()
     assert not any(button.isEnabled() for button in dock.maps.values())
 

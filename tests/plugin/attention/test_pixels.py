@@ -183,6 +183,29 @@ def test_the_mouse_shows_what_counts_in_non_local_means(
     assert not viewer.mouse_move_callbacks
 
 
+def test_a_dock_without_a_run_begins_with_six_attentions_of_a_pixel_on_screen(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    page, (photo,) = dock.pixel, viewer.layers
+    random = np.random.default_rng(1)
+    viewer.layers.clear()
+    photo.data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
+    viewer.add_layer(photo)
+    qtbot.waitUntil(lambda: "Pixel (32, 3" in page.text.text(), timeout=60_000)
+    assert page.six_page.isVisibleTo(page)
+    assert dock.text.text() == ""
+    are_answers = ["keys count" in label.text for label in page.six_plot.labels]
+    assert are_answers == [True] * 7 + [False] * 2
+    assert "softmax" not in page.six_plot.labels[0].text
+    assert "softmax" in page.six_plot.labels[0].toolTip()
+    # Another one is looked at where the screen shows it.
+    viewer.layers.clear()
+    assert not page.six_page.isVisibleTo(page)
+    viewer.add_layer(photo)
+    getattr(viewer, "scene", viewer).camera.center = photo.data_to_world((20, 30))
+    qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
+
+
 def test_six_attentions_of_a_pixel_are_shown_side_by_side(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:

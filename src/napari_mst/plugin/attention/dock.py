@@ -28,7 +28,7 @@ from napari_mst.attention.overlays import EFFECT, OVERLAYS, SENSITIVITY
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import AttentionError, plain
 from napari_mst.plugin.attention.exploration import (
-    NO_RUN,
+    NO_PHOTO,
     Exploration,
     map_order,
     recording_order,
@@ -37,7 +37,7 @@ from napari_mst.plugin.attention.exploration import (
 )
 from napari_mst.plugin.attention.layers import map_layers, map_of, summary
 from napari_mst.plugin.attention.pages import MatrixPage, RunBox
-from napari_mst.plugin.attention.picking import Picking
+from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import PixelPage
 from napari_mst.plugin.attention.plot import StepsPlot
 from napari_mst.plugin.attention.schematic import Schematic
@@ -48,7 +48,7 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
-from napari_mst.plugin.viewer.widgets import HelpButton, fill
+from napari_mst.plugin.viewer.widgets import HelpButton, ScrolledPage, fill
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 SIZE = (460, 640)
@@ -103,16 +103,18 @@ class AttentionDock(Dock):
     def _lay_out(self) -> None:
         maps, steps = QWidget(), QWidget()
         fill(QVBoxLayout(maps), *self.maps.values(), self.effects_button).addStretch()
-        fill(QVBoxLayout(steps), self.steps_button, self.steps, stretched=self.steps)
+        scrolled = ScrolledPage(self.steps)
+        fill(QVBoxLayout(steps), self.steps_button, scrolled, stretched=scrolled)
         self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(maps, "Maps")
         self.tabs.addTab(steps, "Step by step")
         self.tabs.addTab(self.pixel, "Pixel")
+        self.tabs.setCornerWidget(self.help_button)
         layout = fill(
             QVBoxLayout(self),
             self.box,
             self.schematic,
-            fill(QHBoxLayout(), self.text, self.help_button, stretched=self.text),
+            self.text,
             self.tabs,
             fill(QHBoxLayout(), self.bar, self.cancel_button, stretched=self.bar),
             stretched=self.tabs,
@@ -120,6 +122,7 @@ class AttentionDock(Dock):
         layout.setContentsMargins(3, 4, 3, 4)
 
     def _wire(self) -> None:
+        self.box.photos.activated.connect(self._choose_kind)
         self.box.runs.currentIndexChanged.connect(self._choose_run)
         self.box.record_button.clicked.connect(self.record)
         self.box.open_button.clicked.connect(self._ask_to_open)
@@ -262,6 +265,7 @@ class AttentionDock(Dock):
     def _show_photos(self) -> None:
         self.box.show_photos(photo_layers(self.viewer))
         self._show_state(self.workspace.state)
+        self.picking.begin()
 
     def _show_runs(self, _: object = None) -> None:
         cube = cube_of(active_cube_layer(self.viewer))
@@ -274,6 +278,7 @@ class AttentionDock(Dock):
         """Free the photo that was made ready, once a photo has left the viewer."""
         if METADATA_KEY not in event.value.metadata:
             self.exploration.shelf.clear()
+            self._choose_kind()
 
     def _draw_head(self) -> None:
         """Draw the chosen head, and the one that it is compared with."""
@@ -297,6 +302,9 @@ class AttentionDock(Dock):
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
             self.text.setText(summary(made))
+        elif isinstance(made, Alike):
+            # The page of the pixel says what there is to say.
+            self.text.setText("")
 
     def _show_state(self, state: JobState) -> None:
         """Show how far the job is, and enable the buttons that can be used now."""
@@ -329,7 +337,7 @@ class AttentionDock(Dock):
         is_news = self.box.photos.count() > 0 or not state.is_idle
         if state.text and not state.is_of_photo and is_news:
             return state.text
-        return "" if self.exploration.head is not None else NO_RUN
+        return "" if self.box.photos.count() or self.exploration.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
         theme = get_theme(self.viewer.theme)

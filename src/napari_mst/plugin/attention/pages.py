@@ -34,7 +34,7 @@ RUNS_HINT = (
     "A region has an attention of its own. "
     "For the mean of eight flips and transposes, it is the attention of the photo as it is."
 )
-RECORD_HINT = "Run the photo once and record its attention."
+RECORD_HINT = "Run the photo once: the matrices of all blocks appear here."
 OPEN_HINT = "Open saved matrices, to compare with them."
 SAVE_HINT = "Save all matrices of this run with its maps (.npz), or only the newest map (.tif)."
 
@@ -46,7 +46,7 @@ class RunBox(QWidget):
         super().__init__()
         self.photos = LayerBox("The photo to record.")
         self.models = QComboBox(toolTip="The model to record.")
-        self.runs = QComboBox(toolTip=RUNS_HINT)
+        self.runs = QComboBox(placeholderText="none yet: press Record", toolTip=RUNS_HINT)
         self.record_button = QPushButton("Record", toolTip=RECORD_HINT)
         self.open_button = QPushButton("Open ...", toolTip=OPEN_HINT)
         self.save_button = QPushButton("Save ...", toolTip=SAVE_HINT)

@@ -206,6 +206,14 @@ class Picking(ViewerHelper):
             # What was found by another kind is no longer looked at.
             hide_maps(self.viewer)
             self._prepare()
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Show six attentions of a pixel by itself, where there is no run to look at."""
+        is_idle = self._pixel is None and self._exploration.head is None
+        if is_idle and self.kind == SIX and self._photo() is not None:
+            self._prepare()
 
     def choose_patch(self, side: int, reading: Literal["columns", "rows"]) -> None:
         """Take patches of another size, or read A otherwise; the patch that is shown follows."""
@@ -302,7 +310,9 @@ class Picking(ViewerHelper):
         """Have the noise of the chosen photo estimated, by which its pixels are compared."""
         order = None if self.kind in OF_NETWORK else self._order_of_photo(is_denoised=False)
         if order is not None:
-            self.changed.emit(PixelView(WAITING))
+            # The photo may have changed since.
+            self._alike = None
+            self.changed.emit(PixelView())
             self._start(order)
 
     def _order_of_photo(self, *, is_denoised: bool) -> Request | None:
@@ -312,6 +322,7 @@ class Picking(ViewerHelper):
             # These are computed while the mouse waits, and torch takes seconds to import.
             import napari_mst.attention.side_by_side  # noqa: F401
 
+            reports.say(WAITING)
             photo = request.read()
             alike = Alike.of(photo, denoising_to_look_at(photo, h, reports))
             return alike.denoised(reports) if is_denoised else alike
@@ -339,6 +350,17 @@ class Picking(ViewerHelper):
             early, self._early = self._early, None
             if early is not None:
                 self.click(early)
+            elif self.kind == SIX:
+                self._show(self._pixel or self._middle(photo))
+
+    def _middle(self, photo: LayerPhoto) -> Pixel:
+        """The pixel of *photo* in the middle of the canvas, or of the photo if that has none."""
+        # napari 0.9 has moved the camera to the scene.
+        camera = getattr(self.viewer, "scene", self.viewer).camera
+        pixel = _pixel_of(photo, camera.center)
+        rows, columns = photo.shape
+        is_on_photo = 0 <= pixel[0] < rows and 0 <= pixel[1] < columns
+        return pixel if is_on_photo else (rows // 2, columns // 2)
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""

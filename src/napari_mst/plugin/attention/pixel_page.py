@@ -139,6 +139,10 @@ READING_HINT = (
     "A text normalises rows instead, and multiplies V A all the same."
 )
 SIDE_HINT = "Pixels along each side of the patch; each pixel of it is a token."
+SIX_HINT = (
+    "Hold the mouse over a picture for its equation. All have the head of non-local means, so "
+    "nothing had to be learnt."
+)
 MOST_SIDE = 16
 NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
@@ -159,8 +163,7 @@ KINDS = {
     ),
     SIX: (
         "six attentions, side by side",
-        "Press Pick, then click the photo: the pixels that may answer it shine by their weight. "
-        "All have the head of non-local means, so nothing had to be learnt.",
+        "The framed pixel attends to those that shine, in six ways; press Pick to click another.",
     ),
     ALIKE: ("non-local means", "Press Pick, then move the mouse over the photo."),
     SINGLE: (
@@ -202,6 +205,7 @@ class PixelPage(QWidget):
         self.window_plot = WindowPlot()
         self.six_plot = SixPlot()
         self.six_page = ScrolledPage(self.six_plot)
+        self.six_page.setToolTip(SIX_HINT)
         self.numbers = Numbers()
         for box in (self.by, self.reading, self.numbers.steps):
             let_shrink(box, LETTERS)

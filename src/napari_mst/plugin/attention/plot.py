@@ -267,12 +267,20 @@ class SixPlot(_Plot):
         for picture, title, (caption, image) in zip(
             self.pictures, self.labels, six.pictures, strict=True
         ):
-            name, *lines = escape(caption).split("\n")
-            title.setText("<br>".join([f"<b>{name}</b>", *lines]))
+            title.setText(_caption(caption))
             picture.show(image, (0.0, 255.0))
-        for picture, answer in zip(self.pictures, six.answers, strict=False):
+        for picture, title, answer in zip(self.pictures, self.labels, six.answers, strict=False):
+            title.setText(_caption(f"{answer.title}\n{answer.lines}"))
+            for part in (title, picture.view):
+                part.setToolTip(answer.equation)
             if answer.lies_on_photo:
                 picture.set_mark(QRectF(column, row, 1, 1), CELL_COLOUR)
+
+
+def _caption(text: str) -> str:
+    """The lines of *text*, the first of them bold."""
+    name, *lines = escape(text).split("\n")
+    return "<br>".join([f"<b>{name}</b>", *lines])
 
 
 class StepPicture(NamedTuple):
