@@ -20,7 +20,7 @@ from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.pictures import composing
+from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct import form
 from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock
@@ -91,15 +91,16 @@ class FakeDevice:
 
 
 @pytest.fixture(autouse=True)
-def _bands_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def _bands_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave cubes without pictures, so that a test knows all layers that there are."""
-    monkeypatch.setattr(composing, "AS_PICTURES", False)
+    if "as_pictures" not in request.fixturenames:
+        monkeypatch.setattr(Composer, "look_at", lambda *_: None)
+        monkeypatch.setattr(Composer, "is_first_due", lambda *_: False)
 
 
 @pytest.fixture
-def as_pictures(_bands_only: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_pictures() -> None:
     """Let cubes open as pictures, as they do for a person."""
-    monkeypatch.setattr(composing, "AS_PICTURES", True)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def double_click(desk: Desk) -> None:
     assert not desk.dock.run()
     desk.finish()
     assert len(desk.job.options) == 1
-    assert desk.names == ["photo", "photo (MST++)"]
+    assert desk.names == ["photo", "photo (fake)"]
 
 
 def begin_on_new_pixels(desk: Desk) -> weakref.ref[Any]:
@@ -45,7 +45,7 @@ def source_removed(desk: Desk) -> None:
     desk.begin()
     desk.viewer.layers.clear()
     desk.finish()
-    assert desk.names == ["photo (MST++)"]
+    assert desk.names == ["photo (fake)"]
     assert desk.told() == [
         "The layer 'photo' was removed during the run. Its cube is a new layer in the same place.",
     ]
@@ -55,7 +55,7 @@ def source_renamed(desk: Desk) -> None:
     desk.begin()
     desk.photo.name = "other"
     desk.finish()
-    assert desk.names == ["other", "other (MST++)"]
+    assert desk.names == ["other", "other (fake)"]
     assert desk.told() == [
         "The layer 'photo' was renamed to 'other' during the run. "
         "Its cube is a new layer in the same place.",
@@ -76,7 +76,7 @@ def out_of_memory(desk: Desk) -> None:
     desk.dock.cpu_button.click()
     desk.finish()
     assert desk.widgets["device"].currentData() == "cpu"
-    assert desk.names == ["photo", "photo (MST++)"]
+    assert desk.names == ["photo", "photo (fake)"]
 
 
 def no_gpu(desk: Desk) -> None:

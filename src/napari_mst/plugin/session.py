@@ -18,7 +18,7 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import Make, Workspace
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
-from napari_mst.plugin.viewer.layers import SUFFIX, active_cube_layer, cube_layer, go_to, put_on_top
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, go_to, put_on_top
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
@@ -32,9 +32,7 @@ class Session(ViewerHelper):
     def __init__(self, viewer: ViewerModel, make: Make) -> None:
         super().__init__(viewer)
         self.workspace = Workspace(start, make)
-        self._previews: weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._previews = weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]]()
         self.workspace.preview_ready.connect(self.add)
         self.workspace.cube_ready.connect(self.add)
         self.workspace.made.connect(self.show_made)
@@ -46,10 +44,8 @@ class Session(ViewerHelper):
 
         It goes into the layer of its preview, if the user has not removed that.
         """
-        preview_ref = self._previews.pop(photo, None)
-        layer = None if preview_ref is None else preview_ref()
-        # A layer that the user has removed lives on until it is collected.
-        if layer is not None and self.has(layer):
+        layer = self._preview_of(photo)
+        if layer is not None:
             _replace(self.viewer, layer, cube, photo)
         else:
             layer = _add(self.viewer, cube, photo)
@@ -58,10 +54,16 @@ class Session(ViewerHelper):
 
     def drop_preview(self, photo: LayerPhoto) -> None:
         """Take away the preview of a run that was cancelled; a run that failed leaves its own."""
-        preview_ref = self._previews.pop(photo, None)
-        layer = None if preview_ref is None else preview_ref()
-        if layer is not None and self.has(layer):
+        layer = self._preview_of(photo)
+        if layer is not None:
             self.viewer.layers.remove(layer)
+
+    def _preview_of(self, photo: LayerPhoto) -> Image | None:
+        """The layer of the preview of *photo*, if there is one; it is forgotten."""
+        preview_ref = self._previews.pop(photo, None)
+        layer = preview_ref and preview_ref()
+        # A layer that the user has removed lives on until it is collected.
+        return layer if self.has(layer) else None
 
     def report(self, error: NapariMstError, request: Request) -> None:
         """Show *error* as a message of napari, unless the page of the photo is there to show it."""
@@ -136,4 +138,4 @@ def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: Layer
 
 def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
     ending = PREVIEW if cube.provenance.is_preview else ""
-    return f"{name} {SUFFIX}{photo.region_label}{ending}"
+    return f"{name} ({cube.provenance.model}){photo.region_label}{ending}"

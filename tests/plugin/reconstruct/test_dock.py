@@ -44,7 +44,7 @@ def test_run_adds_a_cube_layer_named_after_the_photo_at_its_place(desk: Desk) ->
     desk.job.gate.set()
     desk.dock.run_button.click()
     desk.waits_for(layers=2)
-    layer = desk.viewer.layers["photo (MST++)"]
+    layer = desk.viewer.layers["photo (fake)"]
     assert layer.data.shape == (31, 20, 30)
     assert (tuple(layer.scale), tuple(layer.translate)) == ((10, 2, 3), (400, 5, 6))
     assert desk.viewer.dims.point[0] == 550
@@ -244,7 +244,7 @@ def test_a_model_without_bundled_weights_asks_for_a_file(desk: Desk) -> None:
 def test_correction_can_be_switched_off(desk: Desk) -> None:
     desk.widgets["correct_colour"].click()
     desk.run()
-    assert desk.names == ["photo", "photo (MST++)"]
+    assert desk.names == ["photo", "photo (fake)"]
     assert cube_in(desk.viewer.layers[1]).quality is None
 
 
@@ -288,7 +288,7 @@ def begin_with_preview(desk: Desk) -> Image:
     """Run until the preview is shown; returns its layer."""
     desk.job.previews = [make_cube(5, 10, is_preview=True)]
     desk.begin(layers=2)
-    return desk.viewer.layers["photo (MST++) (preview)"]
+    return desk.viewer.layers["photo (fake) (preview)"]
 
 
 def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: Desk) -> None:
@@ -306,7 +306,7 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: De
     viewer.layers.selection.active = layer
     desk.finish()
     assert layer in viewer.layers
-    assert (layer.name, layer.data.shape) == ("photo (MST++)", (31, 20, 30))
+    assert (layer.name, layer.data.shape) == ("photo (fake)", (31, 20, 30))
     assert not cube_in(layer).provenance.is_preview
     np.testing.assert_allclose(corners(layer), corners(grey), atol=1e-9)
     np.testing.assert_array_equal(picks_in(viewer).data, before)
@@ -329,7 +329,7 @@ def test_a_preview_stays_and_is_called_so_if_the_exact_run_fails(desk: Desk) -> 
     layer = begin_with_preview(desk)
     desk.job.gate.set()
     desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy)
-    assert desk.names == ["photo", "photo (MST++) (preview)"]
+    assert desk.names == ["photo", "photo (fake) (preview)"]
     # The page says it whole, so no message of napari does.
     assert desk.told() == []
     desk.job.previews, desk.job.error = [], None
@@ -341,7 +341,7 @@ def test_a_preview_stays_and_is_called_so_if_the_exact_run_fails(desk: Desk) -> 
 def test_a_preview_that_was_deleted_is_not_missed(desk: Desk) -> None:
     desk.viewer.layers.remove(begin_with_preview(desk))
     desk.finish()
-    assert desk.names == ["photo", "photo (MST++)"]
+    assert desk.names == ["photo", "photo (fake)"]
 
 
 def choose_part(desk: Desk, part: str) -> None:
@@ -360,7 +360,7 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
     shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])
     desk.run()
-    layer = viewer.layers["photo (MST++) [4:13, 7:30]"]
+    layer = viewer.layers["photo (fake) [4:13, 7:30]"]
     assert layer.data.shape == (31, 9, 23)
     np.testing.assert_allclose(layer.data_to_world((0, 0, 0))[-2:], photo.data_to_world((4, 7)))
 
@@ -369,7 +369,7 @@ def test_what_is_on_the_screen_is_reconstructed(desk: Desk) -> None:
     choose_part(desk, "visible")
     desk.photo.corner_pixels = np.array([[2, 0], [9, 50]])
     desk.run()
-    assert desk.names[-1] == "photo (MST++) [2:10, 0:30]"
+    assert desk.names[-1] == "photo (fake) [2:10, 0:30]"
     desk.photo.corner_pixels = np.array([[40, 0], [90, 50]])
     assert desk.refuses("found none of it")
 

@@ -24,6 +24,7 @@ from napari_mst.plugin.jobs.job import Job, Latest
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import (
     ENDING,
+    PLACE,
     active_cube_layer,
     add_composite,
     alike_of,
@@ -42,11 +43,8 @@ from napari_mst.watch import UNWATCHED, Watch
 
 AT_ONCE = 2**21
 """Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""
-AS_PICTURES = True
-"""True if a cube that is added to a viewer gets a picture by itself."""
 LIVE_PIXELS = 2**18
 """About how many pixels are painted while a colour is dragged."""
-_PLACE = frozenset({"scale", "translate", "rotate", "shear", "affine", "units"})
 
 Wavelengths = tuple[float, float, float]
 """Wavelengths of red, green and blue, in the unit of the cube."""
@@ -121,7 +119,7 @@ class Composer(ViewerHelper):
         kept = picture_choices()
         self.is_picture = True
         self.first = Colours(light=kept.light, is_adapted=kept.is_adapted)
-        self._sitters: weakref.WeakKeyDictionary[Image, Sitter] = weakref.WeakKeyDictionary()
+        self._sitters = weakref.WeakKeyDictionary[Image, Sitter]()
         viewer.layers.events.connect(self._on_layers)
         for changed in (viewer.layers.events.inserted, viewer.layers.events.removed):
             # Last: napari moves the slider before this.
@@ -143,15 +141,14 @@ class Composer(ViewerHelper):
         if cube_of(layer) is None or composite_of(self.viewer, layer):
             return False
         # A new cube is looked at a moment after it was added.
-        is_due = AS_PICTURES if sitter is None else sitter.painting.is_busy
-        return is_due and self.is_picture
+        return self.is_picture and (sitter is None or sitter.painting.is_busy)
 
     # ------------------------------------------------------------------- for docks and scripts
 
     def look_at(self, layer: Any) -> None:
         """Paint *layer*, if it is a cube that has no picture yet."""
         cube = cube_of(layer)
-        if AS_PICTURES and cube is not None and layer not in self._sitters:
+        if cube is not None and layer not in self._sitters:
             alike = alike_of(layer)
             first = self.first if alike is None else self.colours(alike)
             self._sitters[layer] = Sitter(_suited(first, cube))
@@ -227,7 +224,7 @@ class Composer(ViewerHelper):
             self._later(event.value, self.look_at)
         elif event.type == "removed":
             self._later(event.value, self._forget)
-        elif event.type in _PLACE or event.type in ("data", "name"):
+        elif event.type in PLACE or event.type in ("data", "name"):
             self._on_change(event)
 
     def _later(self, layer: Any, action: Any) -> None:

@@ -38,7 +38,7 @@ ENDING = " (picture)"
 """Ends the name of a picture."""
 CONTRAST = (0, 255)
 """Limits of contrast of 8-bit pictures."""
-_PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
 
 
 def is_composite(layer: Layer | None) -> bool:
@@ -132,7 +132,7 @@ def set_picture(
 
 def follow(composite: Image, place: dict[str, Any]) -> None:
     """Put *composite* on its *place*, and change nothing that is right already."""
-    for name in _PLACE:
+    for name in PLACE:
         before = getattr(composite, name)
         if name == "affine":
             before = before.affine_matrix
@@ -148,8 +148,6 @@ def follow(composite: Image, place: dict[str, Any]) -> None:
 
 UNIT_KEY = "napari_mst_unit"
 """The key in the metadata of a map under which lies what its values are, for the colour bar."""
-SUFFIX = "(MST++)"
-"""Ends the name of every layer that holds a reconstructed cube."""
 
 
 def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None) -> LayerTuple:
