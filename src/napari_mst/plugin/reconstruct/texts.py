@@ -134,11 +134,11 @@ def model_facts(card: ModelCard) -> str:
         metrics = ", ".join(f"{name} {value:g}" for name, value in values.items())
         measured.append(f"{data}: {metrics}")
     facts = [
-        f"{bands}, {card.quantity}.",
+        ", ".join(filter(None, [bands, card.quantity])) + ".",
         card.domain,
-        f"Training data: {card.training_data}",
+        card.training_data and f"Training data: {card.training_data}",
         *measured,
-        f"Licence: {card.licence}",
+        card.licence and f"Licence: {card.licence}",
         card.reference,
     ]
-    return "\n".join(fill(fact, WIDTH) for fact in facts)
+    return "\n".join(fill(fact, WIDTH) for fact in facts if fact)
