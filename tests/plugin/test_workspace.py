@@ -45,8 +45,8 @@ from napari_mst.plugin.viewer.layers import (
     composite_of,
     composites_of,
 )
+from napari_mst.plugin.viewer.widgets import DOCUMENTATION
 from napari_mst.plugin.workspace import (
-    DOCUMENTATION,
     PAGES,
     PhotoPage,
     WorkspaceDock,
@@ -258,9 +258,11 @@ def test_help_opens_the_section_of_the_page(
     page = (ROOT / "docs" / "window.md").read_text("utf-8").lower().splitlines()
     for name in all_pages(workspace):
         workspace.help_button.click()
-        assert opened[-1].toString() == f"{DOCUMENTATION}#{name}"
+        assert opened[-1].toString() == f"{DOCUMENTATION}window.md#{name}"
         assert f"## {name}" in page
-    assert f'Documentation = "{DOCUMENTATION}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'Documentation = "{DOCUMENTATION}window.md"' in (ROOT / "pyproject.toml").read_text(
+        "utf-8"
+    )
 
 
 def test_no_key_is_one_of_napari() -> None:

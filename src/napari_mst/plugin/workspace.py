@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
-from qtpy.QtCore import QSize, Qt, QUrl
-from qtpy.QtGui import QDesktopServices
+from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -40,9 +39,8 @@ from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
-from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill
+from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
 
-DOCUMENTATION = "https://github.com/napari-mst/napari-mst/blob/main/docs/window.md"
 HELP_HINT = "Read about this page in the documentation, in your browser."
 TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."
 SIZE = (400, 620)
@@ -150,8 +148,11 @@ class WorkspaceDock(Dock):
         self.bench = SharedBench.of(self.viewer).bench
         self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
-        self.tear_button = _tool_button("\N{NORTH EAST ARROW}", TEAR_HINT)
-        self.help_button = _tool_button("?", HELP_HINT)
+        arrow, focus = "\N{NORTH EAST ARROW}", Qt.FocusPolicy.StrongFocus
+        self.tear_button = QToolButton(
+            text=arrow, toolTip=TEAR_HINT, autoRaise=True, focusPolicy=focus
+        )
+        self.help_button = HelpButton("window.md", HELP_HINT)
         self.stack = QStackedWidget()
         # Else napari adds a space below it, and a larger one for each dock that was opened before.
         self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
@@ -163,7 +164,6 @@ class WorkspaceDock(Dock):
         self._lay_out()
         self.tabs.currentChanged.connect(self._on_tab)
         self.tear_button.clicked.connect(self.tear_off)
-        self.help_button.clicked.connect(self.open_help)
         self.step_button.clicked.connect(self._take_step)
         self.go_to("spectra" if self._had_cube and not photo_layers(self.viewer) else "photo")
 
@@ -171,22 +171,17 @@ class WorkspaceDock(Dock):
         for page in PAGES.values():
             self.tabs.addTab(page.title)
             self.tabs.setTabToolTip(self.tabs.count() - 1, page.tip)
-        head = QHBoxLayout()
+        head = fill(QHBoxLayout(), self.tabs)
         head.setSpacing(2)
-        head.addWidget(self.tabs)
         head.addStretch()
-        head.addWidget(self.tear_button)
-        head.addWidget(self.help_button)
+        fill(head, self.tear_button, self.help_button)
         next_row = QHBoxLayout(self._step_row)
         next_row.setContentsMargins(3, 0, 3, 0)
         next_row.addWidget(self.step_text, stretch=1)
         next_row.addWidget(self.step_button, alignment=Qt.AlignmentFlag.AlignVCenter)
-        layout = QVBoxLayout(self)
+        layout = fill(QVBoxLayout(self), head, self.stack, self._step_row, stretched=self.stack)
         layout.setContentsMargins(2, 2, 2, 2)
         layout.setSpacing(4)
-        layout.addLayout(head)
-        layout.addWidget(self.stack, stretch=1)
-        layout.addWidget(self._step_row)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
@@ -233,6 +228,7 @@ class WorkspaceDock(Dock):
             self.pages[name] = self._new_page(name)
             self.stack.addWidget(self.pages[name])
         self.stack.setCurrentWidget(self.pages[name])
+        self.help_button.page = f"window.md#{name}"
         self.refresh()
 
     def _new_page(self, name: str) -> ScrolledPage:
@@ -252,22 +248,11 @@ class WorkspaceDock(Dock):
         window.add_dock_widget(content, name=page.title)
         return content
 
-    def open_help(self) -> None:
-        """Open the documentation of the page that is shown."""
-        QDesktopServices.openUrl(QUrl(f"{DOCUMENTATION}#{self.page}"))
-
     def _on_tab(self, _: int) -> None:
         self.go_to(self.page)
 
     def _take_step(self) -> None:
         self.go_to(self._step.page)
-
-
-def _tool_button(text: str, tip: str) -> QToolButton:
-    button = QToolButton(text=text, toolTip=tip, autoRaise=True)
-    # By default a tool button takes the focus only from Tab, and on a Mac from nothing.
-    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    return button
 
 
 # ------------------------------------------------------------------------------------ the samples

@@ -101,7 +101,7 @@ class Recogniser(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._seen: weakref.WeakSet[Layer] = weakref.WeakSet()
+        self._seen = weakref.WeakSet[Layer]()
         self.running = 0
         napari_io.watch()
         viewer.layers.events.inserted.connect(self.hear)

@@ -1,6 +1,7 @@
 """The part of a photo to reconstruct: what is on the screen, or a drawn rectangle."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
     if part == "whole":
         return photo
     region = _visible(layer, photo.shape) if part == "visible" else _drawn(viewer, photo)
-    return LayerPhoto.of(layer, viewer.dims.point, region)
+    return replace(photo, region=region)
 
 
 def shapes_layer(viewer: ViewerModel) -> Shapes | None:

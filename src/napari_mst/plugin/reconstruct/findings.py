@@ -23,7 +23,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import image_shape
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
@@ -47,9 +47,8 @@ def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention
     layer: Image | None = layer_of_role(viewer, ROLE)
     if layer is not None:
         viewer.layers.remove(layer)
-    finest = photo.data[0] if photo.multiscale else photo.data
     # Patches divide the photo evenly; the first is centred on the middle of its pixels.
-    step = np.array(image_shape(finest.shape)) / len(values)
+    step = np.array(LayerPhoto.of(photo, viewer.dims.point).shape) / len(values)
     place = Placement.of(photo).of_part((step - 1) / 2, step)
     layer = viewer.add_image(
         values,

@@ -14,10 +14,8 @@ from magicgui.types import FileDialogMode
 from magicgui.widgets import FileEdit
 from napari.components import ViewerModel
 from napari.layers import Image
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
@@ -49,6 +47,7 @@ PARTS = {
     "what is on the screen": "visible",
     "a drawn rectangle": "drawn",
 }
+KINDS = {kind.title.removeprefix("ColorChecker "): name for name, kind in CHARTS.items()}
 PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
 GIGABYTE = 1e9
 MOST_MEMORY = 4096
@@ -140,35 +139,25 @@ def _memory_box() -> QDoubleSpinBox:
     )
 
 
-def _draw_models(box: QComboBox, form: Form) -> None:
+def _draw_models(box: ChoiceBox, form: Form) -> None:
     if box.count() != len(form.cards):  # a script may add some
         box.clear()
-        for index, card in enumerate(form.cards.values()):
+        for card in form.cards.values():
             # The names are those of errors, scripts and the command line.
-            box.addItem(card.name, card.name)
-            box.setItemData(index, texts.model_help(card), Qt.ItemDataRole.ToolTipRole)
+            box.add(card.name, card.name, texts.model_help(card))
     box.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(form.chosen_card)}")
 
 
-def _draw_devices(box: QComboBox, form: Form) -> None:
+def _draw_devices(box: ChoiceBox, form: Form) -> None:
     box.clear()
-    for index, entry in enumerate(form.devices):
-        box.addItem(entry.title, entry.name)
-        box.setItemData(index, entry.about, Qt.ItemDataRole.ToolTipRole)
+    for entry in form.devices:
+        box.add(entry.title, entry.name, entry.about)
     chosen = form.chosen_device
     box.setToolTip(texts.DEVICE_HINT if chosen is None else chosen.about)
 
 
 def _needs_camera(form: Form) -> bool:
     return form.needs_camera
-
-
-def _chart_list() -> ChoiceBox:
-    box = ChoiceBox(toolTip=texts.CHART_KIND_HINT)
-    let_shrink(box, 6)
-    for name, kind in CHARTS.items():
-        box.addItem(kind.title.removeprefix("ColorChecker "), name)
-    return box
 
 
 def _asks_camera(form: Form) -> bool:
@@ -216,7 +205,12 @@ COLOUR_ROWS = (
     Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
     # The patch of an sRGB photo shows its white, but not how bright white is.
     Row("grey", "Grey patch", partial(_percent, texts.GREY_HINT), _needs_camera),
-    Row("chart", "Chart", _chart_list, lambda form: form.corners is not None),
+    Row(
+        "chart",
+        "Chart",
+        partial(_list, texts.CHART_KIND_HINT, KINDS),
+        lambda form: form.corners is not None,
+    ),
 )
 """The rows under "Colours off?", for who knows more than the photo shows."""
 

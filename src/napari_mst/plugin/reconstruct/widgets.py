@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.viewer.widgets import fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, fill, let_shrink
 from napari_mst.reconstruction.options import Denoise
 
 FILE = "file"
@@ -59,7 +59,7 @@ class DenoiseBox(QWidget):
 
     def __init__(self) -> None:
         super().__init__(toolTip=texts.DENOISE_HINT)
-        self.choices = QComboBox(toolTip=texts.DENOISE_HINT)
+        self.choices = ChoiceBox(toolTip=texts.DENOISE_HINT)
         self.h = QDoubleSpinBox(
             minimum=0.1,
             maximum=MOST_H,
@@ -69,9 +69,8 @@ class DenoiseBox(QWidget):
             suffix=" \u03c3",
             toolTip=texts.H_HINT,
         )
-        for index, (title, (choice, tip)) in enumerate(texts.DENOISE_CHOICES.items()):
-            self.choices.addItem(title, choice)
-            self.choices.setItemData(index, tip, Qt.ItemDataRole.ToolTipRole)
+        for title, (choice, tip) in texts.DENOISE_CHOICES.items():
+            self.choices.add(title, choice, tip)
         fill(QHBoxLayout(self), self.choices, self.h, stretched=self.choices)
         self.choices.currentIndexChanged.connect(self._on_choice)
         self.h.valueChanged.connect(self.changed)
@@ -88,8 +87,7 @@ class DenoiseBox(QWidget):
 
     def show_value(self, value: Denoise) -> None:
         """Show *value*, "auto", "off", or h."""
-        choice = value if isinstance(value, str) else ALWAYS
-        self.choices.setCurrentIndex(self.choices.findData(choice))
+        self.choices.show_value(value if isinstance(value, str) else ALWAYS)
         if not isinstance(value, str):
             self.h.setValue(value)
 

@@ -51,7 +51,7 @@ LOWEST_PLOT = 180
 """Pixels; a plot that is lower cannot be read."""
 PROBLEM = "border-left: 3px solid {}; padding-left: 5px;"
 NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Open."
-_opacities: "weakref.WeakKeyDictionary[Image, float]" = weakref.WeakKeyDictionary()
+_opacities = weakref.WeakKeyDictionary[Image, float]()
 
 
 class Pace(QSignalThrottler):

@@ -8,8 +8,7 @@ import pyqtgraph as pg
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
-from napari_mst.arrays import Codes, Doubles
-from napari_mst.cube import colour
+from napari_mst.arrays import Doubles
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
 from napari_mst.spectra.spectrum import Spectrum
@@ -18,10 +17,6 @@ MOST = 8
 """Curves that the legend names; it counts the others."""
 SIGNS = ("&#9473;&#9473;", "&#9549;&#9549;", "&#8901;&#8901;&#8901;", "&#9473;&#8901;")
 """A solid line, dashes, dots, and dashes with dots: the styles of `DASHES`."""
-VISIBLE = (380, 780)
-"""nm; the range of the strip of colours."""
-DIM = 0.25
-"""Share of the brightest wavelength below which a wavelength is drawn darker."""
 DASHES = (None, [6, 4], [1.5, 3], [8, 3, 1.5, 3])
 """Dashes of the curves of the first cube, the second, ... in widths of the pen; None is solid."""
 BAND_OPACITY = 0.22
@@ -32,17 +27,6 @@ MOST_SMOOTH = 200
 GAP = np.array([np.nan])
 MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
-
-
-def visible_spectrum(wavelengths: Doubles) -> Codes:
-    """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB.
-
-    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
-    except at the ends of the spectrum, where the eye sees little.
-    """
-    rgb = np.clip(colour.colour_matching_functions(wavelengths) @ colour.XYZ_TO_SRGB.T, 0, None)
-    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
-    return np.round(255 * colour.linear_to_srgb(rgb)).astype(np.uint8)
 
 
 class CurvesItem(pg.GraphicsObject):

@@ -22,7 +22,7 @@ from napari_mst.plugin.spectra.menus import FilledMenu, SpectraMenus, style_of
 from napari_mst.plugin.spectra.snapshot import Marker, Snapshot
 from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
 from napari_mst.spectra.matching import Match
 
 SIZE = (460, 560)
@@ -64,13 +64,10 @@ class SpectraDock(BenchDock):
         choices = (menus.pick, menus.regions, menus.view, menus.compare)
         for button in (*choices, known.button, known.after, menus.save):
             row.addWidget(button)
-        layout = QVBoxLayout(self)
+        parts = (row, self.plot, self.problem, self.text, self.table, self.matches)
+        layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
-        layout.addLayout(row)
-        layout.addWidget(self.plot, stretch=1)
-        for widget in (self.problem, self.text, self.table, self.matches):
-            layout.addWidget(widget)
         self.matches.hide()
 
     def _wire(self) -> None:

@@ -62,7 +62,7 @@ class KnownSpectra:
         self._adapter = Adapter(self._layers, start, scene)
         self.changed = self._adapter.changed
         # Cubes whose own known spectra were put back as marks, or need not be.
-        self._seen: weakref.WeakSet[Image] = weakref.WeakSet()
+        self._seen = weakref.WeakSet[Image]()
 
     @property
     def state(self) -> KnownState:
@@ -328,12 +328,12 @@ def _cube_of(layer: Image) -> SpectralCube:
     return cube
 
 
-def _former(cube: SpectralCube) -> dict[tuple[int, int], KnownSpectrum]:
+def _former(cube: SpectralCube) -> dict[Pixel, KnownSpectrum]:
     """Return the spectra that *cube* was adapted to before, by row and column."""
     return {(spot.row, spot.column): spot for spot in known_spectra(cube.provenance)}
 
 
-def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
+def _measured_at(spectrum: Spectrum) -> Pixel:
     """Row and column of *spectrum*. Raises `SpectrumError` if it has none."""
     row = spectrum.origin.row
     column = spectrum.origin.column
@@ -345,9 +345,7 @@ def _measured_at(spectrum: Spectrum) -> tuple[int, int]:
     return row, column
 
 
-def _is_news(
-    known: Iterable[KnownSpectrum], former: Mapping[tuple[int, int], KnownSpectrum]
-) -> bool:
+def _is_news(known: Iterable[KnownSpectrum], former: Mapping[Pixel, KnownSpectrum]) -> bool:
     """True if any of *known* is not what the cube was adapted to before."""
     for spot in known:
         before = former.get((spot.row, spot.column))

@@ -133,24 +133,23 @@ class MapMaker:
         shown: Callable[[], Sequence[Entry]],
         start: Start,
     ) -> None:
-        self.kind = next(iter(MAPS.values()))
-        self.number = _usual_number(self.kind)
         self._scene = scene
         self._shown = shown
         self._latest = Latest(start)
         # Kept for each map, whose lines are found where they were left.
         self._places = dict[str, list[float]]()
-        # Weak, so that a map that a person deletes is freed.
-        self._drawn: weakref.ref[Any] | None = None
+        self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
 
     def choose(self, name: str) -> None:
         """Choose the map *name* of `MAPS`, with its usual number."""
         self.kind = MAPS[name]
-        self.number = _usual_number(self.kind)
-        # The layer of another map does not follow the lines of this one.
-        self._drawn = None
+        number = self.kind.number
+        self.number = 0.0 if number is None else number.default
+        # The layer of another map does not follow the lines of this one. Weak, so that a map that a
+        # person deletes is freed.
+        self._drawn: weakref.ref[Any] | None = None
         self.lines_changed.emit()
 
     @property
@@ -296,7 +295,3 @@ class MapMaker:
         # napari scrolls to it, unless a person has selected another cube during the run.
         viewer.layers.selection.active = layers[-1] if is_still_selected else active
         return layers
-
-
-def _usual_number(kind: MapKind) -> float:
-    return 0.0 if kind.number is None else kind.number.default

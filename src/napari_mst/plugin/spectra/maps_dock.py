@@ -1,9 +1,8 @@
 """The dock "Maps": maps of a cube, made from the kept spectra and from bands."""
 
 from napari.components import ViewerModel
-from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import (
-    QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
     QProgressBar,
@@ -12,16 +11,14 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.plugin.dock import Link
+from napari_mst.plugin.dock import STEPS, Link
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.snapshot import Snapshot
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
 
 RUN_HINT = "Make this map of the selected cube as a new layer; press again to cancel."
-STEPS = 1000
-"""Steps of the progress bar."""
 
 
 class MapsDock(BenchDock):
@@ -30,7 +27,7 @@ class MapsDock(BenchDock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.maps = self.bench.maps
-        self.kinds = QComboBox()
+        self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox()
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
@@ -43,28 +40,18 @@ class MapsDock(BenchDock):
         self._draw_kind()
 
     def _lay_out(self) -> None:
-        for at, kind in enumerate(MAPS.values()):
-            self.kinds.addItem(kind.title, kind.name)
-            self.kinds.setItemData(at, _tip(kind), Qt.ItemDataRole.ToolTipRole)
+        for kind in MAPS.values():
+            self.kinds.add(kind.title, kind.name, _tip(kind))
         self.kinds.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.kinds.setMinimumContentsLength(12)
         self.bar.setFixedHeight(4)
         self.bar.hide()
-        row = QHBoxLayout()
-        row.addWidget(self.kinds, stretch=1)
-        row.addWidget(self.number)
-        row.addWidget(self.run_button)
-        head = QVBoxLayout()
-        head.setSpacing(3)
-        head.addLayout(row)
-        head.addWidget(self.bar)
-        head.addWidget(self.about)
-        head.addWidget(self.problem)
-        layout = QVBoxLayout(self)
+        choice = (self.kinds, self.number, self.run_button)
+        row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
+        parts = (row, self.bar, self.about, self.problem, self.plot)
+        layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
-        layout.addLayout(head)
-        layout.addWidget(self.plot, stretch=1)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -118,7 +105,7 @@ class MapsDock(BenchDock):
         kind = self.maps.kind
         # What is only shown here was chosen already, perhaps by a script.
         with QSignalBlocker(self.kinds):
-            self.kinds.setCurrentIndex(self.kinds.findData(kind.name))
+            self.kinds.show_value(kind.name)
         self.kinds.setToolTip(_tip(kind))
         number = kind.number
         self.number.setVisible(number is not None)

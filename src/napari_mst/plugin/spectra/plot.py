@@ -14,14 +14,13 @@ from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.curves import (
     MARGIN,
-    VISIBLE,
     CurvesItem,
     legend_html,
     pen,
     value_range,
-    visible_spectrum,
 )
 from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
+from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 
 STRIP_HEIGHT = 14
@@ -114,7 +113,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.strip.setFixedHeight(STRIP_HEIGHT + RAIL_HEIGHT)
         self.strip.setYRange(0, 1 + RAIL_HEIGHT / STRIP_HEIGHT, padding=0)
         first, last = VISIBLE
-        colours = visible_spectrum(np.arange(first, last, dtype=np.float64))
+        colours = np.round(255 * visible_spectrum(np.arange(first, last))).astype(np.uint8)
         self.colours = pg.ImageItem(colours[:, None], rect=(first, 0, last - first, 1))
         self.strip.addItem(self.colours)
 

@@ -7,7 +7,6 @@ import numpy as np
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
-    QComboBox,
     QGridLayout,
     QLabel,
     QPushButton,
@@ -19,6 +18,7 @@ from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.cube.illuminants import illuminant_names
 from napari_mst.plugin.teaching.lesson import SECOND_LIGHT, Codes, Seen, codes_of
 from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import ChoiceBox
 from napari_mst.spectra.spectrum import Spectrum
 
 ROWS = 4
@@ -114,10 +114,10 @@ class ColourTable(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lights = QComboBox(toolTip=LIGHT_TIP)
+        self.lights = ChoiceBox(toolTip=LIGHT_TIP)
         for name in illuminant_names():
             self.lights.addItem(f"under {name}", name)
-        self.lights.setCurrentIndex(self.lights.findData(SECOND_LIGHT))
+        self.lights.show_value(SECOND_LIGHT)
         self.lights.setMinimumContentsLength(6)
         self.lights.currentIndexChanged.connect(calling(self._on_light))
         self.names = [QLabel() for _ in range(3)]

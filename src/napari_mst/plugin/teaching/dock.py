@@ -41,6 +41,7 @@ from napari_mst.plugin.teaching.lesson import (
     LessonPage,
     Subject,
 )
+from napari_mst.plugin.viewer.bands import VISIBLE
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import cube_at, shown_cube_layers
 from napari_mst.plugin.viewer.picks import Position
@@ -116,8 +117,6 @@ def estimator() -> Estimator:
     return Estimator()
 
 
-SEEN = (380.0, 780.0)
-"""nm; the smoothest waves would otherwise lie where no eye sees them."""
 REFLECTANCE = "reflectance"
 
 
@@ -156,7 +155,10 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
     row, column = pixel_at(layer, position) or (0, 0)
     good = good_bands(cube)
     at = cube.wavelengths[good]
-    is_seen = (at >= SEEN[0]) & (at <= SEEN[1]) if cube.has_wavelengths else np.ones(len(at), bool)
+    # The smoothest waves would otherwise lie where no eye sees them.
+    is_seen = (
+        (at >= VISIBLE[0]) & (at <= VISIBLE[1]) if cube.has_wavelengths else np.ones(len(at), bool)
+    )
     values = cube.spectrum(row, column)[good][is_seen]
     name = f"{layer.name}, row {row}, column {column}"
     return Spectrum(at[is_seen], values, unit=cube.unit, name=name)

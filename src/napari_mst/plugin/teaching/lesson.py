@@ -129,8 +129,7 @@ class Lesson:
         self.is_answered = False
         self.subject = Subject(self.chart[FIRST_PATCH])
         self._family: Metamers = metamers(self.subject.spectrum)
-        self._first = self._seen(self.subject.spectrum)
-        self._estimated: Seen | None = None
+        self._look()
 
     # ------------------------------------------------------------------------ what is looked at
 

@@ -16,6 +16,7 @@ from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
+from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, contrast_limits
@@ -41,8 +42,8 @@ class BandContrast(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._limits: weakref.WeakKeyDictionary[Image, Limits] = weakref.WeakKeyDictionary()
-        self._maps: weakref.WeakKeyDictionary[Image, Any] = weakref.WeakKeyDictionary()
+        self._limits = weakref.WeakKeyDictionary[Image, Limits]()
+        self._maps = weakref.WeakKeyDictionary[Image, Any]()
         kept = picture_choices()
         self._is_own = kept.has_own_contrast
         self._is_coloured = kept.has_own_colour
@@ -138,16 +139,21 @@ def colormap_of(wavelength: float) -> Colormap | str:
     first, last = VISIBLE
     if not first <= wavelength <= last:
         return "gray"
-    brightest = _rgb(np.arange(first, last)).max()
-    rgb = _rgb(np.array([wavelength]))[0]
-    # The eye is dull at the ends of the spectrum; half as dull still differs from the middle.
-    hue = linear_to_srgb(rgb / max(float(rgb.max()), DIM * float(brightest)))
+    hue = visible_spectrum(np.array([wavelength]))[0]
     colours = [(0, 0, 0, 1), (*hue, 1), (1, 1, 1, 1)]
     return Colormap(colours, controls=[0, 0.85, 1], name=f"{wavelength:.0f} nm")
 
 
-def _rgb(wavelengths: Any) -> Any:
-    return np.clip(colour_matching_functions(wavelengths) @ XYZ_TO_SRGB.T, 0, None)
+def visible_spectrum(wavelengths: Doubles) -> Doubles:
+    """Return the colours of monochromatic light at *wavelengths* (nm), (n, 3) sRGB of 0-1.
+
+    No screen can show them: negative values are clipped. Each colour is made as bright as it gets,
+    except at the ends of the spectrum, where the eye sees little.
+    """
+    every = np.concatenate([wavelengths, np.arange(*VISIBLE)])
+    rgb = np.clip(colour_matching_functions(every) @ XYZ_TO_SRGB.T, 0, None)
+    rgb /= np.maximum(rgb.max(axis=1, keepdims=True), DIM * rgb.max())
+    return doubles(linear_to_srgb(rgb[: len(wavelengths)]))
 
 
 DELAY = 50

@@ -13,9 +13,7 @@ from napari_mst.errors import plain
 State = TypeVar("State")
 
 # Events of napari hold bound methods weakly, so this is what keeps those who listen.
-_shared: "weakref.WeakKeyDictionary[ViewerModel, dict[Callable[..., Any], Any]]" = (
-    weakref.WeakKeyDictionary()
-)
+_shared = weakref.WeakKeyDictionary[ViewerModel, dict[Callable[..., Any], Any]]()
 
 
 def shared(viewer: ViewerModel, make: Callable[..., State], *arguments: object) -> State:

@@ -39,12 +39,14 @@ class HelpButton(QToolButton):
     """A "?" that opens a *page* of the documentation, in the browser."""
 
     def __init__(self, page: str, tip: str) -> None:
-        super().__init__(text="?", autoRaise=True, toolTip=tip)
-        self._page = page
+        # By default a tool button takes the focus only from Tab, and on a Mac from nothing.
+        focus = Qt.FocusPolicy.StrongFocus
+        super().__init__(text="?", autoRaise=True, toolTip=tip, focusPolicy=focus)
+        self.page = page
         self.clicked.connect(self._open)
 
     def _open(self) -> None:
-        QDesktopServices.openUrl(QUrl(DOCUMENTATION + self._page))
+        QDesktopServices.openUrl(QUrl(DOCUMENTATION + self.page))
 
 
 class _WheelGuard(QObject):
@@ -139,6 +141,11 @@ MARGIN = 24
 class ChoiceBox(QComboBox):
     """A list of values, each with a title."""
 
+    def add(self, title: str, value: object, tip: str) -> None:
+        """Add an entry with its tooltip."""
+        self.addItem(title, value)
+        self.setItemData(self.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+
     def show_value(self, value: object) -> None:
         """Select the entry that holds *value*, if there is one."""
         index = self.findData(value)
@@ -167,8 +174,7 @@ class LayerBox(ChoiceBox):
         """List *layers*, and choose *chosen* if it is among them, else the first."""
         self.clear()
         for index, layer in enumerate(layers):
-            self.addItem(layer.name, weakref.ref(layer))
-            self.setItemData(index, layer.name, Qt.ItemDataRole.ToolTipRole)
+            self.add(layer.name, weakref.ref(layer), layer.name)
             if layer is chosen:
                 self.setCurrentIndex(index)
 
