@@ -14,7 +14,7 @@ ARM = ("aarch64", "arm64")
 
 
 def computes_in(dtype: torch.dtype) -> bool:
-    """Tell whether torch computes in *dtype* on this processor, not in float32 behind it."""
+    """True if torch computes in *dtype* on this processor, not in float32 behind it."""
     if dtype.itemsize != 2:
         return dtype == torch.float32
     name = "bf16" if dtype == torch.bfloat16 else "fp16"
@@ -23,7 +23,7 @@ def computes_in(dtype: torch.dtype) -> bool:
 
 
 def has_bfloat16() -> bool:
-    """Tell whether this processor has instructions for bfloat16: torch can also imitate, slowly."""
+    """True if this processor has instructions for bfloat16: torch can also imitate, slowly."""
     return (
         torch.cpu._is_avx512_bf16_supported()
         or torch.cpu._is_amx_tile_supported()

@@ -160,7 +160,7 @@ class PlannedRun:
     precision
         The type of the maps that are kept, by its name in torch.
     has_total
-        Tells whether a result of the same size is kept beside the run, to which its own is added.
+        Whether a result of the same size is kept beside the run, to which its own is added.
     after
         Bytes that the work after the run takes besides the result.
     beside
@@ -257,10 +257,11 @@ def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
     most = torch.get_num_threads()
     whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
     kept = maps + job.total
+    of_rows = _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
     for halved in range(most.bit_length()):
         threads = most >> halved
         of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
-        working = of_threads + _rows_bytes(job) + whole
+        working = of_threads + of_rows + whole
         fewer = threads if threads < most else 0
         # The work after the run may take more than the run itself, whose maps wait for the next.
         in_memory = max(working, job.after)
@@ -359,11 +360,6 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     of_thread = min(share, pixels / _SMALL) * _THREAD_BYTES * more
     of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
     return int(share * of_kernels + threads * of_thread)
-
-
-def _rows_bytes(job: PlannedRun) -> int:
-    """Bytes of the rows of the photo that a run keeps at hand."""
-    return _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
 
 
 def _bytes_text(size: int) -> str:

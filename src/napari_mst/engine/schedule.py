@@ -58,7 +58,7 @@ class Sweep:
 
     @property
     def is_whole(self) -> bool:
-        """Tells whether a pass depends on all pixels at once, so that there is only one tile."""
+        """True if a pass depends on all pixels at once, so that there is only one tile."""
         return any(each.halo is None for each in self.passes)
 
     def grain(self, scales: Mapping[str, Fraction]) -> int:
@@ -101,7 +101,7 @@ class Schedule:
 
     @property
     def is_pointwise(self) -> bool:
-        """Tells whether a pixel of the result depends on no other pixel."""
+        """True if a pixel of the result depends on no other pixel."""
         return len(self.sweeps) == 1 and self.sweeps[0].reach == 0
 
     @property
@@ -305,7 +305,7 @@ def _groups(program: Program, cuts: AbstractSet[str]) -> Iterator[tuple[list[Pas
 
 
 def _needs_a_sweep(each: Pass, before: Sequence[Pass]) -> bool:
-    """Tell whether *each* has to wait for all tiles of the passes *before* it, or had better."""
+    """True if *each* has to wait for all tiles of the passes *before* it, or had better."""
     own = {one.writes for one in before}
     # A statistic is known when the last tile is done; a pass over the whole image has one tile.
     if each.uses in own or each.halo is None or before[-1].halo is None:
@@ -352,7 +352,7 @@ class _Buffer:
     size: int
 
     def meets(self, other: "_Buffer") -> bool:
-        """Tell whether both live in some sweep."""
+        """True if both live in some sweep."""
         return self.first <= other.last and other.first <= self.last
 
 

@@ -113,7 +113,7 @@ def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtyp
 
 
 def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
-    """Tell whether compiled kernels compute a pass of *program*.
+    """True if compiled kernels compute a pass of *program*.
 
     The first to ask may wait until they are compiled.
     """

@@ -39,7 +39,7 @@ from napari_mst.models.cards import (
 )
 from napari_mst.models.onnx_file import read_onnx, write_onnx
 from napari_mst.models.seal import check_bundled, check_seal
-from napari_mst.networks import NETWORKS, Kind, Network
+from napari_mst.networks import NETWORKS, OURS, Kind, Network
 from napari_mst.networks.measured import Reach, measured
 
 _MAX_BYTES = 2**30
@@ -94,8 +94,6 @@ _DEPTH = 5
 
 _PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
 """Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
-
-_USUAL = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
 
 _START_OF_ONNX = b"\x08"  # the version of the format
 
@@ -227,7 +225,7 @@ class Model:
             if *reach* is too short, or if a field of the card is unusable or its name is taken.
         """
         name = type(module).__name__
-        usual = {"name": name, "title": card.get("name", name), **_USUAL}
+        usual = {"name": name, "title": card.get("name", name), **OURS}
         own = _sound_card({**usual, **card, "wavelengths": wavelengths, "file": IN_MEMORY})
         copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
         network = copied if isinstance(copied, Network) else measured(copied, in_bands, reach)

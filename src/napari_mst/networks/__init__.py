@@ -6,7 +6,7 @@ shows an example.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -28,6 +28,9 @@ __all__ = ["NETWORKS", "Kind", "Network"]
 State = Mapping[str, Tensor]
 """The weights of a network by name."""
 
+OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
+"""The conventions of the networks that `napari-mst train` makes."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -38,13 +41,13 @@ class Kind:
     title
         A name for a person.
     recognises
-        Tells whether a state dict holds the weights of such a network.
+        True if a state dict holds the weights of such a network.
     build
         Builds the network of a state dict, in evaluation mode. Raises `CheckpointError` if tensors
         are missing, left over or of the wrong shape.
     conventions
         Fields of the model card for a weights file without one; fields that are not here are those
-        of the published MST++.
+        of the published MST++. By default those of a network that `napari-mst train` makes.
     taken_as
         The same in words, for a person.
     """
@@ -52,18 +55,8 @@ class Kind:
     title: str
     recognises: Callable[[State], bool]
     build: Callable[[State], Network]
-    conventions: Mapping[str, Any]
-    taken_as: str
-
-
-_OURS = {"is_linear": True, "normalisation": "none", "quantity": "reflectance"}
-
-
-def _ours(
-    title: str, recognises: Callable[[State], bool], build: Callable[[State], Network]
-) -> Kind:
-    """The row of a network that `napari-mst train` makes."""
-    return Kind(title, recognises, build, _OURS, "trained by napari-mst, linear light")
+    conventions: Mapping[str, Any] = field(default_factory=lambda: OURS)
+    taken_as: str = "trained by napari-mst, linear light"
 
 
 def _published(
@@ -75,8 +68,8 @@ def _published(
 
 # A refining network holds all tensors of an MST++ besides its own, so its row stands first.
 NETWORKS: dict[str, Kind] = {
-    "pixelwise": _ours("Pixelwise network", is_pixelwise, build_pixelwise),
-    "refining": _ours("MST++", is_refining, build_refining),
+    "pixelwise": Kind("Pixelwise network", is_pixelwise, build_pixelwise),
+    "refining": Kind("MST++", is_refining, build_refining),
     "mst++": _published("MST++", is_mst_plus_plus, build_mst_plus_plus),
     "mst": _published("MST", is_mst, build_mst),
     "edsr": _published("EDSR", is_edsr, build_edsr),
@@ -85,7 +78,7 @@ NETWORKS: dict[str, Kind] = {
         title="Vision transformer",
         recognises=is_vision_transformer,
         build=build_vision_transformer,
-        conventions=_OURS | {"quantity": ""},
+        conventions={**OURS, "quantity": ""},
         taken_as="a vision transformer of linear light",
     ),
 }

@@ -144,7 +144,7 @@ class CameraNetwork(OnePixel):
 
 
 def is_camera(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of a `CameraNetwork`."""
+    """True if *state* holds the weights of a `CameraNetwork`."""
     return "of_camera.weight" in state
 
 

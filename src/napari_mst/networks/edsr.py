@@ -57,7 +57,7 @@ class EDSR(Network):
 
 
 def is_edsr(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of an `EDSR`; HDNet has the same and more."""
+    """True if *state* holds the weights of an `EDSR`; HDNet has the same and more."""
     is_hdnet = any(".subspaces." in key for key in state)
     return "tail.0.weight" in state and not is_hdnet
 

@@ -75,7 +75,7 @@ class HSCNNPlus(Network):
 
 
 def is_hscnn_plus(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of an `HSCNNPlus`."""
+    """True if *state* holds the weights of an `HSCNNPlus`."""
     return "ddfn.conv_up1.weight" in state
 
 

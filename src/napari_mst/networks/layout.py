@@ -30,7 +30,10 @@ def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
         with torch.device("meta"):
             network = make()
     except (KeyError, IndexError, ValueError, RuntimeError) as error:
-        raise _incomplete(title, state) from error
+        raise CheckpointError(
+            f"Expected a whole {title}, got {len(state)} other tensors. "
+            "Ask for another copy of the file."
+        ) from error
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     check_layout(title, shapes, state)
     weights = {
@@ -121,13 +124,6 @@ def check_same_network(network: nn.Module, state: Mapping[str, Tensor], name: st
             f"Expected {name} to be of the same network (stages, attention), got another. "
             "Give it the same options, or choose another output."
         ) from error
-
-
-def _incomplete(title: str, state: Mapping[str, Tensor]) -> CheckpointError:
-    return CheckpointError(
-        f"Expected a whole {title}, got {len(state)} other tensors. "
-        "Ask for another copy of the file."
-    )
 
 
 def _shortened(key: str) -> str:

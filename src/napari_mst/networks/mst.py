@@ -168,7 +168,7 @@ class MST(Network):
 
 
 def is_mst(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of an `MST`."""
+    """True if *state* holds the weights of an `MST`."""
     return "embedding_2.weight" in state
 
 

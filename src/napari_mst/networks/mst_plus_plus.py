@@ -226,7 +226,7 @@ class MSTPlusPlus(Network):
 
 
 def is_mst_plus_plus(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds an MST++ network, in the published or in our layout."""
+    """True if *state* holds an MST++ network, in the published or in our layout."""
     is_mirnet = any(key.startswith("body.0.body.") for key in state)
     return {"conv_in.weight", "conv_out.weight"} <= state.keys() and not is_mirnet
 

@@ -68,7 +68,7 @@ class Pass:
         Numbers of the statistic for each pixel of the map that it keeps: the parts of the map give
         (N, tokens, numbers), which are put one behind the other. 0: parts are added up.
     is_kept
-        Tells whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
+        Whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
         map that is not kept is computed again where it is read: for cheap maps, which would take
         memory.
     same_as
@@ -178,7 +178,7 @@ class Program:
 
     @property
     def has_windows(self) -> bool:
-        """Tells whether a pass works in whole windows, to which the photo is padded."""
+        """True if a pass works in whole windows, to which the photo is padded."""
         return any(each.align > 1 for each in self.passes)
 
     def sizes(self, height: int, width: int) -> dict[str, tuple[int, int]]:

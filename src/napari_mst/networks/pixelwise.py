@@ -158,7 +158,7 @@ def colour_features(pixels: Tensor) -> Tensor:
 
 
 def is_pixelwise(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of a `PixelwiseNetwork`."""
+    """True if *state* holds the weights of a `PixelwiseNetwork`."""
     return "margins.weight" in state
 
 

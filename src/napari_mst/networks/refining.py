@@ -86,7 +86,7 @@ def decoded(codes: Tensor) -> Tensor:
 
 
 def is_refining(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of a `RefiningMSTPlusPlus`."""
+    """True if *state* holds the weights of a `RefiningMSTPlusPlus`."""
     return any(key.startswith(_PREFIX) for key in state)
 
 

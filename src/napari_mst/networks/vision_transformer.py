@@ -168,7 +168,7 @@ class VisionTransformer(Network):
 
 
 def is_vision_transformer(state: Mapping[str, Tensor]) -> bool:
-    """Tell whether *state* holds the weights of a `VisionTransformer`."""
+    """True if *state* holds the weights of a `VisionTransformer`."""
     return "cls_token" in state and "patch_embed.proj.weight" in state
 
 

@@ -35,7 +35,9 @@ def decided(job: Job) -> Job:
     A preview is denoised by what noise is left in it, and a region by the noise of the whole photo.
     """
     choice = job.options.denoise
-    if choice == "off" or (choice == "auto" and not _is_measured(job)):
+    # The models for which denoising was found to help.
+    is_measured = job.setup.model.card.rendering == SRGB_D65
+    if choice == "off" or (choice == "auto" and not is_measured):
         return job
     photo = job.part if job.is_preview else job.photo
     noise = estimated_noise(photo, job.watch)
@@ -72,11 +74,6 @@ def denoised(job: Job, watch: Watch) -> Job:
 def bytes_to_denoise(job: Job) -> int:
     """About the bytes of memory that denoising takes, and what it keeps through the run."""
     return denoising_bytes(job.part, job.denoising) if job.denoising else 0
-
-
-def _is_measured(job: Job) -> bool:
-    """True if the model is one of those for which denoising was found to help."""
-    return job.setup.model.card.rendering == SRGB_D65
 
 
 def _is_noisy(photo: Photo, noise: SensorNoise) -> bool:

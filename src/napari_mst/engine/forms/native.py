@@ -24,7 +24,7 @@ _compilers: "list[subprocess.Popen[bytes]]" = []
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:
-    """Tell whether *device* is a CPU with kernels for *dtype*, which are float32.
+    """True if *device* is a CPU with kernels for *dtype*, which are float32.
 
     The first to ask waits until they are ready.
     """
@@ -32,12 +32,12 @@ def can_run(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def is_installed() -> bool:
-    """Tell whether numba is there; `is_ready` takes longer and tells whether its kernels work."""
+    """True if numba is there; `is_ready` takes longer and tells whether its kernels work."""
     return find_spec("numba") is not None
 
 
 def is_ready() -> bool:
-    """Tell whether there are kernels for this processor and they compute what they should.
+    """True if there are kernels for this processor and they compute what they should.
 
     The first call on a machine compiles them, which takes some seconds; the first call of a later
     process takes less than one. Where they cannot be used, that is logged once, and everything is
@@ -92,7 +92,7 @@ def prepare_ahead() -> None:
 
 
 def is_compiling() -> bool:
-    """Tell whether other processes are compiling kernels for this one."""
+    """True if other processes are compiling kernels for this one."""
     return any(process.poll() is None for process in _compilers)
 
 

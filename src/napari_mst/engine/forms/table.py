@@ -40,7 +40,7 @@ Compute = Callable[[Windows, Sides], Tensor]
 """Windows, and the pixels of halo that the image lacks on each side -> the map that is written."""
 
 IsKind = Callable[[Local], bool]
-"""Tells whether the local function of a pass is of the kind that a form computes."""
+"""True if the local function of a pass is of the kind that a form computes."""
 
 # The published network makes 0.32 million of them a pixel. It took about 10 us a pixel with kernels
 # and 15 in torch: time of the processor, of one thread.
@@ -81,7 +81,7 @@ class Form:
     pace: float = TORCH_PACE
 
     def fits(self, passes: Sequence[Pass]) -> bool:
-        """Tell whether the first of *passes* are the pattern, and only the next one reads each."""
+        """True if the first of *passes* are the pattern, and only the next one reads each."""
         own = passes[: len(self.kinds)]
         if len(own) < len(self.kinds):
             return False
@@ -92,7 +92,7 @@ class Form:
 
 
 def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
-    """Tell whether nothing needs the map of *one* but the pass that is *following*."""
+    """True if nothing needs the map of *one* but the pass that is *following*."""
     readers = [each for each in passes if one.writes in each.reads]
     is_only_reader = readers == [following] and following.reads[0] == one.writes
     # A form never has the map in its middle, so it could not add up the statistic of it.
@@ -162,7 +162,7 @@ def _has_no_norm(block: SpectralAttentionBlock) -> bool:
 
 
 def _is_block(local: Local) -> bool:
-    """Tell whether *local* is the local part of a block."""
+    """True if *local* is the local part of a block."""
     if not _is_method(local, SpectralAttentionBlock.apply_mixing):
         return False
     block = _owner(local)
@@ -175,12 +175,12 @@ def _is_block(local: Local) -> bool:
 
 
 def _is_published_block(local: Local) -> bool:
-    """Tell whether *local* is a block without LayerNorm before its attention, as published."""
+    """True if *local* is a block without LayerNorm before its attention, as published."""
     return _is_block(local) and _has_no_norm(_owner(local))
 
 
 def _is_convolution(local: Local) -> bool:
-    """Tell whether *local* is a convolution that has a form, alone or with a residual.
+    """True if *local* is a convolution that has a form, alone or with a residual.
 
     It is a 3x3 one, or a 4x4 one that halves, padded by one zero.
     """
@@ -194,7 +194,7 @@ def _is_convolution(local: Local) -> bool:
 
 
 def _is_doubling(local: Local) -> bool:
-    """Tell whether *local* is a transposed convolution of 2x2, stride 2."""
+    """True if *local* is a transposed convolution of 2x2, stride 2."""
     if type(local) is not nn.ConvTranspose2d:
         return False
     is_two_by_two = local.kernel_size == local.stride == (2, 2)
@@ -202,7 +202,7 @@ def _is_doubling(local: Local) -> bool:
 
 
 def _is_estimate(local: Local) -> bool:
-    """Tell whether *local* is a network that sees one pixel at a time, or encodes its estimate."""
+    """True if *local* is a network that sees one pixel at a time, or encodes its estimate."""
     # A subclass may compute something else, of which the forms know nothing.
     return type(_estimator(local)) in (PixelwiseNetwork, CameraNetwork)
 

@@ -20,7 +20,7 @@ Convolve = Callable[[Tensor, Sides], Tensor]
 
 
 def can_fuse(device: torch.device, dtype: torch.dtype) -> bool:
-    """Tell whether *device* is a CPU that torch drives through oneDNN, for features of *dtype*."""
+    """True if *device* is a CPU that torch drives through oneDNN, for features of *dtype*."""
     return device.type == "cpu" and torch.backends.mkldnn.is_available() and computes_in(dtype)
 
 

@@ -72,7 +72,7 @@ class AttentionKind:
     make
         Makes the block of a place.
     recognises
-        Tells whether these are the weights of such a block, by their names in it.
+        Whether these are the weights of such a block, by their names in it.
     has_norm
         By default a LayerNorm stands before the attention, as published.
     has_windows
