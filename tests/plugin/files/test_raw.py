@@ -129,7 +129,7 @@ def cube_of_the_window(dng: Path, qtbot: QtBot) -> SpectralCube:
     dock.workspace.cube_ready.connect(lambda cube, _: cubes.append(cube))
     dock.run_button.click()
     qtbot.waitUntil(lambda: bool(cubes), timeout=120_000)
-    assert cube_in(viewer.layers["photo (MST++)"]).provenance == cubes[0].provenance
+    assert cube_in(viewer.layers[f"photo ({MODEL})"]).provenance == cubes[0].provenance
     return cubes[0]
 
 
