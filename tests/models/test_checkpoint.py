@@ -203,7 +203,7 @@ REFUSED = {
     "067-empty-tensor": (pth({"x": Call(torch.Tensor, 50_000, 10_000)}), "got torch.Tensor"),
     "067-converted": (pth({"x": CONVERTED}), "got torch._utils._rebuild_device_tensor"),
     "067-wide-pixelwise": (save(WIDE_PIXELWISE), "tensors of pixelwise network, got . of"),
-    "067-wide-camera": (save(within(WIDE_CAMERA, STATE)), "whole camera network"),
+    "067-wide-camera": (save(within(WIDE_CAMERA, STATE)), "tensors of camera network"),
     "067-many-bands": (save(within(MANY_BANDS, STATE)), "Expected Hyperparameters.*400.*got"),
     "067-many-stages": (save({**STATE, **STAGES}), "at most 64 stages or blocks, got 3,000"),
     "067-one-storage": (

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from napari_mst.errors import CheckpointError
+from napari_mst.networks.layout import loaded
 from napari_mst.networks.pixelwise import (
     DARKEST,
     LIMIT,
@@ -72,9 +72,12 @@ class CameraNetwork(OnePixel):
             nn.GELU(),
             nn.Linear(width, bands),
         )
-        # Until it is given a camera the network returns NaN, not the spectra of some other camera.
+        self.forget()
+
+    def forget(self) -> None:
+        """Return NaN until a camera is given, not the spectra of some other camera."""
         for name in ("seen", "linear"):
-            self.register_buffer(name, torch.full((1, components, 3), torch.nan), persistent=False)
+            self.register_buffer(name, self.usual[:1] * torch.nan, persistent=False)
 
     def see_with(self, response: Tensor) -> None:
         """Take the next photos as seen with *response*: (B, 3), or (N, B, 3), one a photo."""
@@ -149,25 +152,12 @@ def is_camera(state: Mapping[str, Tensor]) -> bool:
 
 
 def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
-    """Build the network whose weights *state* holds and load them strictly.
+    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
 
-    Raises
-    ------
-    CheckpointError
-        If tensors are missing, left over or of the wrong shape.
-    """
-    try:
-        factors = state["factors"].float()
-        width = state["of_colour.weight"].shape[0]
-        # No memory is taken before the shapes of all tensors are known to be right.
-        with torch.device("meta"):
-            shapes = {key: value.to("meta") for key, value in state.items()}
-            CameraNetwork(factors.to("meta"), width).load_state_dict(shapes)
-        network = CameraNetwork(factors, width)
-        network.load_state_dict({key: value.float() for key, value in state.items()})
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(
-            f"Expected a whole camera network, got {len(state)} other tensors. "
-            "Ask for another copy of the file."
-        ) from error
-    return network.eval().requires_grad_(False)
+    def make() -> CameraNetwork:
+        return CameraNetwork(state["factors"].to("meta"), len(state["of_colour.weight"]))
+
+    network = loaded("camera network", make, state)
+    # What files do not hold was made without memory.
+    network.forget()
+    return network

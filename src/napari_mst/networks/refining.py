@@ -113,6 +113,5 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     if found != expected:  # before memory is taken for as many bands as the smaller part says
         raise CheckpointError(f"Expected {expected}, got {found}.")
     network = RefiningMSTPlusPlus(pixelwise, found.stages, **found.attention_parameters)
-    own = {_PREFIX + key: value.float() for key, value in inner.items()}
-    network.load_state_dict({**outer.state_dict(), **own})
+    network.load_state_dict({**outer.state_dict(), **pixelwise.state_dict(prefix=_PREFIX)})
     return network.eval().requires_grad_(False)
