@@ -81,7 +81,7 @@ def test_weights_of_pixels_are_saved_for_every_head_and_block(
     assert [one["pixel"] for one in told["maps"][::HEADS]] == [[2, 3], [5, 8]]
     assert len(told["pixel_blocks"]) == 5
     explorer = PixelExplorer(
-        napari_mst.Reconstructor(napari_mst.load_model(model), "cpu"), photo, (1, 6, 2, 9)
+        napari_mst.Reconstructor(napari_mst.load_model(model), "cpu"), photo, region=(1, 6, 2, 9)
     )
     for image, one in zip(images[HEADS:], told["maps"][HEADS:], strict=True):
         assert image.sum() == pytest.approx(one["total"], rel=1e-6) == pytest.approx(1)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from napari_mst.arrays import Floats
 from napari_mst.attention.blocks import pixel_blocks
+from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
 from napari_mst.cube import Provenance
@@ -28,8 +29,7 @@ from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.networks.network import PHOTO, Folded, Pass, Program
-from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.networks.network import PHOTO, Folded, Pass
 from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import UNWATCHED, Watch
@@ -40,7 +40,7 @@ MOST_KEPT = 3 << 29
 _LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
 
 
-class BlockMaps:
+class BlockMaps(PhotoExplorer):
     """The maps of *photo*, or of a *region* of it, which the network of *reconstructor* sees.
 
     `blocks` are those between pixels, `shape` is (H, W) of what the network sees.
@@ -53,28 +53,22 @@ class BlockMaps:
         See `Reconstructor.reconstruct`.
     """
 
-    def __init__(
-        self, reconstructor: Reconstructor, photo: PhotoLike, region: Rectangle | None = None
-    ) -> None:
+    def _check_network(self, reconstructor: Reconstructor) -> None:
         self.blocks = pixel_blocks(reconstructor.network)
         if not self.blocks:
             raise AttentionError(
                 "Expected a network with attention between pixels, "
                 f"got {shown(reconstructor.model.card.name)}. Take another model."
             )
-        self._seen = reconstructor.see(photo, region)
-        self._device = reconstructor.device.device
         self._kept: dict[str, Floats] = {}
         self._folded: Folded = {}
-        self.shape: tuple[int, int] = self._seen.shape
 
     def heard(self, watch: Watch = UNWATCHED) -> AttentionRecord:
         """The shapes of all blocks, with the history.
 
         Where channels attend to channels as well, the network is run for their matrices.
         """
-        network = self._seen.job(watch).setup.network
-        with record_attention(network) as heard:
+        with record_attention(self._network(watch)) as heard:
             if self._adds_up:
                 self._add_up(watch)
         return replace(heard, provenance=self._seen.provenance(watch))
@@ -143,11 +137,6 @@ class BlockMaps:
     def provenance(self) -> Provenance:
         """The history of all that is made of this photo."""
         return self._seen.provenance()
-
-    @cached_property
-    def _program(self) -> Program:
-        """The passes of the network, which knows the light of the photo."""
-        return self._seen.job().setup.program
 
     @cached_property
     def _sizes(self) -> Mapping[str, Size]:

@@ -5,6 +5,7 @@ Letters: d channels of a head, H rows, W columns.
 
 import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -33,7 +34,43 @@ PICTURE = 160
 """Pixels of the longer side of a picture of the steps, at most."""
 
 
-class AttentionExplorer:
+class PhotoExplorer:
+    """The base of all that looks into a network on *photo*, or on a *region* of it.
+
+    `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`.
+    """
+
+    def __init__(
+        self,
+        reconstructor: Reconstructor,
+        photo: PhotoLike,
+        *,
+        region: Rectangle | None = None,
+        watch: Watched = None,
+    ) -> None:
+        self._check_network(reconstructor)
+        self._reconstructor = reconstructor
+        self._device = reconstructor.device.device
+        self._watch = watching(watch)
+        self._seen = reconstructor.see(photo, region)
+        self.shape: tuple[int, int] = self._seen.shape
+        top, _, left, _ = region or (0, 0, 0, 0)
+        self._first = np.array([top, left])
+
+    def _check_network(self, reconstructor: Reconstructor) -> None:
+        """Refuse a network that lacks what is looked at, with an `AttentionError`."""
+
+    def _network(self, watch: Watch | None = None) -> Network:
+        """The network, which knows the light of the photo."""
+        return self._seen.job(watch or self._watch).setup.network
+
+    @cached_property
+    def _program(self) -> Program:
+        """The passes of the network, which knows the light of the photo."""
+        return self._network().program()
+
+
+class AttentionExplorer(PhotoExplorer):
     """Shows what the network of *reconstructor* attends to on *photo*, or on a *region* of it.
 
     `shape` is (H, W) of that. All arguments are those of `Reconstructor.reconstruct`; every method
@@ -71,14 +108,7 @@ class AttentionExplorer:
     (16, 16)
     """
 
-    def __init__(
-        self,
-        reconstructor: Reconstructor,
-        photo: PhotoLike,
-        *,
-        region: Rectangle | None = None,
-        watch: Watched = None,
-    ) -> None:
+    def _check_network(self, reconstructor: Reconstructor) -> None:
         if not attention_blocks(reconstructor.network):
             raise AttentionError(
                 "Expected a network with spectral attention, "
@@ -89,12 +119,6 @@ class AttentionExplorer:
                 "Expected float32 or float64 to look at attention, "
                 f"got {reconstructor.precision}. Take one of these."
             )
-        self._reconstructor = reconstructor
-        self._watch = watching(watch)
-        self._seen = reconstructor.see(photo, region)
-        self.shape: tuple[int, int] = self._seen.shape
-        top, _, left, _ = region or (0, 0, 0, 0)
-        self._first = np.array([top, left])
 
     def watched_by(self, watch: Watch) -> Self:
         """A copy that reports its runs to *watch*; it does not denoise the photo again.
@@ -112,15 +136,6 @@ class AttentionExplorer:
         other = copy.copy(self)
         other._watch = watch
         return other
-
-    @property
-    def _network(self) -> Network:
-        """The network, which knows the light of the photo."""
-        return self._seen.job(self._watch).setup.network
-
-    @property
-    def _program(self) -> Program:
-        return self._network.program()
 
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
@@ -171,10 +186,10 @@ class AttentionExplorer:
         channels, pitch = self._check(selection)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
-        depth = channels // attention_blocks(self._network)[block].attends.heads
+        depth = channels // attention_blocks(self._network())[block].attends.heads
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
-        with record_attention(self._network) as record:
+        with record_attention(self._network()) as record:
             planes, provenance = self._compute(output_of(program, self._reconstructor))
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
         unpadded = planes[:, :rows, :columns].astype(np.float32, copy=False)
@@ -232,7 +247,7 @@ class AttentionExplorer:
 
     def _check_value(self, at: Value) -> None:
         """Refuse a value that lies outside the cube."""
-        limits = Value(self._network.out_bands, *self.shape)
+        limits = Value(self._network().out_bands, *self.shape)
         for name, index, limit in zip(Value._fields, at, limits, strict=True):
             if not 0 <= index < limit:
                 raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
@@ -242,7 +257,7 @@ class AttentionExplorer:
 
         Raises `AttentionError` if there is no such block, head or channel.
         """
-        blocks = attention_blocks(self._network)
+        blocks = attention_blocks(self._network())
         if selection.block not in blocks:
             raise AttentionError(
                 f"Expected a block as {next(iter(blocks))}, got {selection.block!r}."

@@ -14,16 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from napari_mst.attention.blocks import attention_blocks, pixel_blocks
-from napari_mst.attention.explorer import output_of
+from napari_mst.attention.explorer import PhotoExplorer, output_of
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.attends import Attends
-from napari_mst.photo.photo import PhotoLike, Rectangle
-from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.watch import Watch
 
 NO_SOFTMAX = (
     "Expected a network with attention whose weights can be made equal, got one without a softmax "
@@ -76,7 +74,7 @@ def with_equal_weights(
     return copy.deepcopy(network, memo)
 
 
-class HeadEffects:
+class HeadEffects(PhotoExplorer):
     """What each head of a network changes in the cube of *photo*, or of a *region* of it.
 
     The cube is compared with the one in which all keys of the head have the same weight. So it
@@ -106,19 +104,7 @@ class HeadEffects:
     [1, 2, 4, 2, 1]
     """
 
-    def __init__(
-        self,
-        reconstructor: Reconstructor,
-        photo: PhotoLike,
-        *,
-        region: Rectangle | None = None,
-        watch: Watched = None,
-    ) -> None:
-        self._reconstructor = reconstructor
-        self._seen = reconstructor.see(photo, region)
-        self._watch = watching(watch)
-        self._first = (0.0, 0.0) if region is None else (float(region[0]), float(region[2]))
-        self._cube: Floats | None = None
+    _cube: Floats | None = None
 
     def map(
         self, block: str = "", head: int | None = None, watch: Watch | None = None
@@ -140,7 +126,7 @@ class HeadEffects:
             unit=EFFECT.unit,
             selection=Selection(name if head is not None else f"{name}, all heads", head or 0),
             pitch=1,
-            offset=self._first,
+            offset=(float(self._first[0]), float(self._first[1])),
             total=float(values.sum(dtype=np.float64)),
             provenance=provenance,
         )
@@ -185,10 +171,6 @@ class HeadEffects:
         np.subtract(numbers, self._cube, out=numbers)
         np.abs(numbers, out=numbers)
         return numbers.mean(axis=0, dtype=np.float32), provenance
-
-    def _network(self, watch: Watch) -> Network:
-        """The network, which knows the light of the photo."""
-        return self._seen.job(watch).setup.network
 
     def _run(self, network: Network, watch: Watch) -> tuple[Floats, Provenance]:
         """The output of *network* for the photo."""

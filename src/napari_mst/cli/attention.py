@@ -141,7 +141,7 @@ class Attention:
                     with progress_bar(f"{photo.name}: {overlay}", watch) as bar:
                         maps.append(channels.watched_by(bar).map(overlay, selection))
             if has_pixels:
-                pixels = PixelExplorer(reconstructor, photo, region)
+                pixels = PixelExplorer(reconstructor, photo, region=region)
                 for place in self.pixel:
                     maps += self._weights(pixels, photo, place, watch)
             with progress_bar(photo.name, watch) as bar:

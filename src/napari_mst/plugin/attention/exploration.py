@@ -206,7 +206,7 @@ class Ready:
         """The explorer of pixels."""
         from napari_mst.attention.pixels import PixelExplorer
 
-        return PixelExplorer(self._reconstructor, self.photo, self._region)
+        return PixelExplorer(self._reconstructor, self.photo, region=self._region)
 
     @cached_property
     def effects(self) -> "HeadEffects":
