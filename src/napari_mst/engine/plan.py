@@ -297,7 +297,9 @@ def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> P
     has_streams = job.device.type == "cuda" and not planned.is_pointwise
     streams = STREAMS if has_streams else 1
     values = int(_gpu_tile(job, planned, pixels) * planned.kept_values)
-    copies = STREAMS * _PINNED * _power_of_2(values * job.number) if has_streams else 0
+    # Torch keeps pinned memory in blocks whose bytes are powers of 2.
+    block = 1 << max(values * job.number - 1, 0).bit_length()
+    copies = STREAMS * _PINNED * block if has_streams else 0
     gathered = _gathered_bytes(job, planned)  # by the computer, and used on the GPU
     host = maps + job.total + max(photo + copies, job.after) + gathered
     on_gpu = streams * working + gathered
@@ -335,11 +337,6 @@ def _gathered_bytes(job: PlannedRun, planned: Schedule) -> int:
 def gpu_rows(width: int, pixels: int) -> int:
     """Rows of the tiles on a GPU: whole rows, which it copies as one block of memory."""
     return max(pixels // width // 2 * 2, 2)
-
-
-def _power_of_2(size: int) -> int:
-    """The bytes that torch keeps for pinned memory of *size* bytes."""
-    return 1 << max(size - 1, 0).bit_length()
 
 
 def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:

@@ -84,8 +84,9 @@ def read_onnx(data: bytes) -> tuple[MeasuredNetwork, dict[str, str]]:
         module = OnnxModule(data, kernels)
         module._session = None if fault else _session(data)
     except Exception as error:  # protobuf, onnx and onnxruntime each have their own
-        reason = shown(str(error).splitlines()[0] if str(error) else error, 100)
-        raise CheckpointError(f"Expected an intact ONNX file, got: {reason}.") from error
+        raise CheckpointError(
+            f"Expected an intact ONNX file, got: {_first_line(error)}."
+        ) from error
     if fault:
         raise CheckpointError(f"Expected {fault}. Nothing was run. Export it again, in one file.")
     in_bands = _inputs(proto)[0].type.tensor_type.shape.dim[1].dim_value or 3
@@ -126,9 +127,8 @@ def write_onnx(
         with torch.inference_mode():
             pairs = [(graph(photo), network(photo)) for photo in photos]
     except Exception as error:  # torch.export, the exporter and onnxruntime each have their own
-        reason = shown(str(error).splitlines()[0] if str(error) else error, 100)
         raise ModelError(
-            f"Expected a network that torch exports for any size, got: {reason}."
+            f"Expected a network that torch exports for any size, got: {_first_line(error)}."
         ) from error
     errors = [float((ours - plain).abs().max() / plain.abs().max()) for ours, plain in pairs]
     if not max(errors) <= _PARITY:
@@ -160,6 +160,10 @@ def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
     for part in (*proto.graph.node, *proto.graph.value_info):
         del part.metadata_props[:]  # which name the files of this computer
     return proto
+
+
+def _first_line(error: Exception) -> str:
+    return shown(str(error).partition("\n")[0], 100)
 
 
 def _check_installed() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.arrays import Codes, Mask
+from napari_mst.arrays import Codes
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.simulation import jpeg, load_reflectances
 
@@ -76,7 +76,7 @@ class SceneSimulator:
         picked = []
         weights = []
         for name, spectra in sources.items():
-            chosen = spectra[_is_held_out(len(spectra)) == held_out]
+            chosen = spectra[(np.arange(len(spectra)) % HELD_OUT == HELD_OUT - 1) == held_out]
             picked.append(chosen)
             if len(chosen):
                 # In all a source weighs the root of its size, so that no large one rules the rest.
@@ -319,7 +319,3 @@ def _on_leaf(place: Tensor, leaf: Tensor) -> Tensor:
     """The *place* (N, leaves, H, W) on the object that is seen: (N, 1, H, W), 0 on background."""
     seen = place.gather(1, leaf[:, None])[:, 0]
     return torch.where(leaf > 0, seen, 0)[:, None]
-
-
-def _is_held_out(count: int) -> Mask:
-    return np.arange(count) % HELD_OUT == HELD_OUT - 1
