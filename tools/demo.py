@@ -107,7 +107,7 @@ def show(viewer: napari.Viewer) -> None:
     dock = open_dock(viewer, TITLE)
     reconstruction = dock.pages["photo"].widget().reconstruction
     # A run needs the list of devices, which a thread makes: it imports torch first.
-    wait_until(lambda: reconstruction.is_ready)
+    wait_until(lambda: reconstruction.form.is_ready)
     reconstruction.run()
     wait_until(lambda: not workspace_of(viewer).is_busy)
     cube_layer = active_cube_layer(viewer)

@@ -208,7 +208,7 @@ def desk(
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    qtbot.waitUntil(lambda: dock.is_ready)
+    qtbot.waitUntil(lambda: dock.form.is_ready)
     return Desk(dock, job, told, qtbot)
 
 

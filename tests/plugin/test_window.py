@@ -70,7 +70,7 @@ def spectra(window: napari.Viewer, qtbot: QtBot) -> Any:
 
 def ready_dock(viewer: napari.Viewer, qtbot: QtBot) -> ReconstructDock:
     dock = opened(viewer, RECONSTRUCT, qtbot)
-    qtbot.waitUntil(lambda: dock.is_ready, timeout=60_000)
+    qtbot.waitUntil(lambda: dock.form.is_ready, timeout=60_000)
     return dock
 
 

@@ -87,7 +87,7 @@ def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_phot
 ) -> None:
     page = photo_page(workspace)
     assert page.view.isHidden()
-    qtbot.waitUntil(lambda: page.reconstruction.is_ready)
+    qtbot.waitUntil(lambda: page.reconstruction.form.is_ready)
     job.gate.set()
     page.reconstruction.run_button.click()
     qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None and page.view.isVisible())
@@ -138,7 +138,7 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     torn.rows.widgets["correct_colour"].click()
     assert not page.rows.widgets["correct_colour"].isChecked()
     assert page.rows.settings.button.text() == "Settings: colours as estimated"
-    qtbot.waitUntil(lambda: page.is_ready)
+    qtbot.waitUntil(lambda: page.form.is_ready)
     torn.run_button.click()
     assert page.cancel_button.isEnabled()
     torn.hide()
@@ -172,7 +172,7 @@ def test_a_device_that_is_gone_gives_way_to_the_automatic_one(
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    qtbot.waitUntil(lambda: dock.is_ready)
+    qtbot.waitUntil(lambda: dock.form.is_ready)
     assert dock.form.options.device == "auto"
     assert dock.run_button.isEnabled()
 
@@ -328,7 +328,7 @@ def test_keys_run_keep_step_and_flip_wherever_the_focus_is(
 ) -> None:
     dock = opened(window, qtbot)
     page = photo_page(dock)
-    qtbot.waitUntil(lambda: page.reconstruction.is_ready)
+    qtbot.waitUntil(lambda: page.reconstruction.form.is_ready)
     canvas = window.window._qt_viewer.canvas.native
     widget = {"canvas": canvas, "dock": page.reconstruction.rows.widgets["card"]}[focus]
     qtbot.waitUntil(lambda: widget.window().activateWindow() or widget.window().isActiveWindow())

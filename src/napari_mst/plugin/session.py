@@ -18,7 +18,13 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import Make, Workspace
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_layer, go_to, put_on_top
+from napari_mst.plugin.viewer.layers import (
+    active_cube_layer,
+    cube_layer,
+    go_to,
+    put_cube,
+    put_on_top,
+)
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
@@ -87,7 +93,7 @@ def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
 def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
     is_first = active_cube_layer(viewer) is None
     name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
-    data, arguments, _ = cube_layer(cube, name, photo.placement_of(cube))
+    data, arguments, _ = cube_layer(cube, name, photo.placement_of(cube.shape[1:]))
     added: Image = viewer.add_image(data, **arguments)
     put_on_top(viewer, added)
     # With other cubes in the viewer, the slider stands where the user has put it.
@@ -119,17 +125,12 @@ def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
 
 def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
-    data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube))
+    data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube.shape[1:]))
     # Limits other than those that the preview came with were set by the user.
     contrast = BandContrast.of(viewer)
     is_of_preview = tuple(layer.contrast_limits) == contrast_limits(layer.data)
     has_own_limits = not is_of_preview and not contrast.is_given(layer)
-    # The metadata come first: who hears of new data looks there for the cube.
-    layer.metadata = {**layer.metadata, **arguments["metadata"]}
-    layer.data = data
-    # The pixels of the preview were larger, so its scale and its origin were others.
-    layer.scale = arguments["scale"]
-    layer.translate = arguments["translate"]
+    put_cube(layer, data, arguments)
     if not has_own_limits:
         layer.contrast_limits = arguments["contrast_limits"]
         contrast.renew(layer)

@@ -122,7 +122,7 @@ def cube_of_the_window(dng: Path, qtbot: QtBot) -> SpectralCube:
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    qtbot.waitUntil(lambda: dock.is_ready, timeout=60_000)
+    qtbot.waitUntil(lambda: dock.form.is_ready, timeout=60_000)
     dock.rows.widgets["card"].show_value(MODEL)
     assert (dock.form.camera, dock.form.illuminant) == (CAMERA, ESTIMATED)
     cubes: list[SpectralCube] = []

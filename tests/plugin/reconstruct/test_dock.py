@@ -73,7 +73,7 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
     gone = weakref.ref(docks.pop(0))
     qtbot.waitUntil(lambda: not gc.collect() and gone() is None, timeout=60_000)
     gate.set()
-    qtbot.waitUntil(lambda: docks[0].is_ready)
+    qtbot.waitUntil(lambda: docks[0].form.is_ready)
     assert calls == [True]
     assert "cpu: slow" in docks[0].text.text()
     qtbot.addWidget(docks[0])
@@ -89,7 +89,7 @@ def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs_on_the_automatic
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()
-    qtbot.waitUntil(lambda: dock.is_ready)
+    qtbot.waitUntil(lambda: dock.form.is_ready)
     assert "could not be listed: libcuda is broken" in dock.text.text()
     assert dock.run_button.isEnabled()
     (entry,) = dock.form.devices

@@ -310,8 +310,7 @@ def _numbered(pixels: Any, attributes: Mapping[str, Any]) -> SpectralCube:
             "Expected a stack of bands to save as a cube, "
             f"got an image of shape {np.shape(pixels)}. Select the layer of a cube."
         )
-    numbers = np.arange(len(pixels), dtype=np.float64)
-    return SpectralCube(pixels, numbers, unit=BAND_INDEX, quantity="")
+    return questions.DescribedBands(0, None).cube_of(pixels)
 
 
 def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:

@@ -269,11 +269,6 @@ class ReconstructDock(Dock):
         self._list_devices()
         self._show_state(self.workspace.state)
 
-    @property
-    def is_ready(self) -> bool:
-        """True if the devices are known, so that a job can start."""
-        return self.form.is_ready
-
     # ------------------------------------------------------------------------ what the user does
 
     def run(self) -> bool:

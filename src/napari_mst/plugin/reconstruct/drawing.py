@@ -56,7 +56,7 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
     """Let the user draw a rectangle on *layer*, on a new Shapes layer if there is none yet."""
     shapes = shapes_layer(viewer)
     if shapes is None:
-        shapes = _add_shapes(viewer, layer)
+        shapes = add_outlines(viewer, layer, "Region", ROLE)
     viewer.layers.selection.active = shapes
     shapes.mode = "add_rectangle"
 
@@ -72,15 +72,16 @@ def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle:
     return _drawn(viewer, LayerPhoto.of(layer, viewer.dims.point))
 
 
-def _add_shapes(viewer: ViewerModel, layer: Image) -> Shapes:
+def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Shapes:
+    """Add a layer for outlines on the photo of *layer*, which is marked with its *role*."""
     longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
     shapes: Shapes = viewer.add_shapes(
         **Placement.of(layer).image_kwargs(),
-        name="Region",
+        name=name,
         edge_width=max(1.0, LINE * longer_side),
         edge_color=YELLOW,
         face_color="transparent",
-        metadata={METADATA_KEY: ROLE},
+        metadata={METADATA_KEY: role},
     )
     return shapes
 

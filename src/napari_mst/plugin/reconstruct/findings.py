@@ -24,7 +24,6 @@ from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
@@ -47,9 +46,8 @@ def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention
     layer: Image | None = layer_of_role(viewer, ROLE)
     if layer is not None:
         viewer.layers.remove(layer)
-    # Patches divide the photo evenly; the first is centred on the middle of its pixels.
-    step = np.array(LayerPhoto.of(photo, viewer.dims.point).shape) / len(values)
-    place = Placement.of(photo).of_part((step - 1) / 2, step)
+    # Patches divide the photo evenly.
+    place = LayerPhoto.of(photo, viewer.dims.point).placement_of(values.shape)
     layer = viewer.add_image(
         values,
         **place.image_kwargs(),

@@ -13,7 +13,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.reconstruct.drawing import FRAME, YELLOW, photo_part
+from napari_mst.plugin.reconstruct.drawing import FRAME, YELLOW, add_outlines, photo_part
 from napari_mst.plugin.reconstruct.form import Finding, ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role, selection_kept
 from napari_mst.plugin.viewer.photos import CORRECTED, LayerPhoto, photo_layer
@@ -24,8 +24,6 @@ MARKS = "marks"
 """Marks the layer of a click or of squares in its metadata."""
 WIDTH = 0.012
 """Width of a mark, as a share of the longer side of the photo."""
-EDGE = 0.004
-"""Width of the frame's line, as a share of the longer side of the photo."""
 MARGIN = 0.2
 """Room around a new frame, as a share of the visible part of the photo."""
 
@@ -126,8 +124,7 @@ class Marks(ViewerHelper):
                 self._add_preview(layer, photo)
 
     def _add_preview(self, layer: Image, photo: Photo) -> None:
-        step = np.array(LayerPhoto.of(layer, self.viewer.dims.point).shape) / photo.shape
-        place = Placement.of(layer).of_part((step - 1) / 2, step)
+        place = LayerPhoto.of(layer, self.viewer.dims.point).placement_of(photo.shape)
         data, arguments, _ = photo_layer(photo, f"{layer.name} (as corrected)", place)
         self.viewer.add_image(data, **arguments | {"metadata": {METADATA_KEY: CORRECTED}})
         self.viewer.layers.move(len(self.viewer.layers) - 1, self.viewer.layers.index(layer) + 1)
@@ -179,7 +176,7 @@ def _add_points(viewer: ViewerModel, layer: Image) -> Points:
         **Placement.of(layer).image_kwargs(),
         name="Measured here",
         symbol="cross",
-        size=max(3.0, WIDTH * _longer_side(layer)),
+        size=max(3.0, WIDTH * max(LayerPhoto.of(layer, viewer.dims.point).shape)),
         face_color=YELLOW,
         border_width=0,
         metadata={METADATA_KEY: MARKS},
@@ -188,22 +185,10 @@ def _add_points(viewer: ViewerModel, layer: Image) -> Points:
 
 
 def _add_frame(viewer: ViewerModel, layer: Image, corners: Corners) -> Shapes:
-    frame: Shapes = viewer.add_shapes(
-        [np.array(corners)],
-        shape_type="polygon",
-        **Placement.of(layer).image_kwargs(),
-        name="Corners of the chart",
-        edge_width=max(1.0, EDGE * _longer_side(layer)),
-        edge_color=YELLOW,
-        face_color="transparent",
-        metadata={METADATA_KEY: FRAME},
-    )
+    frame = add_outlines(viewer, layer, "Corners of the chart", FRAME)
+    frame.add_polygons([np.array(corners)])
     frame.selected_data = {0}
     return frame
-
-
-def _longer_side(layer: Image) -> float:
-    return float(np.ptp(layer.extent.data, axis=0)[-2:].max())
 
 
 def _show_squares(points: Points, centres: ArrayLike, side: float) -> None:

@@ -40,7 +40,7 @@ from napari_mst.plugin.reconstruct.widgets import (
 )
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
-from napari_mst.reconstruction.options import Denoise, denoising
+from napari_mst.reconstruction.options import denoising
 
 PARTS = {
     "whole photo": "whole",
@@ -128,17 +128,6 @@ def _percent(tip: str) -> QDoubleSpinBox:
     return QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" %", toolTip=tip)
 
 
-def _memory_box() -> QDoubleSpinBox:
-    return QDoubleSpinBox(
-        maximum=MOST_MEMORY,
-        decimals=1,
-        singleStep=0.5,
-        suffix=" GB",
-        specialValueText="automatic",
-        toolTip=texts.MEMORY_HINT,
-    )
-
-
 def _draw_models(box: ChoiceBox, form: Form) -> None:
     if box.count() != len(form.cards):  # a script may add some
         box.clear()
@@ -164,18 +153,6 @@ def _asks_camera(form: Form) -> bool:
     return form.needs_camera and (form.finding is None or form.finding.capture is None)
 
 
-def _say_denoise(denoise: Denoise) -> str:
-    return "not denoised" if denoise == "off" else f"denoised with h {denoise:g}"
-
-
-def _camera_box() -> SearchBox:
-    return SearchBox(load_cameras(), texts.CAMERA_HINT)
-
-
-def _light_box() -> SearchBox:
-    return SearchBox((ESTIMATED, *load_illuminants()), texts.ILLUMINANT_HINT)
-
-
 ROWS = (
     Row("photo", "Photo", _photo_list),
     Row("card", "Model", partial(_list, texts.MODEL_HINT), draw=_draw_models),
@@ -189,8 +166,13 @@ ROWS = (
 """The rows of the photo and the model."""
 
 CAMERA_ROWS = (
-    Row("camera", "Camera", _camera_box, _asks_camera),
-    Row("illuminant", "Illuminant", _light_box, _asks_camera),
+    Row("camera", "Camera", lambda: SearchBox(load_cameras(), texts.CAMERA_HINT), _asks_camera),
+    Row(
+        "illuminant",
+        "Illuminant",
+        lambda: SearchBox((ESTIMATED, *load_illuminants()), texts.ILLUMINANT_HINT),
+        _asks_camera,
+    ),
     Row(
         "is_linear",
         " ",
@@ -228,7 +210,15 @@ SETTINGS = [
     Row(
         "memory",
         "Memory",
-        _memory_box,
+        partial(
+            QDoubleSpinBox,
+            maximum=MOST_MEMORY,
+            decimals=1,
+            singleStep=0.5,
+            suffix=" GB",
+            specialValueText="automatic",
+            toolTip=texts.MEMORY_HINT,
+        ),
         # 0 stands for most of what is free, which the options call None.
         to_widget=lambda size: (size or 0) / GIGABYTE,
         to_field=lambda size: round(size * GIGABYTE) or None,
@@ -240,7 +230,7 @@ SETTINGS = [
         DenoiseBox,
         # napari keeps a text.
         to_field=lambda value: denoising(str(value)),
-        unusual=_say_denoise,
+        unusual=lambda h: "not denoised" if h == "off" else f"denoised with h {h:g}",
     ),
     Row(
         "correct_colour",

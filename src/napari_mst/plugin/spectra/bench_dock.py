@@ -236,7 +236,13 @@ class BenchDock(Dock):
         self.bench.choose([] if row < 0 else [row])
 
     def _step(self, step: int) -> None:
-        step_band(self.viewer, step)
+        """Show the band of the selected cube that is *step* bands on; the ends are ends."""
+        layer = active_cube_layer(self.viewer)
+        if layer is not None:
+            wavelengths = cube_at(layer).wavelengths
+            band = band_of(layer, self.viewer.dims.point) + step
+            if 0 <= band < len(wavelengths):
+                go_to(self.viewer, layer, float(wavelengths[band]))
 
     def _flip(self) -> None:
         flip_to_photo(self.viewer)
@@ -245,16 +251,6 @@ class BenchDock(Dock):
 def _nothing() -> Snapshot:
     """Return a snapshot from which every other one differs, so that all of that is drawn."""
     return Snapshot(curves=PlotCurves())
-
-
-def step_band(viewer: ViewerModel, step: int) -> None:
-    """Show the band of the selected cube that is *step* bands on; the first and last are ends."""
-    layer = active_cube_layer(viewer)
-    if layer is not None:
-        wavelengths = cube_at(layer).wavelengths
-        band = band_of(layer, viewer.dims.point) + step
-        if 0 <= band < len(wavelengths):
-            go_to(viewer, layer, float(wavelengths[band]))
 
 
 def flip_to_photo(viewer: ViewerModel) -> None:

@@ -18,6 +18,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_layer_of,
     is_cube_shown,
     is_picture_shown,
+    put_cube,
     put_on_top,
 )
 from napari_mst.plugin.viewer.photos import MAP
@@ -75,14 +76,11 @@ class KnownLayers(ViewerHelper):
         step = np.array(base.data.shape[1:]) / cube.shape[1:]
         # The first pixel of a coarse cube is centred between the pixels that it covers.
         place = Placement.of(base).of_part((step - 1) / 2, step)
-        _, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)
+        data, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)
         if layer is None:
             self._add_cube(base, cube, arguments)
             return
-        # The metadata come first: who hears of new data looks there for the cube.
-        layer.metadata = {**layer.metadata, METADATA_KEY: cube}
-        layer.data = cube.data
-        layer.scale, layer.translate = arguments["scale"], arguments["translate"]
+        put_cube(layer, data, arguments)
 
     def _add_cube(self, base: Image, cube: SpectralCube, arguments: dict[str, Any]) -> None:
         viewer = self.viewer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Shapes
-from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
+from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
@@ -17,7 +17,7 @@ from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, s
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import is_made
-from napari_mst.plugin.viewer.picks import PALETTE, unused_colour
+from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.labels import Labelled
@@ -221,10 +221,9 @@ def looks(rows: RegionRows, numbers: Sequence[int]) -> dict[int, tuple[str, str]
     layer = rows.layer.name
     given = rows.names()
     rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
-    colours = [str(colour)[:7].lower() for colour in rgb_to_hex(rgba)] if len(rgba) else []
     return {
         number: (given.get(number) or f"{layer} {number + rows.first}", colour)
-        for number, colour in zip(numbers, colours, strict=True)
+        for number, colour in zip(numbers, hexes(rgba), strict=True)
     }
 
 

@@ -145,13 +145,13 @@ class Lesson:
 
     def choose_patch(self, number: int) -> None:
         """Look at a patch of the chart, 0 to 23."""
-        self._choose(Subject(self.chart[number]), number)
+        self.choose(Subject(self.chart[number]), number)
 
-    def choose(self, subject: Subject) -> None:
-        """Look at any spectrum. Raises `SpectrumError` if it has no metamers; nothing changes."""
-        self._choose(subject, None)
+    def choose(self, subject: Subject, patch: int | None = None) -> None:
+        """Look at any spectrum, perhaps that of a *patch*.
 
-    def _choose(self, subject: Subject, patch: int | None) -> None:
+        Raises `SpectrumError` if it has no metamers; nothing changes.
+        """
         # First, as it raises where the spectrum cannot be used.
         self._family = metamers(subject.spectrum)
         self.subject = subject

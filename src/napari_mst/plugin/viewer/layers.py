@@ -159,6 +159,15 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
     return data, {**arguments, **placement.cube_kwargs(axis.start, axis.step)}, kind
 
 
+def put_cube(layer: Image, data: Any, arguments: Mapping[str, Any]) -> None:
+    """Give *layer* the *data*, the cube and the place that `cube_layer` has described."""
+    # The metadata come first: who hears of new data looks there for the cube.
+    layer.metadata = {**layer.metadata, **arguments["metadata"]}
+    layer.data = data
+    # The pixels may have been larger, so that its scale and its origin were others.
+    layer.scale, layer.translate = arguments["scale"], arguments["translate"]
+
+
 def cube_of(layer: Layer | None) -> SpectralCube | None:
     """Return the cube that *layer* shows, with the layer's own data; None if it shows none."""
     if not isinstance(layer, Image):

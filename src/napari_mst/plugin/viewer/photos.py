@@ -16,7 +16,6 @@ from napari.layers import Image, Layer
 
 from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import Georeference
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.photo.files import georeference_in
@@ -104,10 +103,10 @@ class LayerPhoto:
         """The region as it stands in the names of layers; "" for the whole photo."""
         return "" if self.region is None else " [{}:{}, {}:{}]".format(*self.region)
 
-    def placement_of(self, cube: SpectralCube) -> Placement:
-        """Return where *cube*, of any size, covers the photo, or the region of it."""
-        step = np.array(self.shape) / cube.shape[1:]
-        # The first pixel of a coarser cube is centred between the pixels that it covers.
+    def placement_of(self, shape: tuple[int, ...]) -> Placement:
+        """Return where an image of any *shape* (h, w) covers the photo, or the region of it."""
+        step = np.array(self.shape) / shape
+        # The first pixel of a coarser image is centred between the pixels that it covers.
         return self.placement.of_part(self.corner + (step - 1) / 2, step)
 
     def reference(self) -> "Callable[[], LayerPhoto | None]":

@@ -136,9 +136,12 @@ def texts(points: Points, feature: str) -> list[str]:
 
 def colours(layer: Any) -> list[str]:
     """Colour of each point as "#rrggbb"."""
-    if not len(layer.face_color):
-        return []
-    return [str(colour)[:7].lower() for colour in rgb_to_hex(layer.face_color)]
+    return hexes(layer.face_color)
+
+
+def hexes(rgba: Floats) -> list[str]:
+    """Return the colours *rgba* (n, 4) of 0-1 as "#rrggbb"."""
+    return [str(colour)[:7].lower() for colour in rgb_to_hex(rgba)] if len(rgba) else []
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
@@ -354,13 +357,18 @@ def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
     rows = [row.split(" ") for row in text.split(", ")]
     row, column, sides, marks, called = zip(*rows, strict=True)
     data = np.stack([np.array(row, dtype=int), np.array(column, dtype=int)], axis=1)
-    features = {
-        "name": np.array([unquote(name) for name in called], dtype=object),
-        "window": np.array([int(side) for side in sides], dtype=int),
-        KNOWN: np.full(len(data), "", dtype=object),
-    }
+    features = _features([unquote(name) for name in called], [int(side) for side in sides])
     looks = {"features": features, "face_color": transform_color(list(marks))}
     return data.astype(float), _arguments(shape) | looks, "points"
+
+
+def _features(called: Sequence[str], sides: Sequence[int]) -> dict[str, Any]:
+    """The features of picks of these names and windows, of which nothing is known."""
+    return {
+        "name": np.array(called, dtype=object),
+        "window": np.array(sides, dtype=int),
+        KNOWN: np.full(len(called), "", dtype=object),
+    }
 
 
 def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:
@@ -381,11 +389,7 @@ def add_picks(viewer: ViewerModel, cube_layer: Image) -> Points:
         np.empty((0, 2)),
         **Placement.of(cube_layer).image_kwargs(),
         **_arguments(cube_layer.data.shape[-2:]),
-        features={
-            "name": np.empty(0, dtype=object),
-            "window": np.empty(0, dtype=int),
-            KNOWN: np.empty(0, dtype=object),
-        },
+        features=_features((), ()),
         face_color=PALETTE[0],
     )
     viewer.layers.selection.active = active
