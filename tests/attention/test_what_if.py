@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import HeadEffects, Reconstructor, load_model
+from napari_mst import HeadEffects, Reconstructor, load_model, record_attention
 from napari_mst.attention.what_if import with_equal_weights
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
@@ -93,3 +93,14 @@ def test_a_head_that_is_not_there_is_refused(block: str, head: int, message: str
 def test_a_network_without_weights_to_change_is_refused() -> None:
     with pytest.raises(AttentionError, match="one without a softmax"):
         HeadEffects(Reconstructor(load_model("pixelwise-srgb"), "cpu"), photo()).shares()
+
+
+def test_a_record_hears_the_network_itself_and_not_what_is_changed() -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1)
+    with record_attention(network) as expected:
+        cube(network)
+    with record_attention(network) as record:
+        HeadEffects(reconstructor(network), photo()).map("stages.0.encoder.0", 0)
+    for block in expected:
+        np.testing.assert_array_equal(record[block].attention, expected[block].attention)

@@ -6,6 +6,7 @@ follows the network, is left out.
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,8 @@ def with_equal_weights(
     # The copy takes these for its own: new softmaxes, and the weights that both share.
     memo: dict[int, object] = {id(each): each for each in network.parameters()}
     memo |= {id(each): each for each in network.buffers()}
+    # An open record hears the network itself.
+    memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
     memo |= {id(each): EqualWeights(head) for each in softmaxes}
     return copy.deepcopy(network, memo)
 
