@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import attention_blocks, pixel_blocks
 from napari_mst.attention.explorer import PhotoExplorer, output_of
 from napari_mst.attention.maps import AttentionMap, Selection
@@ -28,8 +28,6 @@ NO_SOFTMAX = (
     "Expected a network with attention whose weights can be made equal, got one without a softmax "
     "to be heard. Take another model."
 )
-
-Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +150,7 @@ class HeadEffects(PhotoExplorer):
             shares[block] = (*shares.get(block, ()), effect / means[0] if means[0] else 0.0)
         return HeadShares(shares, self._seen.provenance(watch))
 
-    def _changed(
-        self, block: str, head: int | None, watch: Watch
-    ) -> tuple[NDArray[np.float32], Provenance]:
+    def _changed(self, block: str, head: int | None, watch: Watch) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
         network = self._network(watch)
         said = _said(network)
