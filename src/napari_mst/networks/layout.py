@@ -29,7 +29,7 @@ def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
         # No memory is taken before the shapes of all tensors are known to be right.
         with torch.device("meta"):
             network = make()
-    except (KeyError, IndexError, ValueError, RuntimeError) as error:
+    except (LookupError, ValueError, ArithmeticError, RuntimeError) as error:
         raise CheckpointError(
             f"Expected a whole {title}, got {len(state)} other tensors. "
             "Ask for another copy of the file."

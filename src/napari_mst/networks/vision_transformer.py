@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.errors import CheckpointError
 from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.transformer_block import TransformerBlock, renamed_key
+from napari_mst.networks.layout import loaded
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 _HEADS = "heads"  # an entry of our weights files: timm stores no number of heads
@@ -173,41 +173,21 @@ def is_vision_transformer(state: Mapping[str, Tensor]) -> bool:
 
 
 def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
-    """Build the network whose weights *state* holds and load them strictly.
+    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`.
 
     Weights of timm do not hold the number of heads: each then counts as one of 64 features, as in
     all published networks.
-
-    Raises
-    ------
-    CheckpointError
-        If tensors are missing, left over or of the wrong shape.
     """
-    try:
-        state = _renamed(state)
-        # No memory is taken before the shapes of all tensors are known to be right.
-        with torch.device("meta"):
-            network = VisionTransformer(hyperparameters_of(state))
-        heads = torch.tensor(float(network.hyperparameters.heads))
-        weights = {
-            key: value.to(torch.float32, memory_format=torch.contiguous_format)
-            for key, value in {_HEADS: heads, **state}.items()
-        }
-        network.load_state_dict(weights, assign=True)
-    except (KeyError, ValueError, RuntimeError, ZeroDivisionError) as error:
-        raise CheckpointError(
-            f"Expected a whole vision transformer, got {len(state)} other tensors. "
-            "Ask for another copy of the file."
-        ) from error
-    return network.eval().requires_grad_(False)
+    weights = {renamed_key(key): value for key, value in state.items()}
 
+    def make() -> VisionTransformer:
+        if len(weights) != len(state):
+            raise ValueError("both the published and our own name of a tensor")
+        hyperparameters = hyperparameters_of(weights)
+        weights.setdefault(_HEADS, torch.tensor(float(hyperparameters.heads), device="cpu"))
+        return VisionTransformer(hyperparameters)
 
-def _renamed(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """*state* with our own names of the parts of blocks, in the place of those of timm."""
-    renamed = {renamed_key(key): value for key, value in state.items()}
-    if len(renamed) != len(state):
-        raise ValueError("both the published and our own name of a tensor")
-    return renamed
+    return loaded("vision transformer", make, weights)
 
 
 def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameters:
