@@ -199,7 +199,7 @@ def tip_of(control: QWidget) -> str:
 
 
 def test_every_control_has_a_tooltip_and_is_reached_by_tab(
-    workspace: WorkspaceDock, viewer: ViewerModel
+    workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     add_cube(viewer, make_cube())
     workspace.bench.pin((550, 4, 7))
@@ -214,6 +214,9 @@ def test_every_control_has_a_tooltip_and_is_reached_by_tab(
             assert is_reached or is_within(control), what
     workspace.go_to("photo")
     assert workspace.step_button.toolTip()
+    # Python would delete what Qt has not deleted, in any order, which crashes Qt.
+    with qtbot.waitSignal(attention.destroyed):
+        attention.deleteLater()
 
 
 def is_within(control: QWidget) -> bool:
