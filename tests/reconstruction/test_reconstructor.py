@@ -1,8 +1,6 @@
 """The pipeline: the card decides what is done to the photo; the cube and what it says of itself."""
 
 import hashlib
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +16,7 @@ from tests.reconstruction.conftest import (
 
 from napari_mst import load_model
 from napari_mst.cube import NANOMETRES
-from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import PhotoError
-from napari_mst.models.cards import card_from_metadata, card_to_metadata
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 CODES = PHOTO / 255
@@ -134,13 +130,3 @@ def test_colours_are_corrected_by_default_and_it_is_said() -> None:
 def test_model_whose_rendering_is_unknown_is_left_alone() -> None:
     cube = Reconstructor(small_model(), "cpu").reconstruct(PHOTO)
     assert (cube.quality, cube.provenance.correction) == (None, "")
-
-
-def test_cards_of_our_first_srgb_models_render_srgb() -> None:
-    stored = json.loads(
-        card_to_metadata(replace(small_model().card, name="first-srgb"))["napari_mst.card"]
-    )
-    del stored["rendering"]
-    card = card_from_metadata({"napari_mst.card": json.dumps(stored)})
-    assert card is not None
-    assert card.rendering == SRGB_D65
