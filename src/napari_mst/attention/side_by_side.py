@@ -60,7 +60,7 @@ _PLAIN = HeadOptions(has_bias=False, has_projection=False)
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the pixel attends to in one mechanism, and what that makes of it.
+    """The answer of one mechanism: the weights of a pixel, and the colour that they make of it.
 
     Attributes
     ----------

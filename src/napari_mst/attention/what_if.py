@@ -1,4 +1,4 @@
-"""What a head does: the output of a network beside that with equal weights in the head.
+"""The effect of a head: the output of a network less that with equal weights in the head.
 
 Only the softmax that an attention says (`Attends.softmax`) is another one in the copy of the
 network. It is run like any network: exact, streamed, at any size. The correction of colours, which
@@ -76,7 +76,7 @@ def with_equal_weights(
 
 
 class HeadEffects(PhotoExplorer):
-    """What each head of a network changes in the cube of *photo*, or of a *region* of it.
+    """The effects of all heads of a network on the cube of *photo*, or of a *region* of it.
 
     The cube is compared with the one in which all keys of the head have the same weight. So it
     answers what the entropy of a matrix does not: a head with nearly uniform weights may do much.

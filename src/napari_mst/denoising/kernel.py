@@ -43,7 +43,7 @@ class CompiledBlock:
         )
 
     def attend(self, tile: Tile) -> Doubles:
-        """What `blocks.attend` gives; the same bits wherever a pixel lies in a tile."""
+        """Compute `blocks.attend`, with the same bits wherever a pixel lies in a tile."""
         place = Place(tile.top, tile.left, tile.bottom - tile.top, tile.right - tile.left)
         width = row_bytes(place.width) // FLOAT_BYTES
         totals = np.zeros((self._images.planes, place.height, width))

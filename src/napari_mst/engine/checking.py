@@ -20,7 +20,7 @@ _TOLERANCE = 1e-5
 """Share of the largest value that the rounding of torch explains."""
 
 _TOLERANCE_OF_SUMS = 1e-4
-"""The same for statistics, which are long sums."""
+"""Such a share for statistics, which are long sums."""
 
 
 def check_network(network: Network) -> None:

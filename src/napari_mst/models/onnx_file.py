@@ -175,7 +175,7 @@ def _check_installed() -> None:
 
 
 def _fault(proto: "ModelProto") -> str:
-    """What *proto* should be and is not; "" if it is harmless."""
+    """Return what *proto* should be, and what it is, as text; "" if it is harmless."""
     from onnx import AttributeProto, TensorProto
 
     graph = proto.graph
@@ -203,7 +203,7 @@ def _inputs(proto: "ModelProto") -> list[Any]:
 
 
 def _bomb(proto: "ModelProto") -> str:
-    """What is too large in *proto*, as its shapes say for a small photo; "" if nothing is."""
+    """Return the largest size allowed for a small photo, and that of *proto*; "" if it fits."""
     import onnx
 
     small = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""What a network says of an attention in it: where its weights are, and whose they are."""
+"""`Attends`, by which a pass of a network says that it attends, and gives the weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
