@@ -330,7 +330,7 @@ def test_bad_input_opened_and_closed_through_the_window(
         for _ in range(times):
             widget = opened(window, name, qtbot)
             if name == RECONSTRUCT:  # the list of devices is kept for all docks
-                qtbot.waitUntil(partial(getattr, widget, "is_ready"), timeout=60_000)
+                qtbot.waitUntil(partial(getattr, widget.form, "is_ready"), timeout=60_000)
             if name in (SPECTRA, WORKSPACE):  # what was drawn is kept until the next drawing
                 drawn = widget if name == SPECTRA else widget.pages["photo"].widget().view
                 qtbot.waitUntil(partial(has_two_lines, drawn))
