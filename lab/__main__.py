@@ -12,9 +12,9 @@ from lab import baselines
 from lab.retrain import RETRAIN
 from napari_mst.cli.arguments import DONE, Command
 from napari_mst.cli.main import COMMANDS, main
-from napari_mst.evaluation.tables import BASELINES
 from napari_mst.option import Option
 from napari_mst.training.calibrate import calibrate
+from napari_mst.training.tables import BASELINES
 
 
 @dataclass(frozen=True)

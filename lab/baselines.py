@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from napari_mst.arrays import Codes, Doubles, Floats, Indices
-from napari_mst.cube.colour import srgb_response, srgb_to_linear
+from napari_mst.cube.colour import measured_reflectances, srgb_response, srgb_to_linear
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import ModelError
-from napari_mst.evaluation.tables import Method, matrix_method
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation import measured_reflectances
-from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.training.simulated import SceneSimulator
+from napari_mst.training.tables import Method, matrix_method
 
 
 def root_polynomial() -> Method:

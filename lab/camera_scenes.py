@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
 from napari_mst.photo.cameras import Capture, load_illuminants, unbalanced_response
-from napari_mst.simulation.scenes import Curriculum, SceneSimulator
+from napari_mst.training.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
+from napari_mst.training.simulated import Curriculum, SceneSimulator
 
 # Shares of the photos whose light is a mixture of two, and of those with noise.
 _MIXED = 0.5

@@ -6,11 +6,11 @@ from pathlib import Path
 from torch import nn
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.evaluation.inputs import INPUTS, Input
-from napari_mst.evaluation.scenes import read_scenes
-from napari_mst.evaluation.tables import Method, ModelMethod, means, score
 from napari_mst.models.cards import ModelCard
 from napari_mst.training.fit import save
+from napari_mst.training.inputs import INPUTS, Input
+from napari_mst.training.scenes import read_scenes
+from napari_mst.training.tables import Method, ModelMethod, means, score
 
 CARD = ModelCard(
     name="mstpp-srgb",

@@ -17,13 +17,6 @@ from torch import Tensor
 from lab.camera_scenes import CameraScenes, CameraSimulator
 from lab.cards import CARD, accuracy, made_by
 from lab.order import Order
-from napari_mst.evaluation.inputs import (
-    HELD_OUT_CAMERAS,
-    TRAINING_LIGHTS,
-    camera_inputs,
-    training_cameras,
-)
-from napari_mst.evaluation.tables import ON_CPU, ModelMethod
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
@@ -39,7 +32,14 @@ from napari_mst.training.fit import (
     start_network,
 )
 from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.inputs import (
+    HELD_OUT_CAMERAS,
+    TRAINING_LIGHTS,
+    camera_inputs,
+    training_cameras,
+)
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.tables import ON_CPU, ModelMethod
 
 CAMERA_SETTINGS = FitSettings(steps=30_000, size=64)
 """The settings of `mstpp-camera`."""

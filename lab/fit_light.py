@@ -22,7 +22,6 @@ from lab.cards import made_by
 from lab.compositions import CompositionSimulator
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
-from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.light.lights import (
     OUTPUTS,
     LightPosterior,
@@ -37,6 +36,7 @@ from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
 from napari_mst.training.fit import save
 from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 
 SIZE = 32
 """Pixels on a side of the picture that the network sees."""

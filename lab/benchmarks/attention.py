@@ -41,17 +41,17 @@ from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
-from napari_mst.evaluation.inputs import INPUTS, Input
-from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import ON_CPU, Method, ModelMethod, compared
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
-from napari_mst.simulation.scenes import Curriculum
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
+from napari_mst.training.inputs import INPUTS, Input
+from napari_mst.training.scenes import Scene, read_scenes
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.simulated import Curriculum
 from napari_mst.training.sources import Simulated
+from napari_mst.training.tables import ON_CPU, Method, ModelMethod, compared
 
 CPU = torch.device("cpu")
 JUDGED = ("clean", "noise 1e-3", "noise 4e-3", "JPEG 75")

@@ -24,13 +24,12 @@ from napari_mst import (
     load_model,
     region_spectrum,
 )
-from napari_mst.cube.colour import illuminant, linear_to_srgb, srgb_response
+from napari_mst.cube.colour import illuminant, linear_to_srgb, measured_reflectances, srgb_response
 from napari_mst.cube.metrics import mrae
-from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
 from napari_mst.photo.cameras import GRID, light_power, unbalanced_response
 from napari_mst.photo.chart import CHARTS
-from napari_mst.simulation import measured_reflectances
 from napari_mst.spectra.regions import Region
+from napari_mst.training.inputs import HELD_OUT_CAMERAS
 
 CORNERS = Chart(((10.0, 10.0), (10.0, 110.0), (70.0, 110.0), (70.0, 10.0)))
 CASES = (("D65", 1.0), ("A", 1.0), ("F2", 1.0), ("F11", 1.0), ("D65", 0.5))

@@ -16,12 +16,12 @@ from lab.benchmarks import common
 from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube import SpectralCube
-from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.known_spectra import taken_of
-from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.training.inputs import INPUTS
+from napari_mst.training.known_spectra import taken_of
+from napari_mst.training.scenes import read_scenes
 
 COARSE = (8, 16, 32)
 SHIFTS = ((0, 0), (2, -2))

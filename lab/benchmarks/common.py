@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.photo.cameras import unbalanced_response
 from napari_mst.photo.photo import Photo
+from napari_mst.training.scenes import read_scenes
 
 Array = NDArray[Any]
 FULL = 65535

@@ -25,10 +25,10 @@ from napari_mst.denoising.blocks import Block, Tile, attend
 from napari_mst.denoising.kernel import CompiledBlock
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
-from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.reconstruction.denoising import decided
 from napari_mst.reconstruction.preparing import prepare
+from napari_mst.training.inputs import INPUTS
+from napari_mst.training.scenes import read_scenes
 
 USING = Filter(1.2, 5, 9, sigma=1.0)
 TILE = Tile(0, 32, 0, 124)

@@ -20,16 +20,16 @@ import numpy as np
 from lab.benchmarks import common
 from napari_mst.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
-from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
-from napari_mst.evaluation.scenes import Scene, read_scenes
-from napari_mst.evaluation.tables import RENDERED
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.reconstruction.error_bands import half_widths, margins, photo_band
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.spectra.library import colour_checker
+from napari_mst.training.inputs import INPUTS, Input, camera_inputs
+from napari_mst.training.scenes import Scene, read_scenes
+from napari_mst.training.simulated import SceneSimulator
+from napari_mst.training.tables import RENDERED
 
 ONE_FACTOR = {"mstpp-srgb": 1.89, "pixelwise-srgb": 2.365, "mstpp-camera": 1.983}
 """The factors of the cards when there was one for all bands."""

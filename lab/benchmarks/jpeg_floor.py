@@ -17,8 +17,8 @@ from PIL import Image
 from lab.benchmarks import common
 from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.cube.metrics import delta_e
-from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.training.inputs import INPUTS
+from napari_mst.training.scenes import read_scenes
 
 Codes = NDArray[np.floating]  # (3, H, W), 0 to 255: sRGB, or Y' Cb Cr
 

@@ -96,9 +96,9 @@ def change_one(bench: Bench, steps: Steps) -> None:
 
 def tell_errors(folder: Path, counts: Sequence[int]) -> None:
     """MRAE before and after, with known spots that the dock suggests."""
-    from napari_mst.evaluation.scenes import read_scenes
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
+    from napari_mst.training.scenes import read_scenes
 
     reconstructor = Reconstructor(load_model("pixelwise-srgb"), "cpu")
     for scene in read_scenes(folder):

@@ -11,14 +11,14 @@ from lab.camera_scenes import CameraScenes, CameraSimulator
 from lab.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
 from lab.tests.conftest import Run
 from napari_mst import load_model
-from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, Capture, camera_response, load_cameras
-from napari_mst.simulation.scenes import USUAL
 from napari_mst.training import calibrate
 from napari_mst.training.fit import FitOptions
 from napari_mst.training.fit_pixelwise import PixelwiseSettings
+from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.simulated import USUAL
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
 QUIET = FitOptions(report=lambda _: None)

@@ -10,8 +10,8 @@ from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.errors import Cancelled
-from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.scenes import read_scenes
+from napari_mst.training.inputs import INPUTS
+from napari_mst.training.scenes import read_scenes
 from napari_mst.watch import Watch
 
 

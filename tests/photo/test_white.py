@@ -8,11 +8,11 @@ import pytest
 
 from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
 from napari_mst.arrays import Array
+from napari_mst.cube.colour import reflectances
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.lights import load_lamps
 from napari_mst.photo.raw import Shot
-from napari_mst.simulation import load_reflectances
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)
@@ -69,7 +69,7 @@ def test_white_as_shot_is_the_start_of_a_raw_photo() -> None:
 
 
 def test_most_colours_of_a_chart_are_not_grey() -> None:
-    chart = load_reflectances()[1]["iset_macbethChart"]
+    chart = reflectances()["iset_macbethChart"]
     red_patch = chart[np.argmax(chart[:, 25] - chart[:, 12])]
     for light in ("D65", "A"):
         photo = photo_of(sensor(red_patch, light))

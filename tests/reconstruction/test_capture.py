@@ -12,14 +12,13 @@ from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.colour import linear_to_srgb, reflectances
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import Model
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
-from napari_mst.simulation import load_reflectances
 
 NIKON = Capture("Nikon_D5100", "A")
 torch.manual_seed(0)
@@ -29,7 +28,7 @@ LINEAR = np.random.default_rng(0).integers(300, 40_000, (12, 15, 3), dtype=np.ui
 @pytest.fixture(scope="module")
 def model() -> Model:
     """About the linear estimate, with a little of what an untrained network adds."""
-    spectra = torch.from_numpy(np.concatenate(list(load_reflectances()[1].values())))
+    spectra = torch.from_numpy(np.concatenate(list(reflectances().values()))).float()
     _, power, components = torch.linalg.svd(spectra / len(spectra) ** 0.5, full_matrices=False)
     network = RefiningMSTPlusPlus(CameraNetwork((components * power[:, None])[:6].T, width=8))
     network.eval().requires_grad_(False)
@@ -113,7 +112,7 @@ def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(
     model: Model, capture: Capture
 ) -> None:
     white = (capture.white or 65535) / capture.gains
-    surfaces = load_reflectances()[1]["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
+    surfaces = reflectances()["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
     pixels = np.rint(surfaces @ capture.response * white).astype(np.uint16)
     cube = cube_of(model, pixels, capture, correct=True)
     shown = np.einsum("bhw,bc->hwc", cube.data, capture.response) * white

@@ -8,13 +8,13 @@ import pytest
 
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.errors import Cancelled
-from napari_mst.evaluation.inputs import Input
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.consistency import compiled, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import moved_into
+from napari_mst.training.inputs import Input
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)

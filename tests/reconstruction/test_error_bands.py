@@ -30,7 +30,7 @@ from napari_mst.reconstruction.error_bands import (
     model_spectrum_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.training.simulated import SceneSimulator
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)

@@ -15,7 +15,7 @@ from napari_mst.networks.vision_transformer import TransformerHyperparameters, V
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
-from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.training.simulated import SceneSimulator
 
 CAMERA = "Nikon_D850"
 

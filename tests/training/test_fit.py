@@ -10,7 +10,6 @@ import torch
 
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.simulation.scenes import SceneSimulator
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
@@ -27,6 +26,7 @@ from napari_mst.training.fit_pixelwise import (
     validate as validate_pixelwise,
 )
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.simulated import SceneSimulator
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)

@@ -18,7 +18,6 @@ from napari_mst import load_model
 from napari_mst.cli import main as cli
 from napari_mst.cube.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError, ModelError
-from napari_mst.evaluation.scenes import Scene
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -26,6 +25,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
 from napari_mst.training.fit import Fit, FitOptions, FitProgress
+from napari_mst.training.scenes import Scene
 from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, Simulated, response_tensor
 

@@ -20,10 +20,10 @@ from napari_mst.photo.cameras import Capture, spelled
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
-    from napari_mst.evaluation.inputs import Input
-    from napari_mst.evaluation.scenes import Scene
-    from napari_mst.evaluation.tables import Method, Score
     from napari_mst.reconstruction.reconstructor import Reconstructor
+    from napari_mst.training.inputs import Input
+    from napari_mst.training.scenes import Scene
+    from napari_mst.training.tables import Method, Score
 
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
@@ -152,8 +152,8 @@ columns with --known:
 
     def run(self) -> int:
         """Judge the models, and print the table."""
-        from napari_mst.evaluation import known_spectra, tables
-        from napari_mst.evaluation.scenes import read_scenes, scene_files
+        from napari_mst.training import known_spectra, tables
+        from napari_mst.training.scenes import read_scenes, scene_files
 
         table = tables if self.known is None else known_spectra
         # A wrong name, or an empty folder, is refused before the first trial, which takes long.
@@ -180,8 +180,8 @@ columns with --known:
 
     def _trials(self) -> Iterator[_Trial]:
         """One trial for sRGB photos, or one for every camera under every illuminant."""
-        from napari_mst.evaluation import known_spectra, tables
-        from napari_mst.evaluation.inputs import INPUTS, camera_inputs
+        from napari_mst.training import known_spectra, tables
+        from napari_mst.training.inputs import INPUTS, camera_inputs
 
         if self.known is not None:
             plan = known_spectra.SpotPlan(self.known, self.suggested)
@@ -200,7 +200,7 @@ columns with --known:
             yield _Trial(f"{camera} {light}", inputs, methods, tables.score)
 
     def _srgb_methods(self) -> "dict[str, Method]":
-        from napari_mst.evaluation.tables import BASELINES, ModelMethod
+        from napari_mst.training.tables import BASELINES, ModelMethod
 
         methods: dict[str, Method] = {}
         if not self.no_baselines:
@@ -214,15 +214,15 @@ columns with --known:
 
     def _reconstructors(self) -> "dict[str, Reconstructor]":
         """The models that make the cubes which known spectra correct."""
-        from napari_mst.evaluation.tables import RENDERED
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
+        from napari_mst.training.tables import RENDERED
 
         options = vars(replace(self.options, calibrated_by=RENDERED))
         return {name: Reconstructor(load_model(name), **options) for name in self._srgb_models()}
 
     def _camera_methods(self, capture: Capture) -> "dict[str, Method]":
-        from napari_mst.evaluation.tables import ModelMethod, linear_method
+        from napari_mst.training.tables import ModelMethod, linear_method
 
         methods: dict[str, Method] = {}
         if not self.no_baselines:
@@ -242,7 +242,7 @@ def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
 
 def _cameras(names: Sequence[str]) -> list[str]:
     """The cameras that are meant by *names*."""
-    from napari_mst.evaluation.inputs import HELD_OUT_CAMERAS
+    from napari_mst.training.inputs import HELD_OUT_CAMERAS
 
     cameras: list[str] = []
     for name in names:

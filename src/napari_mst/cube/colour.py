@@ -40,6 +40,17 @@ def stored(file: str, *keys: str) -> dict[str, Doubles]:
         return {name: archive[name].astype(np.float64) for name in names}
 
 
+def reflectances() -> dict[str, Doubles]:
+    """Measured reflectances (n, 31) at 400, 410, ..., 700 nm by source: see `data/README.md`."""
+    # Sorted, since the order of the spectra decides what a seed draws.
+    return dict(sorted(stored("reflectance31.npz").items()))
+
+
+def measured_reflectances() -> Doubles:
+    """All of these reflectances together, (n, 31)."""
+    return np.concatenate(list(reflectances().values()))
+
+
 def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
     """CIE 1931 2 degree x, y, z at *wavelengths* (nm), (B, 3).
 

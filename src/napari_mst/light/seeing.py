@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from napari_mst.arrays import Array, Doubles, Indices, Mask
+from napari_mst.cube.colour import measured_reflectances
 from napari_mst.errors import PhotoError
 from napari_mst.light.lights import common_response, known_lights, log_ratios
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.photo import Photo
-from napari_mst.simulation import measured_reflectances
 
 CHANNELS = 18
 """Channels of the picture that the network is given."""

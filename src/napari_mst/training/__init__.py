@@ -1,1 +1,1 @@
-"""Training: spectra become scenes, scenes become photos, and a fit makes weights of them."""
+"""Training: spectra become scenes, scenes photos, and a fit makes weights; tables judge models."""

@@ -24,20 +24,20 @@ from safetensors.torch import load_file
 from napari_mst.arrays import Floats
 from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CheckpointError
-from napari_mst.evaluation.inputs import (
-    HELD_OUT_CAMERAS,
-    TRAINING_LIGHTS,
-    Input,
-    training_cameras,
-)
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.training.inputs import (
+    HELD_OUT_CAMERAS,
+    TRAINING_LIGHTS,
+    Input,
+    training_cameras,
+)
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.simulated import SceneSimulator
 
 COVERED = 0.9
 _SEED = 990

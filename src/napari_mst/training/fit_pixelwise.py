@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.simulation.scenes import SceneSimulator
+from napari_mst.training.simulated import SceneSimulator
 
 # Reflectance below which an error counts as absolute.
 _DARK = 0.01

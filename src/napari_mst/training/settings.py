@@ -14,7 +14,7 @@ from napari_mst.photo.cameras import DAYLIGHT, SRGB, spelled
 
 if TYPE_CHECKING:
     from napari_mst.networks.hyperparameters import AttentionParameters
-    from napari_mst.simulation.scenes import Curriculum
+    from napari_mst.training.simulated import Curriculum
 
 _FROM = ("what the model learns from", "")
 _HOW = ("how it learns", "")
@@ -200,7 +200,7 @@ class FitSettings:
 
         The grain of the subjects grows for half of the steps and then stays.
         """
-        from napari_mst.simulation.scenes import Curriculum  # imports torch
+        from napari_mst.training.simulated import Curriculum  # imports torch
 
         progress = self._progress(step)
         grain = 1e-7 * 1e3 ** min(2 * progress, 1)

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from napari_mst.errors import CubeFileError, shown
-from napari_mst.evaluation.scenes import Scene
 from napari_mst.photo import cameras
-from napari_mst.simulation.scenes import USUAL, Curriculum, SceneSimulator
+from napari_mst.training.scenes import Scene
+from napari_mst.training.simulated import USUAL, Curriculum, SceneSimulator
 
 HELD_OUT_SCENES = 32
 # Of the rows of every cube, at its bottom.

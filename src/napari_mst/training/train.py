@@ -15,7 +15,6 @@ from torch import nn
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import CheckpointError
-from napari_mst.evaluation.scenes import read_scenes
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -31,6 +30,7 @@ from napari_mst.training.fit import (
     save,
 )
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
+from napari_mst.training.scenes import read_scenes
 from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, LessonSource, Simulated, response_tensor
 

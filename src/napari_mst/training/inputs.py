@@ -6,25 +6,28 @@ or `camera_inputs`. Letters: H rows, W columns.
 """
 
 import functools
+import io
 import zlib
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from napari_mst.arrays import Codes, Doubles, Floats, Mask
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
     illuminant,
     linear_to_srgb,
+    measured_reflectances,
     render_srgb,
     srgb_response,
 )
 from napari_mst.photo.cameras import GRID, Capture, load_cameras
 from napari_mst.photo.lights import daylight_chromaticity
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.simulation import jpeg, measured_reflectances
 
 HELD_OUT_CAMERAS = (
     "Canon_EOS_5D_Mark_III",
@@ -164,6 +167,13 @@ INPUTS: tuple[Input, ...] = (
     Input("balance -500 K", kelvin=D65_KELVIN - 500),
     Input("another camera", camera="Nikon_D5100"),
 )
+
+
+def jpeg(codes: Codes, **options: Any) -> Codes:
+    """*codes* (3, H, W) after a JPEG file with these *options* of Pillow."""
+    stream = io.BytesIO()
+    Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", **options)
+    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
 
 
 def camera_inputs(capture: Capture) -> tuple[Input, ...]:

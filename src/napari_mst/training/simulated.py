@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.arrays import Codes
-from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
-from napari_mst.simulation import jpeg, load_reflectances
+from napari_mst.cube.colour import linear_to_srgb, reflectances, srgb_response, srgb_to_linear
+from napari_mst.photo.cameras import GRID
+from napari_mst.training.inputs import jpeg
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene; validation scenes are made of them."""
@@ -72,18 +73,17 @@ class SceneSimulator:
     def __init__(
         self, seed: int, size: int = 64, held_out: bool = False, lesson: Curriculum = USUAL
     ) -> None:
-        wavelengths, sources = load_reflectances()
         picked = []
         weights = []
-        for name, spectra in sources.items():
+        for name, spectra in reflectances().items():
             chosen = spectra[(np.arange(len(spectra)) % HELD_OUT == HELD_OUT - 1) == held_out]
             picked.append(chosen)
             if len(chosen):
                 # In all a source weighs the root of its size, so that no large one rules the rest.
                 weight = _RARE.get(name, 1.0) / len(chosen) ** 0.5
                 weights.append(np.full(len(chosen), weight))
-        self.spectra = torch.from_numpy(np.concatenate(picked)).clamp(0, 1)
-        self.response = torch.from_numpy(srgb_response(wavelengths)).float()
+        self.spectra = torch.from_numpy(np.concatenate(picked)).float().clamp(0, 1)
+        self.response = torch.from_numpy(srgb_response(GRID)).float()
         self.size = size
         self.lesson = lesson
         self._weights = torch.from_numpy(np.concatenate(weights))

@@ -21,13 +21,13 @@ from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
-from napari_mst.evaluation.inputs import Input
-from napari_mst.evaluation.scenes import Scene, resampled
-from napari_mst.evaluation.tables import Score, grouped, mean_score
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.training.inputs import Input
+from napari_mst.training.scenes import Scene, resampled
+from napari_mst.training.tables import Score, grouped, mean_score
 
 WORST = "worst"
 """Label of MRAE after over before; in the mean, the largest ratio of all scenes."""

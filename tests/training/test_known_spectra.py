@@ -10,8 +10,10 @@ import napari_mst as nm
 from napari_mst.arrays import Indices
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError
-from napari_mst.evaluation.inputs import INPUTS
-from napari_mst.evaluation.known_spectra import (
+from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
+from napari_mst.training.inputs import INPUTS
+from napari_mst.training.known_spectra import (
     LABELS,
     LEAST,
     WORST,
@@ -21,8 +23,8 @@ from napari_mst.evaluation.known_spectra import (
     score,
     taken_of,
 )
-from napari_mst.evaluation.scenes import Scene
-from napari_mst.evaluation.tables import (
+from napari_mst.training.scenes import Scene
+from napari_mst.training.tables import (
     RENDERED,
     ModelMethod,
     Score,
@@ -31,10 +33,8 @@ from napari_mst.evaluation.tables import (
     table,
     write_csv,
 )
-from napari_mst.evaluation.tables import means as means_of_models
-from napari_mst.evaluation.tables import score as score_models
-from napari_mst.models import load_model
-from napari_mst.photo.cameras import GRID
+from napari_mst.training.tables import means as means_of_models
+from napari_mst.training.tables import score as score_models
 
 MODEL = "pixelwise-srgb"
 KINDS = {kind.name: kind for kind in INPUTS}

@@ -19,6 +19,7 @@ from napari_mst.arrays import Array, Codes, Floats, Mask
 from napari_mst.cube.colour import (
     linear_estimate,
     linear_to_srgb,
+    measured_reflectances,
     render_srgb,
     srgb_response,
     srgb_to_linear,
@@ -33,8 +34,6 @@ from napari_mst.cube.metrics import (
     rmse,
     spectral_angle,
 )
-from napari_mst.evaluation.inputs import Input
-from napari_mst.evaluation.scenes import Scene, resampled
 from napari_mst.formats.text import text_cell
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID, Capture
@@ -42,7 +41,8 @@ from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.error_bands import half_widths
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.simulation import measured_reflectances
+from napari_mst.training.inputs import Input
+from napari_mst.training.scenes import Scene, resampled
 
 Method = Callable[[Array], Floats]
 """Stored values (3, H, W) of a photo -> reflectance (31, H, W) at `GRID`."""

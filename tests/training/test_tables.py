@@ -10,9 +10,11 @@ from napari_mst.arrays import Array, Codes, Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import CubeFileError
-from napari_mst.evaluation.inputs import INPUTS, Input, camera_inputs
-from napari_mst.evaluation.scenes import Scene, read_scenes, resampled, scene_files
-from napari_mst.evaluation.tables import (
+from napari_mst.formats import read_cube, write_cube
+from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.training.inputs import INPUTS, Input, camera_inputs
+from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
+from napari_mst.training.tables import (
     ON_CPU,
     Method,
     ModelMethod,
@@ -25,8 +27,6 @@ from napari_mst.evaluation.tables import (
     table,
     write_csv,
 )
-from napari_mst.formats import read_cube, write_cube
-from napari_mst.photo.cameras import GRID, Capture
 
 KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)

@@ -1,1 +1,0 @@
-"""Judging models on real scenes: kinds of photos, methods, scenes, and tables of scores."""
