@@ -380,6 +380,21 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
     assert not taken & {key.in_dock for key in KEYS}
 
 
+def test_a_second_dock_is_a_tab_and_makes_the_window_of_a_laptop_no_larger(
+    make_napari_viewer: Callable[..., napari.Viewer], devices: None, qtbot: QtBot
+) -> None:
+    viewer = make_napari_viewer(show=True)
+    main = viewer.window._qt_window
+    main.resize(*LAPTOP)
+    first, _ = viewer.window.add_plugin_dock_widget("napari-mst", "Workspace")
+    qtbot.waitUntil(first.isVisible)
+    frame, dock = viewer.window.add_plugin_dock_widget("napari-mst", "Attention")
+    qtbot.waitUntil(lambda: main.tabifiedDockWidgets(frame) == [first])
+    assert dock.isVisible()
+    assert dock.minimumSizeHint().height() < LOWEST_PLOT
+    assert main.height() == LAPTOP[1]
+
+
 def test_a_page_is_torn_off_and_closed_again(window: napari.Viewer, qtbot: QtBot) -> None:
     add_cube(window, make_cube())
     dock = opened(window, qtbot)

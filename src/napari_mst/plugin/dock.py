@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 from napari.components import ViewerModel
-from qtpy.QtCore import QCoreApplication, QEvent, Qt, QTimer
+from qtpy.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer
 from qtpy.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from qtpy.QtWidgets import QProgressBar, QWidget
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QProgressBar, QWidget
 
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.workspace import JobState
@@ -155,7 +155,12 @@ class Dock(QWidget):
     ----------
     keys_in
         The widget in which the keys of the dock work: the dock, or that of which it is a page.
+    SIZE
+        Width and height, in pixels, that a dock of the menu Plugins asks for. Where there is one
+        already, it becomes a tab of that: on a laptop, two below each other would be too low.
     """
+
+    SIZE: ClassVar[tuple[int, int] | None] = None
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__()
@@ -164,6 +169,11 @@ class Dock(QWidget):
         self.keys_in: QWidget = self
         self._connected: list[Link] = []
         self._keys: DockKeys | None = None
+        self._is_new = self.SIZE is not None
+
+    def sizeHint(self) -> QSize:
+        """Qt asks for this when it lays out the docks."""
+        return QSize(*self.SIZE) if self.SIZE else QSize(super().sizeHint())
 
     @property
     def viewer(self) -> ViewerModel:
@@ -196,6 +206,23 @@ class Dock(QWidget):
             self._keys = DockKeys(self.viewer, self.keys_in, self.acts())
             # The connections come first: `refresh` may start work that reports through them.
             self.refresh()
+        if self._is_new:
+            self._is_new = False
+            # Not at once: napari is still at work on it.
+            QTimer.singleShot(0, self._join_others)
+
+    def _join_others(self) -> None:
+        """Become a tab of another dock of the menu, if there is one on this side."""
+        main = cast(QMainWindow, self.window())
+        frames = main.findChildren(QDockWidget)
+        mine = [frame for frame in frames if frame.isAncestorOf(self)]
+        for frame in frames:
+            is_ours = any(dock.SIZE and dock is not self for dock in frame.findChildren(Dock))
+            is_open = frame.toggleViewAction().isChecked() and not frame.isFloating()
+            if is_ours and is_open and main.dockWidgetArea(frame) == main.dockWidgetArea(mine[0]):
+                main.tabifyDockWidget(frame, mine[0])
+                mine[0].raise_()
+                return
 
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Qt calls this when the dock is hidden, closed, or goes down with the viewer."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
-from qtpy.QtCore import QSize, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -43,8 +43,6 @@ from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage
 
 HELP_HINT = "Read about this page in the documentation, in your browser."
 TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."
-SIZE = (400, 620)
-"""Width and height, in pixels, that the dock asks for."""
 
 
 # ---------------------------------------------------------------------------------- the next step
@@ -143,6 +141,8 @@ PAGES: dict[str, Page] = {
 class WorkspaceDock(Dock):
     """Shows one page at a time; all that the pages know is shared with the docks of their own."""
 
+    SIZE = (400, 620)
+
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.bench = SharedBench.of(self.viewer).bench
@@ -182,10 +182,6 @@ class WorkspaceDock(Dock):
         layout = fill(QVBoxLayout(self), head, self.stack, self._step_row, stretched=self.stack)
         layout.setContentsMargins(2, 2, 2, 2)
         layout.setSpacing(4)
-
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the docks."""
-        return QSize(*SIZE)
 
     def links(self) -> list[Link]:
         """See `Dock`."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QSize
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QFileDialog,
@@ -51,8 +50,6 @@ from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import HelpButton, ScrolledPage, fill
 
 TIFF_SUFFIXES = (".tif", ".tiff")
-SIZE = (460, 640)
-"""Width and height, in pixels, that the dock asks for."""
 CANCEL_HINT = "Stop the run; nothing is left of it."
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
 EFFECTS_HINT = (
@@ -74,6 +71,8 @@ def new_exploration(viewer: ViewerModel) -> Exploration:
 
 class AttentionDock(Dock):
     """Shows the recordings of the workspace, and asks it for maps and steps."""
+
+    SIZE = (460, 640)
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -110,8 +109,9 @@ class AttentionDock(Dock):
         self.tabs.addTab(steps, "Step by step")
         self.tabs.addTab(self.pixel, "Pixel")
         self.tabs.setCornerWidget(self.help_button)
+        content = QWidget()
         layout = fill(
-            QVBoxLayout(self),
+            QVBoxLayout(content),
             self.box,
             self.schematic,
             self.text,
@@ -120,6 +120,7 @@ class AttentionDock(Dock):
             stretched=self.tabs,
         )
         layout.setContentsMargins(3, 4, 3, 4)
+        fill(QVBoxLayout(self), ScrolledPage(content))
 
     def _wire(self) -> None:
         self.box.photos.activated.connect(self._choose_kind)
@@ -143,10 +144,6 @@ class AttentionDock(Dock):
         for changed in (pixel.side.valueChanged, pixel.reading.currentIndexChanged):
             changed.connect(self._choose_patch)
         pixel.denoise_button.clicked.connect(self.picking.denoise)
-
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the docks."""
-        return QSize(*SIZE)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -232,7 +229,7 @@ class AttentionDock(Dock):
         try:
             return self.workspace.run(order())
         except AttentionError as error:
-            self.text.setText(plain(error))
+            self._say(plain(error))
             return False
 
     def _choose_run(self, index: int) -> None:
@@ -301,10 +298,10 @@ class AttentionDock(Dock):
 
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
-            self.text.setText(summary(made))
+            self._say(summary(made))
         elif isinstance(made, Alike):
             # The page of the pixel says what there is to say.
-            self.text.setText("")
+            self._say("")
 
     def _show_state(self, state: JobState) -> None:
         """Show how far the job is, and enable the buttons that can be used now."""
@@ -329,7 +326,14 @@ class AttentionDock(Dock):
         self.cancel_button.setVisible(not state.is_idle)
         # A job that is being cancelled is not idle yet, and is not cancelled twice.
         self.cancel_button.setEnabled(state.phase == "running")
-        self.text.setText(self._sentence(state))
+        self._say(self._sentence(state))
+
+    def _say(self, text: str) -> None:
+        """Show the first line of *text*; the others are its tooltip."""
+        sentence, _, details = text.partition("\n")
+        self.text.setText(sentence)
+        self.text.setToolTip(details)
+        self.text.setVisible(bool(text))
 
     def _sentence(self, state: JobState) -> str:
         """Choose what the dock says: the job's own sentence, or what to do first."""

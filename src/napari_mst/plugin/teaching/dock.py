@@ -12,7 +12,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, QSize, Qt, Signal
+from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut
 from qtpy.QtWidgets import (
     QComboBox,
@@ -191,8 +191,6 @@ TWO = ("this one", "that one")
 ANSWER_TIP = "Say that it was this one that the camera saw."
 FULL_TIP = "Show this on the whole screen, as for a lecture; Escape or this button ends it."
 LARGE = "QLabel, QComboBox, QPushButton, QToolButton { font-size: 20px; }"
-SIZE = (400, 600)
-"""Width and height, in pixels, that the dock asks for."""
 PLOT_HEIGHT = 180
 """Pixels of the plot at least."""
 STEPS = 100
@@ -216,6 +214,8 @@ WAVE_TIP = (
 
 class MetamersDock(Dock):
     """Shows a spectrum, its estimate, and a metamer that a slider makes."""
+
+    SIZE = (400, 600)
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
@@ -280,10 +280,6 @@ class MetamersDock(Dock):
         self.full_button.clicked.connect(self.show_full)
         for button in self.answers:
             button.clicked.connect(calling(self.lesson.answer))
-
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the docks."""
-        return QSize(*SIZE)
 
     def links(self) -> list[Link]:
         """See `Dock`."""

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QLabel,
     QLayout,
     QScrollArea,
+    QSizePolicy,
     QToolButton,
     QWidget,
 )
@@ -87,11 +88,14 @@ class ScrolledPage(QScrollArea):
         # Tab goes to the controls of the page, not to the area that they scroll in.
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
+        # Else a page that scrolls gives a part that scrolls all that its content would like.
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.setMinimumHeight(LOWEST)
 
     def minimumSizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
         bar = self.verticalScrollBar().sizeHint().width()
-        return QSize(self.widget().minimumSizeHint().width() + bar, LOWEST)
+        return QSize(self.widget().minimumSizeHint().width() + bar, 0)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
