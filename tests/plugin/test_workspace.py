@@ -433,6 +433,19 @@ def test_a_cube_opens_at_its_spectra_where_there_is_no_photo(
     assert dock.page == "photo"
 
 
+def test_the_page_that_a_script_goes_to_is_shown_though_a_cube_has_just_come(
+    devices: None, qtbot: QtBot
+) -> None:
+    viewer = ViewerModel()
+    dock = WorkspaceDock(viewer)
+    qtbot.addWidget(dock)
+    add_cube(viewer, make_cube())
+    dock.go_to("maps")
+    dock.show()
+    assert dock.page == "maps"
+    assert dock.stack.currentWidget() is dock.pages["maps"]
+
+
 def test_a_raw_photo_is_one_click_from_its_cube(
     make_napari_viewer: Callable[..., napari.Viewer], devices: None, qtbot: QtBot
 ) -> None:

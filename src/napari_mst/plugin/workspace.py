@@ -160,12 +160,12 @@ class WorkspaceDock(Dock):
         self.step_button = QPushButton()
         self._step_row = QWidget()
         self._step = NO_STEP
-        self._had_cube = has_cube(self.viewer)
         self._lay_out()
         self.tabs.currentChanged.connect(self._on_tab)
         self.tear_button.clicked.connect(self.tear_off)
         self.step_button.clicked.connect(self._take_step)
-        self.go_to("spectra" if self._had_cube and not photo_layers(self.viewer) else "photo")
+        self._had_cube = False
+        self.refresh()
 
     def _lay_out(self) -> None:
         for page in PAGES.values():
@@ -192,16 +192,13 @@ class WorkspaceDock(Dock):
         ]
 
     def refresh(self, _: object = None) -> None:
-        """Offer the next step, if it is another one; with a cube but no photo, show spectra."""
-        had_cube, self._had_cube = self._had_cube, has_cube(self.viewer)
-        if self._had_cube and not had_cube and not photo_layers(self.viewer):
-            self.go_to("spectra")
-            return
-        step = next_step(self.page, self.viewer, self.bench, self.workspace)
-        if step != self._step or self._step_row.isHidden() != (step is NO_STEP):
-            self._offer(step)
+        """Offer the next step; show spectra once a cube has come where there is no photo."""
+        is_new = has_cube(self.viewer) and not self._had_cube
+        self.go_to("spectra" if is_new and not photo_layers(self.viewer) else self.page)
 
     def _offer(self, step: NextStep) -> None:
+        if step == self._step and self._step_row.isHidden() == (step is NO_STEP):
+            return
         self._step = step
         self._step_row.setVisible(step is not NO_STEP)
         self.step_text.setText(step.text)
@@ -219,13 +216,15 @@ class WorkspaceDock(Dock):
 
     def go_to(self, name: str) -> None:
         """Show the page *name*, which is made when it is shown first."""
+        # Somebody who is on a page is not led away from it by a cube that is there already.
+        self._had_cube = has_cube(self.viewer)
         self.tabs.setCurrentIndex(list(PAGES).index(name))
         if name not in self.pages:
             self.pages[name] = self._new_page(name)
             self.stack.addWidget(self.pages[name])
         self.stack.setCurrentWidget(self.pages[name])
         self.help_button.page = f"window.md#{name}"
-        self.refresh()
+        self._offer(next_step(name, self.viewer, self.bench, self.workspace))
 
     def _new_page(self, name: str) -> ScrolledPage:
         """Make the page *name*, whose keys work in the whole workspace."""
