@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -201,6 +201,21 @@ def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -
         ending = processes.outcomes_of_cluster(Making(tmp_path), jobs_named("one", "two"), address)
         next(ending)
         workers.close()
+        with pytest.raises(ClusterError, match="start the same command again"):
+            list(ending)
+
+
+def test_a_scheduler_that_goes_away_while_it_is_asked_is_no_fault_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object) -> NoReturn:
+        raise comm.CommClosedError("Stream is closed")  # an OSError
+
+    comm = pytest.importorskip("distributed.comm")
+    monkeypatch.setattr(processes, "_outcome", closed)
+    with scheduler_of_a_worker(processes=False) as workers:
+        jobs = jobs_named("one")
+        ending = processes.outcomes_of_cluster(Making(tmp_path), jobs, workers.scheduler_address)
         with pytest.raises(ClusterError, match="start the same command again"):
             list(ending)
 

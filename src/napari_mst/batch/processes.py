@@ -183,7 +183,10 @@ def outcomes_of_cluster(make: Make, jobs: Sequence[BatchJob], scheduler: str) ->
 
     # dask would write pages about a scheduler that goes away; our error is one sentence.
     with silence_logging_cmgr(logging.CRITICAL), _client(scheduler) as client:
-        yield from _ended(client, make, jobs)
+        try:
+            yield from _ended(client, make, jobs)
+        except OSError:  # of the connection, if the scheduler goes while it is being asked
+            raise _gone() from None
 
 
 def _client(scheduler: str) -> "Client":
@@ -224,7 +227,11 @@ def _outcome(future: Any, job: BatchJob) -> Outcome:
         lines, error = future.result()
         return Outcome(job, lines, error)
     # A scheduler that goes away takes all futures with it.
-    raise ClusterError(
+    raise _gone()
+
+
+def _gone() -> ClusterError:
+    return ClusterError(
         "Expected the scheduler to stay, got none any more. What is done stays; "
         "start the same command again."
     )
