@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from napari_mst.attention import pixels
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.denoising.photos import denoising_of
+from napari_mst.denoising.photos import denoising_to_look_at
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -89,7 +89,7 @@ def _median(*calls: Callable[[], object]) -> float:
 
 def _non_local(viewer: ViewerModel, source: LayerPhoto) -> None:
     photo = source.read()
-    alike = Alike.of(photo, denoising_of(photo))
+    alike = Alike.of(photo, denoising_to_look_at(photo))
 
     def move(row: int, column: int) -> None:
         made, _ = alike.map(row, column)

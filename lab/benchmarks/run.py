@@ -25,7 +25,7 @@ from lab.benchmarks.memory import measured_apart
 from lab.benchmarks.roofline import roofline
 from napari_mst import Reconstructor, error_bands, load_model
 from napari_mst.arrays import Singles
-from napari_mst.denoising.photos import denoised_photo, denoising_of
+from napari_mst.denoising.photos import denoised_photo, denoising_to_look_at
 from napari_mst.engine.forms import native
 from napari_mst.engine.run import run
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
@@ -123,7 +123,7 @@ def around_the_network() -> None:
     scene = generator.random((SIDE // 16, SIDE // 16, 3)).repeat(16, 0).repeat(16, 1)
     noisy = scene + generator.normal(0, 0.03, scene.shape)
     photo = Photo.from_array((255 * noisy.clip(0, 1)).astype(np.uint8))
-    how = denoising_of(photo)
+    how = denoising_to_look_at(photo)
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
     cube = reconstructor.reconstruct(photo)
     times = least(

@@ -190,7 +190,7 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
     AttentionError
         If the pixel does not lie on the photo.
     DenoisingError
-        If *codes* is not above 0, or the noise of the photo cannot be estimated.
+        If *codes* is not above 0.
     PhotoError
         If it is no photo.
 

@@ -72,38 +72,26 @@ class Denoising:
         return self.noise.stabilised(photo.rows(start, stop, linear=True))
 
 
-def denoising_of(photo: Photo, h: float = BEST_H, watch: Watch = UNWATCHED) -> Denoising:
-    """The way to denoise *photo*, with *h* in units of the noise that it has.
+def denoising_to_look_at(
+    photo: Photo, codes: float | None = None, watch: Watch = UNWATCHED
+) -> Denoising:
+    """Choose how to denoise *photo* such that even a clean one shows weights.
+
+    The strength h in 8-bit *codes* is by default the larger of `BEST_H` times the noise of the
+    photo and `LEAST_CODES`. Noise below `ROUNDING` counts as that, and so does noise that too few
+    unclipped pixels show.
 
     Raises
     ------
     DenoisingError
-        If *h* is not above 0, or too few unclipped pixels show the noise.
+        If *codes* are not above 0.
     Cancelled
         As soon as *watch* says so.
     """
-    Filter(h)  # refuses an impossible h before the noise is estimated
-    noise = estimated_noise(photo, watch)
-    if noise is None:
-        raise DenoisingError(
-            "Expected a photo whose noise can be measured, got one with too few unclipped pixels. "
-            "Take a larger photo, or one that is exposed less."
-        )
-    return Denoising(noise, h)
-
-
-def denoising_to_look_at(
-    photo: Photo, codes: float | None = None, watch: Watch = UNWATCHED
-) -> Denoising:
-    """`denoising_of` *photo* with an h of 8-bit *codes*, in which even a clean photo shows weights.
-
-    By default they are the larger of `BEST_H` times its noise and `LEAST_CODES`. Noise below
-    `ROUNDING` counts as that. Raises what `denoising_of` raises.
-    """
     if codes is not None:
         Filter(codes)  # refuses an impossible h before the noise is estimated
-    noise = denoising_of(photo, watch=watch).noise
-    if noise.codes < ROUNDING:
+    noise = estimated_noise(photo, watch)
+    if noise is None or noise.codes < ROUNDING:
         noise = _ROUNDED
     codes = max(BEST_H * noise.codes, LEAST_CODES) if codes is None else codes
     return Denoising(noise, codes / noise.codes)

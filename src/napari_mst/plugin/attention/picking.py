@@ -344,7 +344,7 @@ class Picking(ViewerHelper):
             self._alike = photo, alike
             noise, h = alike.how.noise.codes, alike.how.codes
             has_noise = noise > ROUNDING
-            which = f"The noise is {noise:.1f} codes" if has_noise else "This photo has no noise"
+            which = f"The noise is {noise:.1f} codes" if has_noise else "No noise was measured"
             how = "Move over" if self.kind == ALIKE else "Click"
             self.changed.emit(PixelView(f"{which}: h is {h:.3g} codes. {how} the photo."))
             early, self._early = self._early, None
