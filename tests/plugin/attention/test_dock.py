@@ -199,6 +199,8 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert "62 x 12 x 16" in dock.steps.labels[0].text
     dock.exploration.choose_channels(7, 9)
     assert "i = 7" in dock.steps.labels[1].text
+    assert "W<sub>" not in dock.steps.labels[1].text
+    assert "W<sub>K</sub> X" in dock.steps.labels[1].toolTip()
     viewer.layers["photo"].data = np.zeros((20, 30, 3), np.uint8)
     assert dock.make_map("score")
     done(dock, qtbot)

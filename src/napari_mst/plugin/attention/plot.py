@@ -284,9 +284,10 @@ def _caption(text: str) -> str:
 
 
 class StepPicture(NamedTuple):
-    """One picture of the steps."""
+    """One picture of the steps, with its formula."""
 
     title: str
+    formula: str
     values: Floats
     is_signed: bool = True
 
@@ -313,6 +314,8 @@ class StepsPlot(_Plot):
         for (name, picture), title in zip(self.pictures.items(), self.labels, strict=True):
             step = drawn[name]
             title.setText(step.title)
+            for part in (title, picture.view):
+                part.setToolTip(step.formula)
             # A matrix has no extremes to clip: each of its cells counts.
             clipped = 0 if name in MATRICES else CLIPPED
             high = float(np.percentile(np.abs(step.values), 100 - clipped)) or 1.0
@@ -336,17 +339,37 @@ def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, StepPicture
     v = steps.values[query]
     return {
         "X": StepPicture(
-            f"<b>X</b>: norm of its channels<br>{channels} x {photo}",
+            f"<b>features X</b><br>{channels} x {photo}",
+            "What enters the block: the norm of all channels of X.",
             steps.features,
             is_signed=False,
         ),
-        "K": StepPicture(f"<b>K</b> = W<sub>K</sub> X: i = {key}<br>{head}", k),
-        "Q": StepPicture(f"<b>Q</b> = W<sub>Q</sub> X: j = {query}<br>{head}", q),
-        "V": StepPicture(f"<b>V</b> = W<sub>V</sub> X: j = {query}<br>{head}", v),
-        "kq": StepPicture(f"<b>k<sub>i</sub> q<sub>j</sub></b>: sum is {logit}<br>{photo}", k * q),
-        "L": StepPicture(f"<b>scores L</b>: L<sub>ij</sub> = {logit}<br>{square}", logits),
-        "A": StepPicture(
-            f"<b>A</b> = softmax of rows: {share}<br>{square}", attention, is_signed=False
+        "K": StepPicture(f"<b>keys K</b>, i = {key}<br>{head}", "<i>K = W<sub>K</sub> X</i>", k),
+        "Q": StepPicture(
+            f"<b>queries Q</b>, j = {query}<br>{head}", "<i>Q = W<sub>Q</sub> X</i>", q
         ),
-        "AV": StepPicture(f"<b>A V</b>: row i = {key}<br>{head}", steps.attended(key)),
+        "V": StepPicture(
+            f"<b>values V</b>, j = {query}<br>{head}", "<i>V = W<sub>V</sub> X</i>", v
+        ),
+        "kq": StepPicture(
+            f"<b>keys by queries</b>: sum {logit}<br>{photo}",
+            "<i>k<sub>i</sub> q<sub>j</sub></i> at each pixel",
+            k * q,
+        ),
+        "L": StepPicture(
+            f"<b>scores L</b>: {logit}<br>{square}",
+            "<i>L<sub>ij</sub></i>: the sum of <i>k<sub>i</sub> q<sub>j</sub></i> over all pixels",
+            logits,
+        ),
+        "A": StepPicture(
+            f"<b>attention A</b>: {share}<br>{square}",
+            "<i>A</i> = softmax of each row of <i>L</i>",
+            attention,
+            is_signed=False,
+        ),
+        "AV": StepPicture(
+            f"<b>result A V</b>, i = {key}<br>{head}",
+            "row <i>i</i> of <i>A V</i>: channels of <i>V</i>, weighted by row <i>i</i> of <i>A</i>",
+            steps.attended(key),
+        ),
     }
