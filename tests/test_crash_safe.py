@@ -22,7 +22,7 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeFileError, SaveError
 from napari_mst.formats import check_target, numbers, read_cube, write_cube
-from napari_mst.formats.envi import files, reading
+from napari_mst.formats.envi import header, raster
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")
 EVERY_STEP = [
@@ -108,14 +108,14 @@ def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
             found = values(path)
         except CubeFileError:
             assert is_new, steps
-            assert not any(target.exists() for target in files.targets(path))
+            assert not any(target.exists() for target in header.targets(path))
             found = set()
         assert found in ([{1.0}, {2.0}] if not is_new else [set(), {2.0}]), steps
         seen |= found
         write_cube(path, cube_of(3), overwrite=True)
         assert values(path) == {3.0}
         assert (
-            names(path.parent) == {target.name for target in files.targets(path)}
+            names(path.parent) == {target.name for target in header.targets(path)}
             if suffix == ".hdr"
             else {path.name}
         )
@@ -125,7 +125,7 @@ def test_crash_at_any_step_leaves_the_old_cube_or_the_new_one(
 
 
 def test_an_unfinished_temporary_is_never_taken_for_a_file(tmp_path: Path) -> None:
-    for target in files.targets(tmp_path / "cube.hdr"):
+    for target in header.targets(tmp_path / "cube.hdr"):
         target.with_name(f".{target.name}.tmp").write_bytes(b"ENVI")
     with pytest.raises(CubeFileError, match="got none"):
         read_cube(tmp_path / "cube.hdr")
@@ -333,14 +333,14 @@ def test_save_twice_at_once(tmp_path: Path) -> None:
 def test_save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_cube(tmp_path / "cube.hdr", replace(cube_of(1), metadata={"description": "1.0"}))
     rivals = [replace(cube_of(2), metadata={"description": "2.0"})]
-    load = reading.load
+    load = raster.load
 
     def late(*arguments: Any) -> Any:
         if rivals:
             write_cube(path, rivals.pop(), overwrite=True)
         return load(*arguments)
 
-    monkeypatch.setattr(reading, "load", late)
+    monkeypatch.setattr(raster, "load", late)
     monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
     cube = read_cube(path)
     assert not rivals

@@ -34,7 +34,7 @@ from napari_mst.plugin.attention.exploration import Shelf
 from napari_mst.plugin.attention.layers import put_map, show_weights
 from napari_mst.plugin.attention.picking import Alike
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 

@@ -21,7 +21,7 @@ from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
 from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.matlab import reading
+from napari_mst.formats.matlab import cubes
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
 WAVELENGTHS = np.linspace(400.0, 700.123456789, 31)
@@ -133,7 +133,7 @@ def test_refuse_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmp_path / "holes.mat",
         "at most 67108864 bytes of numbers in holes.mat, got 272678883688448 declared",
     )
-    monkeypatch.setattr(reading, "free_host_memory", lambda _: 100 * 2**20)
+    monkeypatch.setattr(cubes, "free_host_memory", lambda _: 100 * 2**20)
     for name in ("v5.mat", "v7.mat"):
         with pytest.raises(OutOfMemory, match="Expected memory for"):
             read_cube(tmp_path / name)
@@ -241,7 +241,7 @@ from napari_mst.isolation import answer, limit_memory
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
 with patch("napari_mst.isolation.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
-    function = "napari_mst.formats.matlab.reading:answer"
+    function = "napari_mst.formats.matlab.cubes:answer"
     print(json.dumps(answer(function, path, [None, None, 2**32, 2**32])[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -257,9 +257,9 @@ def test_a_file_that_asks_for_more_than_any_machine_has_is_damaged() -> None:
     """HDF5 lets a damaged length become memory; a limit from outside is then not to blame."""
     error = RuntimeError("memory allocation failed for on disk image buffer")
     with patch.object(isolation, "is_limited_from_outside", return_value=True):
-        assert isinstance(reading._failure(Path(__file__), error, 2**30), CubeFileError)
+        assert isinstance(cubes._failure(Path(__file__), error, 2**30), CubeFileError)
         with patch.object(isolation, "has_room", return_value=False):
-            assert isinstance(reading._failure(Path(__file__), error, 2**30), OutOfMemory)
+            assert isinstance(cubes._failure(Path(__file__), error, 2**30), OutOfMemory)
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:

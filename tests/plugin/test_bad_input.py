@@ -11,7 +11,7 @@ from napari.layers import Image
 from tests.plugin.conftest import Desk
 
 from napari_mst.errors import OutOfMemory
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct.form import DeviceEntry
 from napari_mst.plugin.viewer.photos import LayerPhoto
 

@@ -34,8 +34,7 @@ from napari_mst.plugin.attention.exploration import (
 )
 from napari_mst.plugin.attention.layers import map_layers
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore
-from napari_mst.plugin.jobs.request import Recording, Request
-from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, Workspace
 from napari_mst.plugin.reconstruct.drawing import draw, shapes_layer
 from napari_mst.plugin.reconstruct.form import (
     NO_DEVICES,

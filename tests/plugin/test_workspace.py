@@ -34,7 +34,7 @@ from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import resolve

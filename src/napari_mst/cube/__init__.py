@@ -3,11 +3,9 @@
 `cube`        (B, H, W) numbers with their wavelengths
 `provenance`  where they came from
 `parts`       the fields of a cube, the checks of a cut, and what becomes of metadata
-`labelled`    the cube as an array of xarray
+`labelled`    the cube as an array of xarray and a signal of HyperSpy
 `pictures`    pictures of it
 `showing`     the page that notebooks show, and the figure of matplotlib
-`signal`      the cube as a signal of HyperSpy
-`tensor`      tensors of other libraries as arrays
 `layer`       the cube as a layer of napari
 """
 

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from napari_mst.arrays import Array, Codes, Singles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light
-from napari_mst.cube.labelled import as_data_array, parts_of
+from napari_mst.cube.labelled import as_data_array, as_signal, parts_of, parts_of_signal
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spectral_axis
 from napari_mst.cube.parts import (
     PlainCube,
@@ -27,7 +27,6 @@ from napari_mst.cube.parts import (
 )
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
-from napari_mst.cube.signal import as_signal, parts_of_signal
 from napari_mst.errors import CubeError, check_pixel, shown
 from napari_mst.watch import Watched, watching
 

@@ -26,12 +26,10 @@ from napari_mst.errors import (
     unreadable,
 )
 from napari_mst.formats import folder, npy, npz
-from napari_mst.formats.envi.files import DATA_SUFFIXES, targets
-from napari_mst.formats.envi.reading import is_envi, read_envi
-from napari_mst.formats.envi.writing import write_envi
-from napari_mst.formats.matlab.reading import is_matlab, read_matlab
+from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
+from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
+from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
-from napari_mst.formats.matlab.writing import write_matlab
 from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff

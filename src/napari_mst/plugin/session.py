@@ -13,9 +13,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.jobs.workspace import Make, Workspace
+from napari_mst.plugin.jobs.workspace import Make, Request, Workspace, reconstruct
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
 from napari_mst.plugin.viewer.layers import (

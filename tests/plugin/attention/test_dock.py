@@ -24,7 +24,7 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.jobs.request import Recording, Request
+from napari_mst.plugin.jobs.workspace import Recording, Request
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto

@@ -22,7 +22,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX, WINDOW
-from napari_mst.plugin.jobs.request import Recording
+from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.reconstructor import Reconstructor
 

@@ -20,8 +20,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
-from napari_mst.plugin.jobs.request import Request, reconstruct
 from napari_mst.plugin.jobs.worker import JobWorker, start
+from napari_mst.plugin.jobs.workspace import Request, reconstruct
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction import denoising, preparing
 from napari_mst.reconstruction.options import RunOptions
@@ -194,7 +194,7 @@ def test_progress_is_reported_no_more_often_than_a_person_sees(qapp: object) -> 
 def test_a_preview_comes_first_where_the_exact_run_takes_long(
     monkeypatch: pytest.MonkeyPatch, smallest: int, shapes: list[tuple[int, ...]]
 ) -> None:
-    monkeypatch.setattr("napari_mst.plugin.jobs.request.PREVIEW_FROM", smallest)
+    monkeypatch.setattr("napari_mst.plugin.jobs.workspace.PREVIEW_FROM", smallest)
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)
     request = Request(source(), "mstpp-srgb", RunOptions("cpu"))
     previews: list[SpectralCube] = []
@@ -205,7 +205,7 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(
 def test_a_photo_is_prepared_once_for_its_plan_its_preview_and_its_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("napari_mst.plugin.jobs.request.PREVIEW_FROM", 1)
+    monkeypatch.setattr("napari_mst.plugin.jobs.workspace.PREVIEW_FROM", 1)
     prepare, decide = Mock(wraps=preparing.prepare), Mock(wraps=denoising.decided)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepare", prepare)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.decided", decide)

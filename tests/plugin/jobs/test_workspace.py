@@ -9,8 +9,7 @@ from napari.layers import Image
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.plugin.jobs.job import Cancel, Job
-from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 

@@ -25,7 +25,7 @@ from napari_mst.engine.forms import native
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.models.cards import IN_MEMORY
 from napari_mst.photo.white import OFF_DAYLIGHT
-from napari_mst.plugin.jobs.request import Request, SideJob
+from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.dock import (
     DeviceSurvey,

@@ -35,13 +35,9 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.request import Request
+from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import measuring
 from napari_mst.plugin.reconstruct.drawing import FRAME, has_drawing
-from napari_mst.plugin.reconstruct.findings import (
-    FindingRows,
-    show_attention,
-)
 from napari_mst.plugin.reconstruct.form import (
     NO_CAMERA,
     DeviceEntry,
@@ -58,6 +54,10 @@ from napari_mst.plugin.reconstruct.measuring import (
     light_order,
     patch_order,
     search_order,
+)
+from napari_mst.plugin.reconstruct.widgets import (
+    FindingRows,
+    show_attention,
 )
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import photo_layers

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_mst.plugin.viewer.fitting import FittedView
+from napari_mst.plugin.viewer.bands import FittedView
 
 
 @pytest.fixture

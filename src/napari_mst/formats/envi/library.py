@@ -15,11 +15,16 @@ from napari_mst import crash_safe
 from napari_mst.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number, title_of
 from napari_mst.errors import CubeFileError, shown
-from napari_mst.formats.envi.files import data_of, first_named, header_bytes
-from napari_mst.formats.envi.header import OWN, DataLayout, Header
-from napari_mst.formats.envi.reading import load
+from napari_mst.formats.envi.header import (
+    OWN,
+    DataLayout,
+    Header,
+    data_of,
+    first_named,
+    header_bytes,
+)
+from napari_mst.formats.envi.raster import axis_fields, braced, layout_fields, load, sealed
 from napari_mst.formats.envi.values import physical
-from napari_mst.formats.envi.writing import axis_fields, braced, layout_fields, sealed
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
 from napari_mst.formats.steady import finish

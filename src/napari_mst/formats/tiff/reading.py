@@ -26,12 +26,11 @@ from napari_mst.errors import ColourPhoto, CubeFileError, NapariMstError, mismat
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
-from napari_mst.formats.envi.files import DATA_SUFFIXES, first_named, header_bytes
 from napari_mst.formats.envi.georeference import FIELDS
-from napari_mst.formats.envi.header import Header
+from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
 from napari_mst.formats.numbers import check_room, in_native_order, is_large, too_large
 from napari_mst.formats.record import Description, described_cube
-from napari_mst.formats.tiff.metadata import SEAL, describe, has_lost_its_seal
+from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
 from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw

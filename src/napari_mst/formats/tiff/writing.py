@@ -1,22 +1,190 @@
-"""Writing TIFF stacks of bands, for GDAL and QGIS.
+"""Writing TIFF stacks of bands, and their descriptions: GDAL's XML, OME-XML and ImageJ's labels.
 
 One planar image of B samples a pixel with the axes CYX: GDAL, napari, tifffile and imageio read it
-with its wavelengths. Letters: B bands, H rows, W columns.
+with its wavelengths. The descriptions of other programs are read here as well.
+Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06,
+ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
 """
 
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.georeference import FIELD
+from napari_mst.cube.curves import number
+from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.errors import shown
 from napari_mst.formats import seal
 from napari_mst.formats.envi.georeference import MAP_INFO, georeference_of, with_losses
 from napari_mst.formats.numbers import blocks, checksum
-from napari_mst.formats.record import IGNORED, record_of
-from napari_mst.formats.tiff import metadata
+from napari_mst.formats.record import IGNORED, OWN, Description, record_of
+from napari_mst.formats.seal import sealed_description
+from napari_mst.formats.wavelengths import band_names
 from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from tifffile import TiffFile
+
+
+GDAL_METADATA, GDAL_NODATA = 42112, 42113
+# A tag from the range that TIFF 6.0 leaves to applications. GDAL copies no tags that it does not
+# know, so a file that it made from ours has no seal.
+SEAL = 65131
+_TAGS = (*TAGS, GDAL_METADATA, GDAL_NODATA, SEAL)
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def gdal_xml(cube: SpectralCube) -> bytes:
+    """The text of tag 42112: for each band a name and, in nm, a wavelength and a width."""
+    widths = cube.metadata.get("fwhm", ()) if cube.has_wavelengths else ()
+    has_widths = len(widths) == len(cube.data)
+    items = []
+    for band, (name, wavelength) in enumerate(zip(band_names(cube), cube.wavelengths, strict=True)):
+        name = escape(_NOT_XML.sub("?", name))
+        items.append(f'<Item name="DESCRIPTION" sample="{band}" role="description">{name}</Item>')
+        if cube.has_wavelengths:
+            # Two spellings: GDAL's ENVI driver has the first two items, its imagery domain the
+            # third.
+            items.append(f'<Item name="wavelength" sample="{band}">{float(wavelength)!r}</Item>')
+            items.append(f'<Item name="wavelength_units" sample="{band}">Nanometers</Item>')
+            items.append(_imagery_item("CENTRAL_WAVELENGTH_UM", band, wavelength))
+        if has_widths:
+            items.append(_imagery_item("FWHM_UM", band, float(widths[band])))
+    return f"<GDALMetadata>{''.join(items)}</GDALMetadata>".encode()
+
+
+def describe(tif: "TiffFile") -> Description:
+    """The description in *tif*: our sealed record, else the first source that knows about bands.
+
+    Raises `CubeFileError`.
+    """
+    tags = {tag.code: tag.value for tag in tif.pages.first.tags if tag.code in _TAGS}
+    gdal = seen_by_gdal(tags)
+    texts = _texts(tif)
+    if tags.get(SEAL):
+        return sealed_description(tif.filename, tags[SEAL], texts, gdal)
+    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
+    labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
+    ome = _from_ome(_xml(tif.ome_metadata or ""))
+    sources = [gdal, *map(_from_json, texts), ome, labels]
+    # A source that has wavelengths comes before one that has names alone.
+    with_wavelengths = [source for source in sources if source.wavelengths]
+    with_names = [source for source in sources if source.names]
+    best = [*with_wavelengths, *with_names, labels][0]
+    return replace(best, fields=gdal.fields)
+
+
+def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
+    """The description that GDAL finds in the *tags* (code: value) of a file."""
+    fields: dict[str, Any] = {}
+    ignored = number(_text(tags.get(GDAL_NODATA, "")).strip(" \0"))
+    if not math.isnan(ignored):
+        fields[IGNORED] = ignored
+    georeference = Georeference.from_tags(tags)
+    if georeference is not None:
+        fields[FIELD] = georeference.to_json()
+    return replace(_from_gdal(_xml(tags.get(GDAL_METADATA, ""))), fields=fields)
+
+
+def has_lost_its_seal(tif: "TiffFile") -> bool:
+    """True if *tif* was made from a file of ours: our record is there, but not its seal."""
+    return SEAL not in tif.pages.first.tags and any(f'"{OWN}"' in text for text in _texts(tif))
+
+
+def _imagery_item(name: str, band: int, nanometres: float) -> str:
+    """An item of GDAL's imagery domain, which counts in micrometres."""
+    value = f"{nanometres / 1000:.9g}"
+    return f'<Item name="{name}" sample="{band}" domain="IMAGERY">{value}</Item>'
+
+
+def _texts(tif: "TiffFile") -> tuple[str, ...]:
+    """The texts that may be our record, one for each flavour."""
+    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
+    return (
+        str(imagej.get("Info", "")),
+        _ome_text(_xml(tif.ome_metadata or "")),
+        tif.pages.first.description,
+    )
+
+
+def _from_json(text: str) -> Description:
+    """Wavelengths in a JSON description, as users of tifffile give them."""
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        return Description()
+    if not isinstance(stored, dict):
+        return Description()
+    unit = str(stored.get("wavelength_units", ""))
+    wavelengths = stored.get("wavelength", stored.get("wavelengths"))
+    if not isinstance(wavelengths, list):
+        return Description(unit=unit)
+    return Description([str(value) for value in wavelengths], unit)
+
+
+def _from_gdal(root: ElementTree.Element) -> Description:
+    """The bands in GDAL's XML; items are (name, band, text) in any order."""
+    items: dict[str, dict[int, str]] = {}
+    for item in root.iter("Item"):
+        sample = item.get("sample", "")
+        if sample.isdecimal():
+            texts = items.setdefault(item.get("name", ""), {})
+            texts[int(sample)] = item.text or ""
+    names = _in_order(items.get("DESCRIPTION", {}))
+    if "wavelength" in items:
+        unit = next(iter(items.get("wavelength_units", {}).values()), "")
+        return Description(_in_order(items["wavelength"]), unit, names)
+    if "CENTRAL_WAVELENGTH_UM" in items:
+        return Description(_in_order(items["CENTRAL_WAVELENGTH_UM"]), "um", names)
+    return Description(names=names)
+
+
+def _in_order(texts: Mapping[int, str]) -> list[str]:
+    return [text for _, text in sorted(texts.items())]
+
+
+def _from_ome(root: ElementTree.Element) -> Description:
+    channels = [element for element in root.iter() if element.tag.endswith("}Channel")]
+    wavelengths = [channel.get("EmissionWavelength", "") for channel in channels]
+    # nm is what the OME schema takes where a file names no unit.
+    unit = channels[0].get("EmissionWavelengthUnit", "nm") if channels else ""
+    names = [channel.get("Name", "") for channel in channels]
+    return Description(wavelengths if all(wavelengths) else (), unit, names)
+
+
+def _ome_text(root: ElementTree.Element) -> str:
+    for element in root.iter():
+        if element.tag.endswith("}Description"):
+            return element.text or ""
+    return ""
+
+
+def _xml(text: object) -> ElementTree.Element:
+    """*text* parsed; an empty element if it is not XML, or declares entities.
+
+    Entities can expand without end, or name other files.
+    """
+    nothing = ElementTree.Element("none")
+    content = _text(text).strip("\0")
+    if not content or "<!ENTITY" in content:
+        return nothing
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        return nothing
+
+
+def _text(value: object) -> str:
+    """The text of a tag, which we write as bytes, and tifffile reads as text where it can."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
 
 CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
@@ -32,7 +200,7 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
 
     cube, tags = _located(cube)
     tags += _description(cube)
-    seen = metadata.seen_by_gdal({code: value for code, _, _, value, _ in tags})
+    seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
     sealed = seal.seal_of(cube, dtype, checksum(cube.data, dtype), seen)
     tifffile.imwrite(
         path,
@@ -45,7 +213,7 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
         # A single band has no planes to keep apart.
         planarconfig="separate" if len(cube.data) > 1 else None,
         metadata={"axes": "CYX", **record_of(cube)},
-        extratags=[*tags, _text_tag(metadata.SEAL, sealed)],
+        extratags=[*tags, _text_tag(SEAL, sealed)],
     )
 
 
@@ -74,10 +242,10 @@ def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
 
 def _description(cube: SpectralCube) -> list[Tag]:
     """GDAL's tags of the bands, and of the value that stands for no data."""
-    tags = [_text_tag(metadata.GDAL_METADATA, metadata.gdal_xml(cube))]
+    tags = [_text_tag(GDAL_METADATA, gdal_xml(cube))]
     nodata = str(cube.metadata.get(IGNORED, ""))
     if nodata:
-        tags.append(_text_tag(metadata.GDAL_NODATA, nodata.encode()))
+        tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
     return tags
 
 

@@ -41,8 +41,7 @@ from napari_mst.plugin.attention.pixel_page import PixelPage
 from napari_mst.plugin.attention.plot import StepsPlot
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
-from napari_mst.plugin.jobs.request import Recording, Request, extent
-from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers

@@ -25,7 +25,7 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, shown
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.request import Recording, Request, SideJob
+from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto

@@ -22,7 +22,7 @@ from napari_mst.models import MODELS
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.plot import MatrixPlot
 from napari_mst.plugin.files.opening import ask_for_weights
-from napari_mst.plugin.jobs.request import Recording
+from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.widgets import LayerBox, fill, let_shrink
 
 FROM_FILE = "file"

@@ -43,8 +43,7 @@ from napari_mst.plugin.attention.layers import (
     show_weights,
 )
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.jobs.workspace import JobState, Workspace
+from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape

@@ -42,8 +42,13 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.viewer.bands import BandContrast, ColourBar, SliderLabel, bring_into_view
-from napari_mst.plugin.viewer.fitting import FittedView
+from napari_mst.plugin.viewer.bands import (
+    BandContrast,
+    ColourBar,
+    FittedView,
+    SliderLabel,
+    bring_into_view,
+)
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement

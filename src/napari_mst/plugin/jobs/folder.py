@@ -15,7 +15,7 @@ from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.request import Request, SideJob
+from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:

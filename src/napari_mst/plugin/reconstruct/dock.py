@@ -24,8 +24,7 @@ from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.folder import Folder, folder_request
-from napari_mst.plugin.jobs.request import Request
-from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.jobs.workspace import JobState, Request
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (

@@ -23,8 +23,7 @@ from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.request import PhotoCorrection, PhotoSource, Request
-from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.jobs.workspace import JobState, PhotoCorrection, PhotoSource, Request
 from napari_mst.plugin.reconstruct.drawing import Part, photo_part
 from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions

@@ -19,7 +19,7 @@ from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
-from napari_mst.plugin.jobs.request import Request, SideJob
+from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.drawing import drawn_place
 from napari_mst.plugin.reconstruct.form import (
     NO_CAMERA,

@@ -30,10 +30,10 @@ from napari_mst.photo.chart import CHARTS
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct import texts
-from napari_mst.plugin.reconstruct.findings import FindingRows
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.widgets import (
     DenoiseBox,
+    FindingRows,
     Fold,
     SearchBox,
     WhiteEdit,
