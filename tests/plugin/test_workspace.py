@@ -438,12 +438,13 @@ def test_the_page_that_a_script_goes_to_is_shown_though_a_cube_has_just_come(
 ) -> None:
     viewer = ViewerModel()
     dock = WorkspaceDock(viewer)
-    qtbot.addWidget(dock)
     add_cube(viewer, make_cube())
     dock.go_to("maps")
     dock.show()
     assert dock.page == "maps"
     assert dock.stack.currentWidget() is dock.pages["maps"]
+    with qtbot.waitSignal(dock.destroyed):  # before the viewer, which it draws
+        dock.deleteLater()
 
 
 def test_a_raw_photo_is_one_click_from_its_cube(
