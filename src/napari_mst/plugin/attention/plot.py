@@ -369,7 +369,7 @@ def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, StepPicture
         ),
         "AV": StepPicture(
             f"<b>result A V</b>, i = {key}<br>{head}",
-            "row <i>i</i> of <i>A V</i>: channels of <i>V</i>, weighted by row <i>i</i> of <i>A</i>",
+            "row <i>i</i> of <i>A V</i>: <i>V</i> weighted by row <i>i</i> of <i>A</i>",
             steps.attended(key),
         ),
     }
