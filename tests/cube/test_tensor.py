@@ -21,7 +21,7 @@ WAVELENGTHS = np.array([500.0, 550])
 
 def test_a_tensor_and_its_cube_share_their_memory() -> None:
     tensor = torch.zeros(2, 3, 4)
-    cube = SpectralCube(tensor, WAVELENGTHS)  # type: ignore[arg-type]
+    cube = SpectralCube(tensor, WAVELENGTHS)
     assert isinstance(cube.data, np.ndarray)
     tensor[1, 2, 3] = 7
     assert cube.data[1, 2, 3] == 7
@@ -41,7 +41,7 @@ def test_a_tensor_and_its_cube_share_their_memory() -> None:
 )
 def test_a_tensor_that_numpy_cannot_share_is_refused(tensor: torch.Tensor) -> None:
     with pytest.raises(CubeError, match=r"^Expected a tensor that NumPy can share, got Tensor"):
-        SpectralCube(tensor, WAVELENGTHS)  # type: ignore[arg-type]
+        SpectralCube(tensor, WAVELENGTHS)
 
 
 @pytest.mark.parametrize(("dtype", "made"), [("i2", "f4"), ("i4", "f8"), ("f4", "f4"), ("?", "f4")])

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from napari_mst.arrays import Array
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import Provenance, SpectralCube, lazy
+from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import (
     FORMATS,
@@ -135,8 +136,7 @@ def test_a_large_cube_is_mapped_or_read_in_pieces(
 ) -> None:
     monkeypatch.setattr(numbers, "LAZY_BYTES", 1000)
     cube = read_cube(write_cube(tmp_path / f"a{form.suffixes[0]}", CUBE))
-    lazy = dask.array.Array if form.name == "zarr" else np.memmap
-    assert isinstance(cube.data, lazy)
+    assert isinstance(cube.data, dask.array.Array if form.name == "zarr" else Lazy)
     assert np.array_equal(np.asarray(cube.data), CUBE.data)
     assert cube.provenance == CUBE.provenance
 
@@ -250,7 +250,7 @@ def test_numbers_that_do_not_fit_into_the_free_memory_are_not_decompressed(
 ) -> None:
     path = make(tmp_path)
     read_cube(path)
-    monkeypatch.setattr(numbers, "free_host_memory", lambda _: 50)
+    monkeypatch.setattr(lazy, "free_host_memory", lambda _: 50)
     with pytest.raises(
         OutOfMemory, match=r"Expected \d+ bytes of free memory for .*, got 50\."
     ) as caught:

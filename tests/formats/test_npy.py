@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 
@@ -43,10 +44,10 @@ def test_an_axis_that_only_its_size_tells_is_named(tmp_path: Path) -> None:
     assert len(read_cube(tmp_path / "a.npy", band_axis=-1).metadata["warnings"]) == 1
 
 
-def test_a_large_array_is_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_array_is_lazy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
     cube = read_cube(path)
-    assert isinstance(cube.data, np.memmap)
+    assert isinstance(cube.data, Lazy)
     np.testing.assert_array_equal(cube.data, CUBE)
 
 

@@ -16,6 +16,7 @@ from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, as_signal, parts_of, parts_of_signal
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spectral_axis
+from napari_mst.cube.lazy import part_of
 from napari_mst.cube.parts import (
     PlainCube,
     Span,
@@ -48,7 +49,8 @@ class SpectralCube(PlainCube):
     Attributes
     ----------
     data
-        (B, H, W), any numeric type; float32 from a reconstruction, a memory map from a large file.
+        (B, H, W), any numeric type; float32 from a reconstruction. From a large file they are
+        `Lazy`: an index reads what it asks for, and `np.asarray` all, if there is memory for it.
         A tensor of torch, or of another library with DLPack, becomes an array that shares its
         memory. Masked values become NaN.
     wavelengths
@@ -266,7 +268,7 @@ class SpectralCube(PlainCube):
             return self
         return replace(
             self,
-            data=self.data[:, down, across],
+            data=part_of(self.data, slice(None), down, across),
             provenance=self.provenance.cropped(down, across),
             metadata=cropped_metadata(self.metadata, down.start, across.start),
             quality=None if self.quality is None else self.quality[down, across],
@@ -532,10 +534,10 @@ class SpectralCube(PlainCube):
         first = bands[0]
         last = bands[-1]
         are_neighbours = last - first + 1 == len(bands)
-        key = slice(first, last + 1) if are_neighbours else bands
+        key: Any = slice(first, last + 1) if are_neighbours else bands
         part = replace(
             self,
-            data=self.data[key],
+            data=part_of(self.data, key),
             wavelengths=self.wavelengths[bands],
             metadata=metadata_of_bands(self.metadata, bands, len(self.wavelengths)),
         )

@@ -10,6 +10,7 @@ Letters: B bands, H rows, W columns.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
 from napari_mst.errors import CubeError, shown
@@ -64,8 +66,14 @@ def as_data_array(cube: PlainCube) -> "DataArray":
         ) from None
     axis, coordinate = _spectral_coordinate(cube)
     coordinates: dict[str, Any] = {axis: coordinate, **_places(cube)}
+    data = cube.data
+    # xarray would read lazy numbers at once, but leaves those of dask where they are.
+    if isinstance(data, Lazy) and find_spec("dask"):
+        from dask.array import from_array
+
+        data = from_array(data, name=False)
     return xarray.DataArray(
-        cube.data,
+        data,
         dims=(axis, "y", "x"),
         coords=coordinates,
         name=cube.quantity or "cube",

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.provenance import Provenance
 from napari_mst.errors import CubeError, shown
 
@@ -73,7 +74,7 @@ ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
 class PlainCube:
     """The fields of a `SpectralCube`, which describes them, without its methods."""
 
-    data: Array
+    data: Numbers
     wavelengths: Doubles
     unit: str = NANOMETRES
     quantity: str = "reflectance"

@@ -15,8 +15,9 @@ import numpy as np
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import CubeFileError, PhotoError, mismatch, shown
-from napari_mst.formats.numbers import check_room, in_native_order
+from napari_mst.formats.numbers import in_native_order
 from napari_mst.formats.record import Description, described_cube
 
 _SUFFIXES = (".png", ".tif", ".tiff")
@@ -131,4 +132,5 @@ def _decoded(band: _Band) -> Array:
     if plane.ndim != 2:
         channels = f"{plane.shape[2]} channels"
         raise mismatch(name, "one band", channels, "Open colour images as photos.")
-    return in_native_order(plane)
+    native: Array = in_native_order(plane)
+    return native

@@ -14,9 +14,10 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import complete, mismatch
 from napari_mst.formats.arrays import band_axis_of
-from napari_mst.formats.numbers import check_room, in_native_order, is_large
+from napari_mst.formats.numbers import in_native_order, is_large
 from napari_mst.formats.record import Description, described_cube
 
 Wavelengths = Sequence[float] | slice

@@ -23,6 +23,7 @@ from numpy.lib import format as npy
 
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import check_regular, complete, mismatch
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import (
@@ -32,7 +33,6 @@ from napari_mst.formats.arrays import (
 )
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
-    check_room,
     in_native_order,
     is_large,
     too_large,
@@ -114,7 +114,7 @@ def read_npz(
     band_axis
         0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
     verify
-        Compare the numbers with the checksum that we saved; by default unless they are mapped.
+        Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
 
     Raises
     ------

@@ -9,15 +9,15 @@ from typing import IO, Any
 import numpy as np
 
 from napari_mst.arrays import Array, DType
-from napari_mst.errors import CubeFileError, OutOfMemory, SaveError, mismatch, shown
-from napari_mst.memory import free_host_memory
+from napari_mst.cube.lazy import Lazy, Numbers, check_room, in_file
+from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20
 LAZY_BYTES = 256 * 2**20
 """Up to this size numbers are read into memory and their checksum is verified.
 
-Larger ones are mapped, or read chunk by chunk when they are looked at.
+Larger ones are read where they are looked at.
 """
 DEFLATE_RATIO = 1040
 """No deflate stream grows by more than 1032 times (RFC 1951), so a file that declares more lies."""
@@ -26,16 +26,6 @@ DEFLATE_RATIO = 1040
 def is_large(nbytes: int) -> bool:
     """True for numbers that are too many to be read at once: above `LAZY_BYTES`."""
     return nbytes > LAZY_BYTES
-
-
-def check_room(what: str, needed: int) -> None:
-    """Refuse what needs more bytes of memory than are free. Raises `OutOfMemory`."""
-    free = free_host_memory(needed)
-    if needed > free:
-        raise OutOfMemory(
-            f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "
-            "Close other programs, or use a computer with more."
-        )
 
 
 def too_large(name: str, most: int, declared: int | str) -> CubeFileError:
@@ -68,7 +58,8 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     alike = [each for each in types if (each.kind == "f") == is_float]
     fitting = [each for each in alike if np.can_cast(dtype, each, "safe")]
     if not fitting and dtype.kind in "iu":
-        fitting = _holding(alike, int(data.min()), int(data.max()))
+        ends = [(block.min(), block.max()) for block in blocks(data, data.dtype)]
+        fitting = _holding(alike, int(np.min(ends)), int(np.max(ends)))
     if not fitting:
         raise SaveError(
             f"Expected numbers that {kind} can hold ({', '.join(allowed)}), got {data.dtype}. "
@@ -101,13 +92,10 @@ def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Arra
         watch.reach((band + 1) / bands)
 
 
-def in_native_order(data: Array) -> Array:
-    """*data* contiguous and in native byte order; a memory map stays as it is.
-
-    Converting a memory map would read the whole file.
-    """
+def in_native_order(data: Array) -> Numbers:
+    """*data* contiguous and in native byte order; numbers of a memory map become `Lazy` ones."""
     if isinstance(data, np.memmap):
-        return data
+        return in_file(data)
     return np.ascontiguousarray(data, data.dtype.newbyteorder("="))
 
 
@@ -137,13 +125,18 @@ def write_numbers(
     return f"{crc:08x}"
 
 
-def magnitude(data: Array) -> tuple[Array, list[str]]:
+def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
     """Real *data* as they are; the magnitude of complex ones, and a warning that says so.
 
     Raises `OutOfMemory` if the magnitude does not fit into memory.
     """
     if data.dtype.kind != "c":
         return data, []
+    warnings = ["The numbers are complex; their magnitude is shown."]
+    if isinstance(data, Lazy):
+        return data.mapped(
+            lambda part, _: np.abs(part), np.empty(0, data.dtype).real.dtype
+        ), warnings
     check_room("the magnitude of complex numbers", data.nbytes // 2)
     # The default order would be that of the file, whose axes may have been turned.
-    return np.abs(data, order="C"), ["The numbers are complex; their magnitude is shown."]
+    return np.abs(data, order="C"), warnings

@@ -1,7 +1,7 @@
 """ENVI rasters: reading every data type, byte order and interleave; writing BSQ, little-endian.
 
-The data file is a flat run of numbers, which is read into memory or mapped. No value of a cube can
-break a header that is written; `header` says how they are encoded and sealed.
+The data file is a flat run of numbers: a large one is read where somebody looks at it. No value of
+a cube can break a header that is written; `header` says how they are encoded and sealed.
 
 Letters: B bands, H rows, W columns.
 """
@@ -18,6 +18,7 @@ from napari_mst import crash_safe
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.envi.georeference import in_envi, read_from_envi
 from napari_mst.formats.envi.header import (
@@ -37,7 +38,6 @@ from napari_mst.formats.envi.header import (
 from napari_mst.formats.envi.values import described, quantity_of
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
-    check_room,
     crc32,
     in_native_order,
     is_large,
@@ -74,7 +74,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         ignored values. False keeps the numbers as stored.
     verify
         Compare the data with the checksum in a header that is as we wrote it; by default
-        unless the file is memory-mapped.
+        unless they are `Lazy`.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def load(
 ) -> tuple[Array, list[str]]:
     """The (B, H, W) numbers of the data file at *path* as stored, and warnings.
 
-    The numbers are in memory, contiguous and in native byte order; or a view of a memory map.
+    The numbers are in native byte order: in memory and contiguous, or `Lazy`.
 
     Parameters
     ----------

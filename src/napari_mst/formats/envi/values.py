@@ -5,12 +5,14 @@ Letters: B bands, H rows, W columns.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import number, power_of, scaled
+from napari_mst.cube.lazy import Lazy, Numbers
 from napari_mst.cube.parts import without
 from napari_mst.errors import shown
 from napari_mst.formats.envi.header import Header
@@ -43,7 +45,7 @@ def described(
         Fields from elsewhere, which count where the header has none.
     scale
         Give complex numbers by their magnitude, and apply the scaling that the header asks for,
-        unless the result would not fit into memory.
+        unless the result would not fit into memory; `Lazy` numbers are scaled as they are read.
 
     Returns
     -------
@@ -58,43 +60,67 @@ def described(
 
 
 def physical(
-    stored: Array, header: Header, fields: dict[str, Any]
-) -> tuple[Array, dict[str, Any], list[str]]:
+    stored: Numbers, header: Header, fields: dict[str, Any]
+) -> tuple[Numbers, dict[str, Any], list[str]]:
     """The numbers that *header* means by the *stored* (B, H, W) ones: see `described`."""
     stored, warnings = magnitude(stored)
-    gains = _vector(header, _GAINS, np.ones(len(stored)), warnings)
-    offsets = _vector(header, _OFFSETS, np.zeros(len(stored)), warnings)
-    factor = _factor(header, warnings)
-    parts = []
-    if (gains != 1).any() or (offsets != 0).any():
-        parts.append("data gain and offset values")
-    if factor != 1:
-        parts.append(f"reflectance scale factor {factor:g}")
-    scaling = ", ".join(parts)
+    scaling = Scaling(
+        _vector(header, _GAINS, np.ones(len(stored)), warnings),
+        _vector(header, _OFFSETS, np.zeros(len(stored)), warnings),
+        _factor(header, warnings),
+        fields.get(IGNORED),
+    )
+    text = str(scaling)
     # float32 if that holds each stored value, else float64.
     dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
     needed = stored.size * dtype.itemsize
-    if scaling and needed > free_host_memory(needed):
-        doubt = (
-            f"Scaling ({scaling}) would need {needed} bytes of memory; the numbers are as stored."
-        )
+    if text and not isinstance(stored, Lazy) and needed > free_host_memory(needed):
+        doubt = f"Scaling ({text}) would need {needed} bytes of memory; the numbers are as stored."
         return stored, fields, [*warnings, doubt]
-    ignored = fields.get(IGNORED)
     # Fields of a scaling that was applied would make the next reader apply it again.
     fields = without(fields, _SCALING)
-    if not scaling:
+    if not text:
         return stored, fields, warnings
-    fields[APPLIED] = scaling
+    fields[APPLIED] = text
     # In the scaled numbers NaN stands for it.
     if IGNORED in fields:
         fields[IGNORED] = math.nan
+    if isinstance(stored, Lazy):
+        return stored.mapped(scaling.of, dtype), fields, warnings
     numbers = np.empty(stored.shape, dtype)
     # Band by band: products of the whole cube would take its size twice more.
     for band, plane in enumerate(stored):
-        numbers[band] = (plane * gains[band] + offsets[band]) / factor
-        if ignored is not None:
-            numbers[band][plane == ignored] = np.nan
+        numbers[band] = scaling.of(plane[None], range(band, band + 1))[0]
     return numbers, fields, warnings
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What a header says about the stored numbers: (B,) *gains* and *offsets*, and a *factor*.
+
+    Numbers that are *ignored* become NaN. The text of it names what changes the numbers; it is
+    empty where nothing does.
+    """
+
+    gains: Doubles
+    offsets: Doubles
+    factor: float
+    ignored: float | None
+
+    def __str__(self) -> str:
+        is_linear = bool((self.gains != 1).any() or (self.offsets != 0).any())
+        parts = ["data gain and offset values"] * is_linear
+        parts += [f"reflectance scale factor {self.factor:g}"] * (self.factor != 1)
+        return ", ".join(parts)
+
+    def of(self, part: Array, bands: range) -> Doubles:
+        """The meaning of a *part* (b, h, w) of the stored numbers, of some *bands*."""
+        numbers: Doubles = part * self.gains[bands, None, None]
+        numbers += self.offsets[bands, None, None]
+        numbers /= self.factor
+        if self.ignored is not None:
+            numbers[part == self.ignored] = np.nan
+        return numbers
 
 
 def quantity_of(fields: Mapping[str, Any]) -> str:

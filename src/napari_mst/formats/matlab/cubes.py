@@ -78,7 +78,7 @@ def read_matlab(
     facts, data = isolation.decoded(
         "napari_mst.formats.matlab.cubes:answer", path, options, refusal
     )
-    data = np.moveaxis(data, facts.get("axis", 0), 0)
+    data = numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
     if SEAL not in facts:
         description = Description(facts.get("wavelengths", ()), facts.get("unit", ""))
         return described_cube(data, description, facts.get("warnings", ()))

@@ -21,6 +21,7 @@ import numpy as np
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
+from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import without
 from napari_mst.errors import ColourPhoto, CubeFileError, NapariMstError, mismatch, shown
 from napari_mst.formats import seal
@@ -28,7 +29,7 @@ from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import FIELDS
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
-from napari_mst.formats.numbers import check_room, in_native_order, is_large, too_large
+from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
 from napari_mst.formats.wavelengths import spectral_axis
@@ -65,7 +66,7 @@ def read_tiff(
     scale
         Scale the numbers by a header beside the file, as `read_envi` does.
     verify
-        Compare the numbers with the checksum that we saved; by default unless they are mapped.
+        Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
 
     Returns
     -------

@@ -20,10 +20,11 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import CubeFileError, SaveError, complete, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
-from napari_mst.formats.numbers import check_room, is_large
+from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import OWN, Description, described_cube
 from napari_mst.formats.steady import changing, finish, steady_read
 

@@ -1,0 +1,228 @@
+"""Numbers of a cube that are read from a file, or computed, where somebody looks at them.
+
+Letters: B bands, H rows, W columns; b, h, w those of a part.
+"""
+
+import operator
+import os
+import weakref
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from napari_mst.arrays import Array, DType
+from napari_mst.errors import CubeFileError, OutOfMemory, mismatch, shown, unreadable
+from napari_mst.memory import free_host_memory
+
+SKIPPED_BYTES = 2**15
+"""To read so many bytes that nobody wants takes about as long as another call to the system."""
+BLOCK = 2**18
+"""Numbers that are changed at a time: a few megabytes, which a processor caches."""
+
+Numbers = Any
+"""(B, H, W) numbers: an array, or `Lazy` ones, which have its shape, its type and its indexing."""
+
+Read = Callable[..., Array]
+"""Gives the (b, h, w) numbers of three ranges, of bands, rows and columns: rising, not empty."""
+
+
+def check_room(what: str, needed: int) -> None:
+    """Refuse what needs more bytes of memory than are free. Raises `OutOfMemory`."""
+    free = free_host_memory(needed)
+    if needed > free:
+        raise OutOfMemory(
+            f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "
+            "Close other programs, or use a computer with more."
+        )
+
+
+class Lazy:
+    """The (B, H, W) numbers of a cube that are not in memory.
+
+    An index as of NumPy gives an array of the numbers there, read at this moment. `part`, `mapped`
+    and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
+    more than the memory that is free. It does not change, so a deep copy is the same object; a
+    pickle holds the numbers.
+    """
+
+    ndim = 3
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, read: Read) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.size = prod(shape)
+        self.nbytes = self.size * self.dtype.itemsize
+        self._read = read
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        if Ellipsis in [item for item in items if not isinstance(item, np.ndarray)]:
+            at = items.index(Ellipsis)
+            rest = (slice(None),) * (4 - len(items))
+            items = (*items[:at], *rest, *items[at + 1 :])
+        items += (slice(None),) * (3 - len(items))
+        if len(items) > 3 or any(np.ndim(item) > 1 for item in items):
+            return np.asarray(self)[key]
+        chosen, ranges = zip(*map(_indexed, items, self.shape), strict=True)
+        # Scattered pixels, whose box may be the whole image, are read one by one.
+        if isinstance(items[0], slice) and np.ndim(items[1]) == np.ndim(items[2]) == 1:
+            places = zip(items[1], items[2], strict=True)
+            return np.stack([self[items[0], row, column] for row, column in places], -1)
+        return self._of(*ranges)[chosen]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        check_room(self.name, self.size * np.dtype(dtype or self.dtype).itemsize)
+        return self._of(*map(range, self.shape)).astype(dtype or self.dtype, copy=False)
+
+    def __deepcopy__(self, memo: object) -> "Lazy":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (np.asarray(self),)
+
+    def part(self, *slices: slice) -> "Lazy":
+        """The numbers of some bands, rows and columns, in rising order, of which none is read."""
+        within = [range(size)[cut] for size, cut in zip(self.shape, slices, strict=False)]
+        within += map(range, self.shape[len(within) :])
+
+        def read(*ranges: range) -> Array:
+            pairs = zip(within, ranges, strict=True)
+            return self._of(*(outer[at.start : at.stop : at.step] for outer, at in pairs))
+
+        return Lazy(self.name, tuple(map(len, within)), self.dtype, read)
+
+    def mapped(self, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
+        """What *change* makes of the numbers: it gets some (b, h, w), and the range of bands."""
+
+        def read(bands: range, rows: range, columns: range) -> Array:
+            numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
+            step = max(1, BLOCK // (len(bands) * len(columns)))
+            for top in range(0, len(rows), step):
+                block = slice(top, top + step)
+                numbers[:, block] = change(self._of(bands, rows[block], columns), bands)
+            return numbers
+
+        return Lazy(self.name, self.shape, dtype, read)
+
+    def transpose(self, axes: tuple[int, ...]) -> "Lazy":
+        """The numbers with their *axes* in another order, as NumPy's own functions ask for it."""
+
+        def read(*ranges: range) -> Array:
+            return self._of(*(ranges[axes.index(at)] for at in range(3))).transpose(axes)
+
+        return Lazy(self.name, tuple(self.shape[at] for at in axes), self.dtype, read)
+
+    def _of(self, *ranges: range) -> Array:
+        sizes = tuple(map(len, ranges))
+        return self._read(*ranges) if all(sizes) else np.empty(sizes, self.dtype)
+
+
+def part_of(data: Any, *slices: slice) -> Any:
+    """Some bands, rows and columns of *data* (B, H, W): a view, or lazy where *data* are."""
+    return data.part(*slices) if isinstance(data, Lazy) else data[slices]
+
+
+def _indexed(item: Any, size: int) -> tuple[Any, range]:
+    """The range of an axis of *size* elements that *item* needs, and the index within that."""
+    if isinstance(item, slice):
+        at = range(size)[item]
+        return (slice(None), at) if at.step > 0 else (slice(None, None, -1), at[::-1])
+    if np.ndim(item) == 0:
+        index = range(size)[operator.index(item)]  # raises IndexError
+        return 0, range(index, index + 1)
+    indices = np.arange(size)[np.asarray(item) if len(item) else []]
+    if not indices.size:
+        return indices, range(0)
+    low = int(indices.min())
+    return indices - low, range(low, int(indices.max()) + 1)
+
+
+# ------------------------------------------------------------------------------------ in files
+
+
+def in_file(data: "np.memmap[Any, DType]") -> Lazy:
+    """The numbers (B, H, W) of a memory map as `Lazy` ones, in native byte order.
+
+    To read a map of a file that another program cuts off kills the process; these raise
+    `CubeFileError` then, and as soon as the file was written to. A file that a save has replaced
+    stays as it was.
+
+    Parameters
+    ----------
+    data
+        The map of a whole array, whose axes may have been put into another order.
+    """
+    order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
+    sides = tuple(data.shape[at] for at in order)
+    stored = _Stored(Path(str(data.filename)), data.dtype, data.offset, sides)
+    lazy = Lazy(stored.path.name, sides, stored.native, stored.read)
+    return lazy.transpose(tuple(order.index(at) for at in range(3)))
+
+
+class _Stored:
+    """Numbers of three axes that lie in a file one after the other, the last axis fastest."""
+
+    def __init__(self, path: Path, dtype: DType, offset: int, shape: tuple[int, ...]) -> None:
+        self.path, self.dtype, self.offset, self.shape = path, dtype, offset, shape
+        self.native = dtype.newbyteorder("=")
+        self._file = path.open("rb", buffering=0)
+        weakref.finalize(self, self._file.close)
+        self._lock = Lock()
+        self._opened = self._state()
+
+    def read(self, outer: range, middle: range, inner: range) -> Array:
+        """The numbers at three ranges."""
+        numbers = np.empty((len(outer), len(middle), len(inner)), self.native)
+        _, lines, length = self.shape
+        span = range(middle.start, middle[-1] + 1)
+        skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * self.dtype.itemsize
+        try:
+            with self._lock:
+                self._check()
+                for at, block in zip(outer, numbers, strict=True):
+                    first = at * lines
+                    if skipped <= len(middle) * SKIPPED_BYTES:
+                        flat = self._run((first + span.start) * length, len(span) * length)
+                        rows = flat.reshape(-1, length)[:: middle.step]
+                        block[...] = rows[:, inner.start : inner.stop : inner.step]
+                        continue
+                    for line, row in zip(middle, block, strict=True):
+                        start = (first + line) * length + inner.start
+                        row[...] = self._run(start, inner[-1] + 1 - inner.start)[:: inner.step]
+                self._check()
+        except OSError as error:
+            raise unreadable(self.path.name, error) from error
+        return numbers
+
+    def _run(self, start: int, count: int) -> Array:
+        """*count* numbers that lie one after the other, from number *start*."""
+        flat = np.empty(count, self.dtype)
+        rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
+        self._file.seek(self.offset + start * self.dtype.itemsize)
+        while rest:
+            done = self._file.readinto(rest)
+            if not done:
+                raise self._changed()
+            rest = rest[done:]
+        return flat
+
+    def _state(self) -> tuple[int, int]:
+        now = os.fstat(self._file.fileno())
+        return now.st_size, now.st_mtime_ns
+
+    def _check(self) -> None:
+        if self._state() != self._opened:
+            raise self._changed()
+
+    def _changed(self) -> CubeFileError:
+        expected, got = "the numbers that were opened", "a file that was written to since"
+        return mismatch(self.path.name, expected, got, "Open it again.")

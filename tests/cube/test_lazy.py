@@ -1,0 +1,118 @@
+"""Lazy numbers: they give what an array gives, and say so when their file is no longer the same."""
+
+import copy
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_mst.arrays import Array
+from napari_mst.cube import SpectralCube, lazy
+from napari_mst.cube.lazy import Lazy, in_file
+from napari_mst.errors import CubeFileError, OutOfMemory
+
+SHAPE = (5, 7, 6)
+NUMBERS = np.arange(210, dtype=">i2").reshape(SHAPE)
+
+
+def stored(path: Path, axes: tuple[int, ...] = (0, 1, 2)) -> Lazy:
+    """NUMBERS in a file at *path*, their axes in another order, behind three bytes."""
+    path.write_bytes(b"abc" + np.ascontiguousarray(NUMBERS.transpose(axes)).tobytes())
+    sides = tuple(SHAPE[at] for at in axes)
+    mapped = np.memmap(path, ">i2", "r", 3, sides)
+    numbers: Lazy = in_file(mapped.transpose([axes.index(at) for at in range(3)]))
+    return numbers
+
+
+@st.composite
+def keys(draw: st.DrawFn) -> tuple[Any, ...]:
+    def item(size: int) -> Any:
+        indices = st.integers(-size, size - 1)
+        return draw(st.one_of(st.slices(size), indices))
+
+    key = [item(size) for size in SHAPE]
+    at = draw(st.integers(0, 3))
+    if at < 3 and draw(st.booleans()):
+        key[at] = draw(st.lists(st.integers(0, SHAPE[at] - 1), max_size=4))
+    return tuple(key[:at] if at else key)
+
+
+@pytest.fixture(scope="module")
+def in_three_orders(tmp_path_factory: pytest.TempPathFactory) -> list[Lazy]:
+    folder = tmp_path_factory.mktemp("lazy")
+    orders = [(0, 1, 2), (1, 0, 2), (1, 2, 0)]
+    return [stored(folder / f"{at}.img", axes) for at, axes in enumerate(orders)]
+
+
+@pytest.mark.parametrize("skipped", [0, 2**15], ids=["run by run", "as one"])
+@given(key=keys())
+def test_an_index_gives_what_it_gives_of_an_array(
+    in_three_orders: list[Lazy], skipped: int, key: tuple[Any, ...]
+) -> None:
+    doubled = NUMBERS * 2.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy, "SKIPPED_BYTES", skipped)
+        for numbers in in_three_orders:
+            np.testing.assert_array_equal(numbers[key], NUMBERS[key])
+            twice = numbers.mapped(lambda part, bands: part * 2.0, np.float64)
+            np.testing.assert_array_equal(twice[key], doubled[key])
+
+
+def test_parts_and_single_pixels_are_those_of_an_array(in_three_orders: list[Lazy]) -> None:
+    rows, columns = np.array([6, 0, 3]), np.array([1, 5, 1])
+    cut = (slice(1, 4), slice(2, None, 2), slice(None))
+    for numbers in in_three_orders:
+        np.testing.assert_array_equal(numbers[:, rows, columns], NUMBERS[:, rows, columns])
+        part = numbers.part(*cut)
+        assert part.shape == NUMBERS[cut].shape
+        np.testing.assert_array_equal(part[..., ::2], NUMBERS[cut][..., ::2])
+        turned = np.moveaxis(numbers, 0, -1)  # type: ignore[type-var]
+        np.testing.assert_array_equal(turned, np.moveaxis(NUMBERS, 0, -1))
+        assert copy.deepcopy(numbers) is numbers
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(numbers)), NUMBERS)
+    with pytest.raises(IndexError):
+        in_three_orders[0][5]
+
+
+def test_a_crop_a_range_of_wavelengths_and_an_array_of_xarray_read_nothing() -> None:
+    pytest.importorskip("xarray")
+
+    def read(*_: range) -> Array:
+        raise AssertionError
+
+    cube = SpectralCube(Lazy("a", SHAPE, "f4", read), np.arange(400, 450, 10.0))
+    part = cube.crop(rows=(1, 3), columns=(2, 6)).sel(wavelength=slice(410, 430))
+    assert part.to_xarray()[:, 1].shape == (3, 4)
+
+
+def test_all_numbers_are_refused_where_memory_is_too_little(
+    in_three_orders: list[Lazy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "free_host_memory", lambda _: 419)
+    with pytest.raises(OutOfMemory, match=r"420 bytes of free memory for 0\.img"):
+        np.asarray(in_three_orders[0])
+    assert in_three_orders[0][0, 0, 1] == 1
+
+
+@pytest.mark.parametrize("change", ["cut off", "written to"])
+def test_a_file_that_changes_is_refused(tmp_path: Path, change: str) -> None:
+    numbers = stored(tmp_path / "a.img")
+    if change == "cut off":
+        os.truncate(tmp_path / "a.img", 100)
+    else:
+        with (tmp_path / "a.img").open("r+b") as file:
+            file.write(b"changed")
+    with pytest.raises(CubeFileError, match=r"Expected the numbers that were opened in a\.img"):
+        numbers[0]
+
+
+def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
+    numbers = stored(tmp_path / "a.img")
+    (tmp_path / "b.img").write_bytes(bytes(423))
+    (tmp_path / "b.img").replace(tmp_path / "a.img")
+    np.testing.assert_array_equal(numbers, NUMBERS)
