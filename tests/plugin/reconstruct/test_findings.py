@@ -20,6 +20,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.light.estimate import LightAttention
 from napari_mst.light.white_balance import white_balance
+from napari_mst.models import MODELS
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
     CAMERA_RGB,
@@ -284,6 +285,25 @@ def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> 
     assert finding.balance == white_balance(photo, (5, 8))
     assert finding.corrections == (finding.balance,)
     assert finding.capture is None
+
+
+def test_the_colours_of_a_raw_photo_are_seen_before_its_run(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(sensor_values("A"), rgb=True)
+    form = form_with(layer)
+    form.cards = MODELS
+    form.card = "mstpp-camera"
+    form.camera = CAMERA
+    form.is_balanced = False
+    shared(viewer, Marks, form)
+    form.grey = 30.0
+    done(patch_order(form, viewer, (5.2, 7.9)), viewer)
+    photo, preview = viewer.layers
+    assert photo_layers(viewer) == [photo] == [layer]
+    wall = preview.data[3:8, 4:12].mean((0, 1))
+    # The wall reflects 30 %, and is the same grey in all channels.
+    np.testing.assert_allclose(wall, linear_to_srgb(np.array(0.3)), atol=0.04)
+    form.forget()
+    assert list(viewer.layers) == [layer]
 
 
 def test_what_is_no_chart_is_refused_and_nothing_is_kept(viewer: ViewerModel) -> None:

@@ -55,7 +55,8 @@ class Finding:
     corrects_white
         True if the next run corrects the photo by `balance`.
     sample
-        A small copy of an sRGB photo, on which the corrections are previewed; None without any.
+        A small copy of an sRGB photo, on which the corrections are previewed, or a picture of what
+        a run will make of a RAW photo; None without either.
     details
         A table for a person, "" for none.
     layer

@@ -9,16 +9,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_mst.errors import PhotoError
+from napari_mst.cube.colour import linear_to_srgb, render_srgb
+from napari_mst.errors import ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.chart_finding import find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
+from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.drawing import drawn_place
 from napari_mst.plugin.reconstruct.form import (
@@ -153,23 +156,36 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(layer, viewer.dims.point)
     flat_field = form.finding.flat_field if form.finding is not None else None
-    make = partial(_found, source, look, encoding, flat_field)
-    return Request(source, form.model, job=_looking(make, partial(_keep, form)))
+
+    def found(request: Request, reports: Reports) -> Finding:
+        photo = source.read(encoding)
+        # What is measured in a photo that was divided holds for that one, so it is divided again.
+        finding = look(photo if flat_field is None else flat_field.corrected(photo))
+        flat = finding.flat_field or flat_field
+        finding = replace(finding, layer=source.layer, flat_field=flat)
+        if photo.encoding == "srgb":
+            return replace(finding, sample=photo.reduced(SAMPLE))
+        is_shown = finding.capture is not None
+        return _seen_ahead(photo, finding, request.model, reports) if is_shown else finding
+
+    return Request(source, form.model, job=_looking(found, partial(_keep, form)))
 
 
-def _found(
-    source: LayerPhoto,
-    look: Look,
-    encoding: Encoding | None,
-    flat_field: FlatField | None,
-    *_: object,
-) -> Finding:
-    photo = source.read(encoding)
-    # What is measured in a photo that was divided holds for that one, so it is divided again.
-    found = look(photo if flat_field is None else flat_field.corrected(photo))
-    sample = photo.reduced(SAMPLE) if photo.encoding == "srgb" else None
-    flat_field = found.flat_field or flat_field
-    return replace(found, layer=source.layer, flat_field=flat_field, sample=sample)
+def _seen_ahead(photo: Photo, found: Finding, model: str, reports: Reports) -> Finding:
+    """Add to the finding of a RAW *photo* the picture of a coarse cube that *model* makes of it."""
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    reports.say("Trying the colours on a small copy ...")
+    for correction in found.corrections:
+        photo = correction.corrected(photo)
+    try:
+        reconstructor = Reconstructor(load_model(model), capture=found.capture, denoise="off")
+        cube = reconstructor.preview(photo, reports)
+    except ModelError:
+        return found  # which a run will report
+    picture = linear_to_srgb(render_srgb(cube.data, cube.wavelengths).clip(0, 1))
+    return replace(found, sample=Photo.from_array(np.moveaxis(picture, 0, -1), encoding="srgb"))
 
 
 def _keep(form: ReconstructionForm, _: ViewerModel, finding: Finding, __: Request) -> None:
