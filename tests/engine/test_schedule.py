@@ -30,7 +30,7 @@ def added(values: torch.Tensor) -> torch.Tensor:
 
 
 def scheduled(*passes: Pass) -> Schedule:
-    return schedule(Program(passes))
+    return schedule(Program(passes, multiple=4))
 
 
 def sweeps(*passes: Pass) -> list[list[str]]:

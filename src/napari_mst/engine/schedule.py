@@ -156,8 +156,8 @@ class Schedule:
 
         The photo has *height* x *width* pixels.
 
-        Maps have *number* bytes a value, the result *wide*. It has the first slab for itself in the
-        end, so that nothing else stays in memory with it.
+        Maps have *number* bytes a value, the result *wide*. It has a slab for itself in the end, so
+        that nothing else stays in memory with it.
         """
         sizes = self.program.sizes(height, width)
         output = self.program.output.writes
@@ -359,18 +359,21 @@ class _Buffer:
 def _placed(buffers: list[_Buffer], output: str) -> tuple[list[int], dict[str, Slot]]:
     """Slabs for *buffers*: each takes the first gap among those that live at the same time.
 
-    The result has the first slab. The largest buffers are placed first, so that small ones fill
-    the gaps that they leave.
+    The largest buffers are placed first, so that small ones fill the gaps that they leave; of one
+    size, they are placed in the order of their sweeps, which takes the fewest slabs.
     """
-    # The slab of the result is as large as any, so that other maps find room in it before.
+    # The result fills its slab, so that nothing else lives there in the end.
     largest = max(buffer.size for buffer in buffers)
     slabs: list[int] = []
     placed: list[tuple[_Buffer, Slot]] = []
-    for buffer in sorted(buffers, key=lambda buffer: (output not in buffer.names, -buffer.size)):
+    for buffer in buffers:
+        if output in buffer.names:
+            buffer.size = largest
+    for buffer in sorted(buffers, key=lambda buffer: (-buffer.size, buffer.first)):
         place = next(_gaps(buffer, slabs, placed), None)
         if place is None:
             place = len(slabs), 0
-            slabs.append(max(buffer.size, largest) if output in buffer.names else buffer.size)
+            slabs.append(buffer.size)
         placed.append((buffer, place))
     return slabs, {name: place for buffer, place in placed for name in buffer.names}
 

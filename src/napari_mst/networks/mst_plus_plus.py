@@ -78,8 +78,7 @@ class SpectralTransformer(nn.Module):
         encoder = (*self.encoder, self.bottleneck)
         embedded = f"{name}.embedding"
         lowest = f"{name}.bottleneck"
-        # The block that reads it computes it again: kept, it would be one more map of full size.
-        embed = Pass(embedded, (source,), self.embedding, width, halo=1, is_kept=False)
+        embed = Pass(embedded, (source,), self.embedding, width, halo=1)
         passes = [encoder[0].prepared(embed)]
         features = embedded
         for level, down in enumerate(self.down):
