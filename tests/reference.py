@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import napari_mst
+from napari_mst.spectra.map_kind import Map
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 
@@ -70,6 +71,9 @@ class Entry:
 def entries_of(name: str) -> list[Entry]:
     """The public *name* itself, and the public members of a class."""
     thing = getattr(napari_mst, name)
+    if inspect.ismodule(thing):
+        own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=False)
+        return [own, *(_function(name, each) for each in _maps_in(thing))]
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return [Entry(name, _docstring_of_data(_home(name), name), thing, is_called=False)]
     own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=True)
@@ -77,6 +81,17 @@ def entries_of(name: str) -> list[Entry]:
         return [own]
     members = sorted(member for member in vars(thing) if not member.startswith("_"))
     return [own, *(each for member in members for each in _member(thing, member))]
+
+
+def _maps_in(module: Any) -> list[Any]:
+    """The functions of *module* that make a map."""
+    functions = [thing for thing in vars(module).values() if inspect.isfunction(thing)]
+    made = [each for each in functions if inspect.signature(each).return_annotation is Map]
+    return sorted(made, key=lambda each: each.__name__)
+
+
+def _function(group: str, thing: Any) -> Entry:
+    return Entry(f"{group}.{thing.__name__}", inspect.getdoc(thing) or "", thing, is_called=True)
 
 
 def _member(owner: type, member: str) -> list[Entry]:

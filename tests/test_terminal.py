@@ -89,7 +89,7 @@ COMMANDS: dict[str, Callable[[Path], Command]] = {
     "no photo": lambda folder: run_of(
         nasty_header(folder), "pixelwise-srgb", "-o", folder / "o.hdr"
     ),
-    "no map": lambda folder: ("map", nasty_cube(folder), "ratio", "-o", folder / NASTY),
+    "no map": lambda folder: ("map", nasty_cube(folder), "anomalies", "-o", folder / NASTY),
     "no reference": lambda folder: ("compare", nasty_cube(folder), folder / NASTY),
     "no number": lambda folder: ("spectra", NASTY, "--at", NASTY),
     "left over": lambda folder: ("models", NASTY),

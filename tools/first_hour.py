@@ -13,7 +13,8 @@ import napari
 from napari.utils.notifications import NotificationSeverity, notification_manager
 from npe2 import PluginManager
 
-from napari_mst import MAPS, read_cube
+from napari_mst import maps as kinds
+from napari_mst import read_cube
 from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.remembered import PLUGIN
 
@@ -40,7 +41,7 @@ def main(out: Path) -> None:
 def make_maps(viewer: napari.Viewer) -> None:
     """Make each map that one cube and its photo suffice for."""
     maps = SharedBench.of(viewer).bench.maps
-    for name, kind in MAPS.items():
+    for name, kind in kinds.MAPS.items():
         if kind.needs == "reference":
             continue
         before = len(viewer.layers)

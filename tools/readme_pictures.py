@@ -55,8 +55,7 @@ def classes_figure(cube: nm.SpectralCube) -> Figure:
         nm.point_spectrum(cube, row, column, WINDOW, name=name, colour=colour)
         for name, (row, column, colour) in PLACES.items()
     ]
-    inputs = nm.MapInputs(cube, number=LARGEST_ANGLE, spectra=spectra)
-    labels = nm.MAPS["classes"].make(inputs).planes[0].pixels
+    labels = nm.maps.classes(cube, spectra, LARGEST_ANGLE).data
     figure = Figure(figsize=(12, 3.1), layout="constrained")
     picture, curves, classes = figure.subplots(1, 3)
     picture.imshow(cube.render())

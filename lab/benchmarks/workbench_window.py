@@ -193,7 +193,7 @@ class Actions:
         self.tell(name, photo, alone)
         self.run()
         self.move_and_slide()
-        for kind in ("ratio", "classes"):
+        for kind in ("formula", "classes"):
             self.make_map(kind)
         self.save()
         self.many_picks()

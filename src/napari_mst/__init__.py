@@ -20,7 +20,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'napari_mst' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_modules[name]), name)
+    module = import_module(_modules[name])
+    # A group of names, such as `maps`, is a module itself.
+    return getattr(module, name, None) or import_module(f"{module.__name__}.{name}")
 
 
 def __dir__() -> list[str]:

@@ -45,12 +45,13 @@ from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
 from napari_mst.plugin.adding import add_cube as add_cube
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
+from napari_mst.spectra import maps as maps
 from napari_mst.spectra.compare import compare_region as compare_region
 from napari_mst.spectra.labels import label_spectra as label_spectra
 from napari_mst.spectra.library import read_spectra as read_spectra
 from napari_mst.spectra.library import write_spectra as write_spectra
-from napari_mst.spectra.map_kind import MapInputs as MapInputs
-from napari_mst.spectra.maps import MAPS as MAPS
+from napari_mst.spectra.maps import formula as formula
+from napari_mst.spectra.maps import index as index
 from napari_mst.spectra.matching import best_matches as best_matches
 from napari_mst.spectra.metamers import Metamers as Metamers
 from napari_mst.spectra.metamers import metamers as metamers

@@ -23,8 +23,7 @@ from napari_mst.models import MODELS
 from napari_mst.spectra.classification import classify
 from napari_mst.spectra.compare import MEASURES, Measure, error_map
 from napari_mst.spectra.library import read_spectra
-from napari_mst.spectra.map_kind import MapInputs
-from napari_mst.spectra.maps import MAPS, band_ratio
+from napari_mst.spectra.maps import MAPS, components, index
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(3)
@@ -83,8 +82,8 @@ def picture(path: str) -> Array:
         ("map cube.hdr reference-rmse -o map.tif", "Expected --reference for a map of reference"),
         ("map cube.hdr anomalies --number 3 -o map.tif", "Expected no --number for a map of anom"),
         (
-            "map cube.hdr clusters --wavelengths 500 -o map.tif",
-            "Expected no --wavelengths for a map of clusters",
+            "map cube.hdr clusters --text r500 -o map.tif",
+            "Expected no --text for a map of clusters",
         ),
         (
             "map cube.hdr clusters --number 1 -o map.tif",
@@ -94,10 +93,18 @@ def picture(path: str) -> Array:
             "map cube.hdr clusters --number 2.5 -o map.tif",
             "Expected a whole number from 2 to 200 for --number, got 2.5",
         ),
-        ("map cube.hdr ratio --wavelengths 500 -o map.tif", "Expected 2 wavelengths (A, B), got 1"),
+        ("map cube.hdr formula -o map.tif", "Expected --text for a map of formula, got none"),
         (
-            "map cube.hdr ratio --wavelengths 500,900 -o map.tif",
-            "Expected a wavelength within 400-700 nm, got 900",
+            "map cube.hdr r900/r500 -o map.tif",
+            "Expected a cube with a band at 900 nm for r900, got",
+        ),
+        (
+            "map cube.hdr ndvi -o map.tif",
+            "Expected a cube with a band at 832.8 nm for N, got 400-7",
+        ),
+        (
+            "map nothing.hdr brightness -o map.tif",
+            "Expected a map, an index, or a band as r650 or R, got 'bri",
         ),
         ("map cube.hdr components -o map.png", "Expected one picture for map.png, got 3"),
         ("map cube.hdr anomalies -o map.docx", "Expected a file name ending in .tif"),
@@ -225,12 +232,17 @@ NEEDS = {
 }
 
 
+def asked(name: str) -> str:
+    """The options that the map *name* needs."""
+    return NEEDS[MAPS[name].needs] + " --text r650/r500" * (MAPS[name].text is not None)
+
+
 @pytest.mark.parametrize("suffix", [".tif", ".hdr", ".npz"])
 @pytest.mark.parametrize("name", MAPS)
 def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     run: Run, name: str, suffix: str
 ) -> None:
-    out, _ = make(run, f"map cube.hdr {name} {NEEDS[MAPS[name].needs]} -o map{suffix}")
+    out, _ = make(run, f"map cube.hdr {name} {asked(name)} -o map{suffix}")
     assert out == f"map{suffix}\n"
     made = read_cube(f"map{suffix}")
     assert made.shape[1:] == CUBE.shape[1:]
@@ -248,7 +260,7 @@ OF_ONE_PLANE = [n for n in MAPS if n != "components" and MAPS[n].content != "cub
 
 @pytest.mark.parametrize("name", OF_ONE_PLANE)
 def test_every_map_of_one_plane_is_a_picture_too(run: Run, name: str) -> None:
-    make(run, f"map cube.hdr {name} {NEEDS[MAPS[name].needs]} -o map.png")
+    make(run, f"map cube.hdr {name} {asked(name)} -o map.png")
     with Image.open("map.png") as image:
         assert image.size == (36, 40)
         assert json.loads(image.info["napari_mst"])["map"] == name
@@ -265,17 +277,20 @@ def test_classes_are_those_of_python_in_the_colours_of_the_spectra(run: Run) -> 
     np.testing.assert_array_equal(picture("map.png"), colours[expected])
 
 
-def test_wavelengths_of_a_ratio_are_chosen_and_kept(run: Run) -> None:
-    make(run, "map cube.hdr ratio --wavelengths 650,450 -o map.tif")
-    np.testing.assert_array_equal(only_band("map.tif"), band_ratio(CUBE, 650, 450))
-    metadata = read_cube("map.tif").metadata
-    assert (metadata["map wavelength A"], metadata["map wavelength B"]) == (650, 450)
+def test_a_formula_and_an_index_are_kinds_and_say_which_bands_were_taken(run: Run) -> None:
+    out, err = make(run, "map cube.hdr r650/r450")
+    assert out == "cube_r650-r450.tif\n"
+    np.testing.assert_allclose(only_band(out.strip()), CUBE.data[5] / CUBE.data[1], rtol=1e-6)
+    assert "note: r650 at 650 nm, r450 at 450 nm\n" in err
+    make(run, "map cube.hdr ngrdi")
+    np.testing.assert_array_equal(only_band("cube_ngrdi.tif"), index(CUBE, "NGRDI").data)
+    assert "G at 550 nm" in read_cube("cube_ngrdi.tif").metadata["map bands"]
 
 
 def test_components_have_a_band_each_and_tell_their_shares(run: Run) -> None:
     _, err = make(run, "map cube.hdr components --number 4 -o map.hdr")
     assert len(read_cube("map.hdr").data) == 4
-    titles = [plane.title for plane in MAPS["components"].make(MapInputs(CUBE, number=4)).planes]
+    titles = components(CUBE, 4).titles
     assert [line for line in err.splitlines() if "PC" in line] == [f"note: {t}" for t in titles]
 
 

@@ -6,9 +6,7 @@ import pytest
 from napari_mst.cube import SpectralCube
 from napari_mst.denoising.non_local_means import non_local_means
 from napari_mst.errors import DenoisingError
-from napari_mst.spectra.map_kind import MapInputs
-from napari_mst.spectra.maps import MAPS, band_noise, denoised
-from napari_mst.watch import UNWATCHED
+from napari_mst.spectra.maps import band_noise, denoised
 
 SIGMA = np.array([0.01, 0.02, 0.04])
 SCENE = np.linspace(0.2, 0.7, 3)[:, None, None] * np.kron(
@@ -30,8 +28,8 @@ def test_the_noise_of_each_band_does_not_depend_on_its_shades() -> None:
 
 
 def test_a_cube_is_denoised_by_its_own_spectra_in_units_of_their_noise() -> None:
-    result = MAPS["denoised"].make(MapInputs(CUBE, 1.2))
-    values = np.stack([plane.pixels for plane in result.planes])
+    result = denoised(CUBE, 1.2)
+    values = result.data
     assert error(values) < 0.35 * error(NOISY)
     scale = band_noise(CUBE.data, np.ones((64, 64), bool))[:, None, None]
     expected = scale * non_local_means(CUBE.data / scale, 1.2, sigma=1.0)
@@ -42,7 +40,7 @@ def test_a_cube_is_denoised_by_its_own_spectra_in_units_of_their_noise() -> None
 def test_pixels_without_a_value_stay_so_and_count_for_none() -> None:
     data = CUBE.data.copy()
     data[1, 20, 20] = np.nan
-    found = denoised(SpectralCube(data, CUBE.wavelengths), 1.2, UNWATCHED)
+    found = denoised(SpectralCube(data, CUBE.wavelengths), 1.2).data
     assert np.isnan(found[:, 20, 20]).all()
     assert np.isfinite(found).sum() == found.size - 3
 
@@ -60,4 +58,4 @@ def test_pixels_without_a_value_stay_so_and_count_for_none() -> None:
 )
 def test_what_cannot_be_denoised_is_refused(cube: SpectralCube, h: float, message: str) -> None:
     with pytest.raises(DenoisingError, match=message):
-        denoised(cube, h, UNWATCHED)
+        denoised(cube, h)

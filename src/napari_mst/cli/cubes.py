@@ -3,7 +3,8 @@
 These are `convert`, `spectra`, `render`, `map` and `compare`.
 """
 
-import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +18,10 @@ from napari_mst.cli.options import (
     CubeAnswers,
     FullScale,
     Overwrite,
-    numbers,
     pixel_of,
     to_file,
 )
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown
@@ -29,9 +30,9 @@ from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.option import Option
 from napari_mst.photo.photo import Photo
 from napari_mst.spectra.compare import MEASURES, CubeErrors, cube_errors
+from napari_mst.spectra.formulas import expanded
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
-from napari_mst.spectra.map_files import FinishedMap, check_map_target, write_map
-from napari_mst.spectra.map_kind import MapInputs, MapKind
+from napari_mst.spectra.map_kind import MapKind, check_map_target
 from napari_mst.spectra.maps import MAPS
 from napari_mst.spectra.regions import point_spectrum
 
@@ -164,7 +165,10 @@ class Render:
 def _kinds() -> str:
     """Return the list of maps below the help, one on a line."""
     lines = [f"  {kind.name:<23}{kind.title}{_asks(kind)}" for kind in MAPS.values()]
-    return "\n".join(["kinds:", *lines])
+    also = (
+        "an index (NDVI) or a formula, such as '(r800 - r670) / (r800 + r670)', is a kind as well"
+    )
+    return "\n".join(["kinds:", *lines, "", also])
 
 
 def _asks(kind: MapKind) -> str:
@@ -176,9 +180,8 @@ def _asks(kind: MapKind) -> str:
         unit = f" {kind.number.unit}" if kind.number.unit else ""
         label = kind.number.label.lower()
         parts.append(f"--number: {label}, default {kind.number.default:g}{unit}")
-    if kind.lines:
-        letters = ",".join(line.name for line in kind.lines)
-        parts.append(f"--wavelengths {letters}")
+    if kind.text is not None:
+        parts.append(f"--text: {kind.text.label.lower()}")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
@@ -188,7 +191,10 @@ class Map:
 
     cube: Cube
     kind: Annotated[
-        str, Option("kind of map; the list is below", "KIND", choices=MAPS, is_positional=True)
+        str,
+        Option(
+            "kind of map, of the list below; an index; or a formula", "KIND", is_positional=True
+        ),
     ]
     output: Annotated[
         Path | None,
@@ -199,30 +205,27 @@ class Map:
     ] = None
     overwrite: Overwrite = False
     number: Annotated[float | None, Option("the number that the list below names", "N")] = None
-    wavelengths: Annotated[
-        tuple[float, ...],
-        Option(
-            "wavelengths in the unit of the cube, one for each letter in the list below",
-            "A,B",
-            parse=numbers,
-        ),
-    ] = ()
+    text: Annotated[str | None, Option("the text that the list below names", "TEXT")] = None
     spectra: Annotated[Path | None, Option("spectra to classify by (.csv or .sli)", "FILE")] = None
     photo: Annotated[Path | None, Option("the photo that the cube was made from", "FILE")] = None
     reference: Annotated[Path | None, Option("the cube to compare with", "CUBE")] = None
 
     examples = (
         "map cube.hdr components -o components.tif",
-        "map cube.hdr ratio --wavelengths 700,550",
+        "map cube.hdr ndvi",
+        "map cube.hdr 'r700 / r550' -o ratio.tif",
     )
     more = _kinds()
 
     def __post_init__(self) -> None:
-        kind = MAPS[self.kind]
-        takes = [kind.needs, kind.number and "number", kind.lines and "wavelengths"]
-        for name in ("spectra", "photo", "reference", "number", "wavelengths"):
-            is_given = getattr(self, name) not in (None, ())
-            if name == kind.needs and not is_given:
+        if self.kind not in MAPS:
+            expanded(self.kind)  # a word that is no index is refused before the cube is read
+            object.__setattr__(self, "text", self.kind)
+        kind = self.row
+        takes = [kind.needs, kind.number and "number", kind.text and "text"]
+        for name in ("spectra", "photo", "reference", "number", "text"):
+            is_given = getattr(self, name) is not None
+            if name in (kind.needs, kind.text and "text") and not is_given:
                 raise SpectrumError(
                     f"Expected --{name} for a map of {kind.name}, got none. Add it."
                 )
@@ -241,37 +244,50 @@ class Map:
                 f"got {number:g}."
             )
 
+    @property
+    def row(self) -> MapKind:
+        """The row of the table, which for an index is that of formulas."""
+        return MAPS.get(self.kind, MAPS["formula"])
+
     def run(self) -> int:
         """Make the map, write it and print its path."""
-        kind = MAPS[self.kind]
-        target = self.output or Path(f"{self.cube.stem}_{self.kind}.tif")
+        letters = re.sub(r"\W+", "-", self.kind).strip("-")
+        target = self.output or Path(f"{self.cube.stem}_{letters}.tif")
         with asked_to_stop():
             check_map_target(target, overwrite=self.overwrite)
-        print(_map_written(target, kind, self._inputs(), self.overwrite))
+        print(_map_written(target, self.row, read_cube(self.cube), self._asked(), self.overwrite))
         return DONE
 
-    def _inputs(self) -> MapInputs:
-        """Read every file that the map is made from."""
-        return MapInputs(
-            read_cube(self.cube),
-            number=math.nan if self.number is None else self.number,
-            wavelengths=self.wavelengths,
-            spectra=() if self.spectra is None else read_spectra(self.spectra),
-            photo=None if self.photo is None else Photo.read(self.photo),
-            reference=None if self.reference is None else read_cube(self.reference),
-        )
+    def _asked(self) -> dict[str, Any]:
+        """Read every file that the map is made from beside the cube."""
+        kind = self.row
+        asked: dict[str, Any] = {}
+        if self.number is not None and kind.number is not None:
+            asked[kind.number.name] = self.number
+        if kind.text is not None:
+            asked[kind.text.name] = self.text
+        read: dict[str, Callable[[Path], Any]] = {
+            "spectra": read_spectra,
+            "photo": Photo.read,
+            "reference": read_cube,
+        }
+        if kind.needs is not None:
+            asked[kind.needs] = read[kind.needs](getattr(self, kind.needs))
+        return asked
 
 
-def _map_written(target: Path, kind: MapKind, inputs: MapInputs, overwrite: bool) -> Path:
-    """Make a map, and write it to *target*."""
+def _map_written(
+    target: Path, kind: MapKind, cube: SpectralCube, asked: dict[str, Any], overwrite: bool
+) -> Path:
+    """Make a map of *cube*, and write it to *target*."""
     with working(kind.title) as bar:
-        result = kind.make(inputs, bar)
+        made = kind.make(cube, **asked, watch=bar)
         bar.reach(1.0)
         # The titles of several planes say something: the share that each component explains.
-        for plane in result.planes:
-            if plane.title:
-                note(plane.title)
-        return write_map(target, FinishedMap(kind, inputs, result), overwrite=overwrite)
+        for text in (*made.titles, made.facts.get("map bands"), made.note):
+            if text:
+                note(text)
+        return made.write(target, overwrite=overwrite)
 
 
 @dataclass(frozen=True)
@@ -306,9 +322,9 @@ class Compare:
         else:
             _print_errors(errors, self.bands)
         if self.output is not None:
-            inputs = MapInputs(cube, reference=reference)
             kind = MAPS[f"reference-{self.measure}"]
-            print(_map_written(self.output, kind, inputs, self.overwrite))
+            asked = {"reference": reference}
+            print(_map_written(self.output, kind, cube, asked, self.overwrite))
         return DONE
 
 

@@ -32,14 +32,6 @@ def pixel_of(text: str) -> tuple[int, int]:
         raise ValueError(f"expected a pixel like 120,80, got {text[:40]!r}") from None
 
 
-def numbers(text: str) -> tuple[float, ...]:
-    """Numbers from "650,550,450"."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"expected numbers like 650,550, got {text[:40]!r}") from None
-
-
 def wavelengths_of(text: str) -> tuple[float, ...] | slice:
     """Wavelengths in nm: "400:700" from the first band to the last, "400,410,...", or a file."""
     first, colon, last = text.partition(":")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Map, Spectrum
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
 from napari_mst.watch import Watched, watching
@@ -35,7 +35,7 @@ class Classes:
     """
 
     labels: NDArray[np.uint16]
-    angles: Map
+    angles: Singles
 
 
 def classify(

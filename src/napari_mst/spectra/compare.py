@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
@@ -20,7 +20,7 @@ from napari_mst.errors import SpectrumError
 from napari_mst.spectra.labels import Labelled, label_numbers
 from napari_mst.spectra.means import Moments, Numbers, Pixels
 from napari_mst.spectra.regions import Region, check_inside, pixels_of, region_name
-from napari_mst.spectra.spectrum import STD, Map, Origin, Spectrum
+from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching
@@ -274,7 +274,7 @@ def error_map(
     reference: SpectralCube,
     measure: Measure = "rmse",
     watch: Watched = None,
-) -> Map:
+) -> Singles:
     """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
 
     *measure* is "difference" (mean of cube minus reference), "rmse", "mrae", or "angle" in degrees.

@@ -1,26 +1,49 @@
-"""A kind of map: the inputs that it is made from, its result, and how a person is shown both.
+"""Maps of a cube as people and files get them, and the table of their kinds.
 
-Letters: H rows, W columns.
+Letters: H rows, W columns, n planes.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import colorsys
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from os import PathLike
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Array
-from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
-from napari_mst.photo.photo import Photo
-from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst import crash_safe
+from napari_mst.arrays import Array, Codes
+from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.georeference import FIELD
+from napari_mst.cube.showing import new_figure
+from napari_mst.errors import SaveError, SpectrumError, shown
+from napari_mst.formats import check_target, write_cube
+from napari_mst.formats.picture_files import write_picture
+from napari_mst.watch import Watched
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LIMIT_PIXELS = 2**20
 """About how many pixels are looked at for the limits of contrast."""
+
+PICTURE = ".png"
+"""The suffix of a picture; every other file is a cube."""
+
+UNCLASSIFIED = "unclassified"
+"""The name of the label 0."""
+
+GOLDEN_TURN = 0.618034
+"""The golden section of the colour circle: hues at this distance stay apart, however many."""
+
+ESTIMATED = (
+    "The bands of this cube are estimated from a photo, about three numbers a pixel, "
+    "so this map shows no more than the colours do."
+)
+"""The note to a map that needs more numbers a pixel than a photo has."""
 
 Content = Literal["values", "labels", "cube"]
 """The pixels of a map: measured values, numbers of classes from 1 on, or bands of another cube."""
@@ -31,10 +54,13 @@ Need = Literal["spectra", "photo", "reference"]
 Limits = tuple[float, float]
 """The values that are shown darkest and brightest."""
 
+P = ParamSpec("P")
+
 
 class Number(NamedTuple):
-    """A number that a map asks for, with its range."""
+    """A number that a map asks for: the name of its argument, and its range."""
 
+    name: str
     label: str
     default: float
     low: float
@@ -43,180 +69,96 @@ class Number(NamedTuple):
     unit: str = ""
 
 
-class Line(NamedTuple):
-    """A wavelength that a map asks for.
+class Text(NamedTuple):
+    """A text that a map asks for.
 
     Attributes
     ----------
     name
-        As the formula of the map calls it.
-    colour
-        Of the line in a plot, as "#4d8fea".
-    share
-        Where it lies at first: 0 is the shortest wavelength of the cube, 1 the longest.
+        Of its argument.
+    label
+        What it is, in the window.
+    presets
+        The texts to choose from for a cube, the first at first, and a line about each.
+    bands
+        The wavelengths that a text names, for lines in the plot; None where only presets will do.
+    moved
+        The text with the band of a number at another wavelength.
     """
 
     name: str
-    colour: str
-    share: float
-
-
-@dataclass(frozen=True, eq=False)
-class MapInputs:
-    """Everything that the maps are made from; each uses the part that it needs.
-
-    Attributes
-    ----------
-    number
-        The number that the map asks for; NaN takes its default.
-    wavelengths
-        One for each of its lines, in the unit of the cube; empty takes the first places.
-    spectra
-        Pixels are classified by these.
-    photo
-        The photo that the cube was made from, to compare colours with.
-    reference
-        The cube that errors are measured against.
-
-    Notes
-    -----
-    ===============  ==================================================================
-    cube, reference  reflectance or radiance in any number type; (B, H, W)
-    spectra          in the unit of the cube
-    wavelengths      in the unit of the cube: nm
-    photo            a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
-    ===============  ==================================================================
-
-    Examples
-    --------
-    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
-    >>> inputs = nm.MapInputs(cube, wavelengths=(600, 500))
-    >>> nm.MAPS["normalised-difference"].make(inputs).planes[0].pixels.max().item()
-    0.0
-    """
-
-    cube: SpectralCube
-    number: float = math.nan
-    wavelengths: Sequence[float] = ()
-    spectra: Sequence[Spectrum] = ()
-    photo: Photo | str | PathLike[str] | ArrayLike | None = None
-    reference: SpectralCube | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class MapPlane:
-    """One picture of a map.
-
-    Attributes
-    ----------
-    pixels
-        (H, W), or (H, W, 3) of red, green and blue.
-    title
-        Its name where a map has several planes; "" where the title of the map says all.
-    """
-
-    pixels: Array
-    title: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class MapResult:
-    """A map: one plane, or several of equal size.
-
-    Attributes
-    ----------
-    names
-        The meanings of the labels 1, 2, ...; empty where the pixels are no labels.
-    tints
-        The colours of the labels, as "#4d8fea"; "" where any colour will do.
-    note
-        A sentence for the history of a cube.
-    """
-
-    planes: tuple[MapPlane, ...]
-    names: tuple[str, ...] = ()
-    tints: tuple[str, ...] = ()
-    note: str = ""
-
-
-Compute = Callable[[MapInputs, Watch], MapResult]
+    label: str
+    presets: Callable[[SpectralCube], Mapping[str, str]]
+    bands: Callable[[SpectralCube, str], Mapping[str, float]] | None = None
+    moved: Callable[[str, int, float], str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class MapKind:
-    """One row of `MAPS`.
+    """One row of `MAPS`; called with a function that makes a map, it enters the table.
 
     Attributes
     ----------
-    name
-        Its name on the command line and in Python.
     title
         Its name in the window.
     tip
         One or two sentences that say what it shows.
-    compute
-        Makes it, from inputs whose number and wavelengths are filled in.
     content
         The kind of pixels.
     unit
         What the values are, with their unit; "" where the title says it.
-    number, lines, needs
+    needs, number, text
         What it asks for.
+    is_of_spectra
+        True where it needs more than the three numbers a pixel of an estimated cube.
     colormap
         Name of the colour map that shows values best, in napari and matplotlib alike.
     limits
         The full range of the values, where it is known; None looks at the values.
     is_signed
         True where zero belongs in the middle of the colours.
+    name
+        Its name on the command line: that of its function.
+    make
+        The function, which takes a cube, what the map asks for, and *watch*.
     """
 
-    name: str
     title: str
     tip: str
-    compute: Compute
     content: Content = "values"
     unit: str = ""
-    number: Number | None = None
-    lines: tuple[Line, ...] = ()
     needs: Need | None = None
+    number: Number | None = None
+    text: Text | None = None
+    is_of_spectra: bool = False
     colormap: str = "gray"
     limits: Limits | None = None
     is_signed: bool = False
+    name: str = ""
+    make: Callable[..., "Map"] = field(default=lambda *_, **__: None, repr=False)  # type: ignore[assignment]
 
-    def make(self, inputs: MapInputs, watch: Watch = UNWATCHED) -> MapResult:
-        """Make this map from *inputs*.
+    def __call__(self, function: "Callable[P, Map]") -> "Callable[P, Map]":
+        """Return *function* as it is public: its maps know their kind and what was asked for."""
+        signature = inspect.signature(function)
 
-        Raises
-        ------
-        SpectrumError
-            If something that the map needs is missing or does not fit.
-        Cancelled
-            Soon after the watch was cancelled.
-        """
-        return self.compute(self.filled(inputs), watch)
+        @wraps(function)
+        def make(*args: P.args, **kwargs: P.kwargs) -> Map:
+            made = function(*args, **kwargs)
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            facts = {
+                f"map {name}": value
+                for name, value in given.arguments.items()
+                if isinstance(value, int | float | str)
+            }
+            is_guess = kind.is_of_spectra and bool(made.cube.provenance.model)
+            note = " ".join(filter(None, (made.note, ESTIMATED * is_guess)))
+            return replace(made, kind=kind, facts={**facts, **made.facts}, note=note)
 
-    def filled(self, inputs: MapInputs) -> MapInputs:
-        """*inputs*, completed with the defaults of this map.
-
-        Raises `SpectrumError` if the number of wavelengths is another than that of the lines.
-        """
-        number = inputs.number
-        if self.number is not None and math.isnan(number):
-            number = self.number.default
-        wavelengths = tuple(inputs.wavelengths) or self.first_wavelengths(inputs.cube)
-        if self.lines and len(wavelengths) != len(self.lines):
-            names = ", ".join(line.name for line in self.lines)
-            raise SpectrumError(
-                f"Expected {len(self.lines)} wavelengths ({names}), got {len(wavelengths)}. "
-                "Give one for each."
-            )
-        return replace(inputs, number=number, wavelengths=wavelengths)
-
-    def first_wavelengths(self, cube: SpectralCube) -> tuple[float, ...]:
-        """Return the first places of the lines of this map, in the unit of *cube*."""
-        low = float(cube.wavelengths.min())
-        high = float(cube.wavelengths.max())
-        return tuple(low + line.share * (high - low) for line in self.lines)
+        name = function.__name__.replace("_", "-")
+        kind = replace(self, name=name, make=make)
+        MAPS[name] = kind
+        return make
 
     def limits_of(self, pixels: Array) -> Limits:
         """Return the limits of contrast that show *pixels* of this map best."""
@@ -227,6 +169,194 @@ class MapKind:
             return low, high
         largest = max(abs(low), abs(high))
         return -largest, largest
+
+
+MAPS: dict[str, MapKind] = {}
+"""Every kind of map, by name, in the order in which the window lists them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Map:
+    """A map of a cube: one picture, or several planes of equal size.
+
+    Attributes
+    ----------
+    cube
+        The cube that it was made of.
+    data
+        (H, W), or (n, H, W) of several planes. Labels are whole numbers from 1 on; 0 is none.
+    titles
+        The names of the planes; empty where the kind of the map says all.
+    names, tints
+        The meanings of the labels 1, 2, ..., and their colours, as "#4d8fea"; empty where there are
+        none, and "" where any colour will do.
+    facts
+        What it was made from, for files.
+    note
+        A sentence on how far to trust it, or for the history of a cube.
+    kind
+        How it is shown.
+
+    Notes
+    -----
+    ===========  ==========================================================
+    cube         as it was given
+    data         in `kind.unit`, or in the unit of the cube; labels whole
+    to_cube()    the planes as bands, in the same numbers
+    to_labels()  (H, W) int32: 1, 2, ... for regions that touch; 0 for none
+    ===========  ==========================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> made = nm.maps.ratio(cube, 600, 500)
+    >>> made, made.data.shape, made.facts["map bands"]
+    (<Map of r600 / r500 (4, 5) float32>, (4, 5), 'r600 at 600 nm, r500 at 500 nm')
+    >>> made.to_labels(above=0.9).max(), made.to_cube().shape
+    (np.int32(1), (1, 4, 5))
+    >>> made.write("ratio.tif").name, made.plot().axes[0].get_title()
+    ('ratio.tif', 'r600 / r500')
+    """
+
+    cube: SpectralCube
+    data: Array
+    titles: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    tints: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    kind: MapKind = field(default_factory=lambda: MapKind("Map", ""))
+
+    def __repr__(self) -> str:
+        """One line: kind, shape and type."""
+        title = self.titles[0] if len(self.titles) == 1 else self.kind.title
+        return f"<Map of {shown(title, 60)} {self.data.shape} {self.data.dtype}>"
+
+    @property
+    def planes(self) -> list[tuple[str, Array]]:
+        """The title and the pixels (H, W) of each plane."""
+        pixels = self.data if self.data.ndim == 3 else self.data[None]
+        titles = self.titles or (self.kind.title,) * len(pixels)
+        return list(zip(titles, pixels, strict=True))
+
+    def plot(self) -> "Figure":
+        """Draw the planes side by side, with their scale, as a figure of matplotlib.
+
+        Raises
+        ------
+        SpectrumError
+            If matplotlib is missing.
+        """
+        size = (4.5 * len(self.planes), 4)
+        figure = new_figure(SpectrumError, figsize=size, layout="constrained")
+        every_axes = figure.subplots(1, len(self.planes), squeeze=False)[0]
+        for axes, (title, pixels) in zip(every_axes, self.planes, strict=True):
+            axes.set_title(title)
+            if self.kind.content == "labels":
+                axes.imshow(_label_picture(pixels, self.tints), interpolation="nearest")
+                continue
+            low, high = self.kind.limits_of(pixels)
+            image = axes.imshow(pixels, cmap=self.kind.colormap, vmin=low, vmax=high)
+            figure.colorbar(image, ax=axes, label=self.kind.unit)
+        return figure
+
+    def to_labels(self, above: float, below: float = np.inf) -> Array:
+        """Number the regions of pixels whose values lie from *above* to *below*: (H, W) labels.
+
+        Pixels that touch, corners included, are one region. Takes the first plane.
+        """
+        from skimage.measure import label
+
+        _, pixels = self.planes[0]
+        labels: Array = label((pixels >= above) & (pixels <= below), connectivity=2)
+        return labels.astype(np.int32)
+
+    def to_cube(self) -> SpectralCube:
+        """Return the map as a cube of numbered bands, (n, H, W), with the history of its source.
+
+        A map that is a cube keeps the wavelengths of its source.
+        """
+        source, kind = self.cube, self.kind
+        facts = {"map": kind.name, **self.facts}
+        if kind.unit:
+            facts["map unit"] = kind.unit
+        # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
+        # map has no error band.
+        past = source.provenance
+        if self.note:
+            past = replace(past, assumptions=(*past.assumptions, self.note))
+        past = replace(past, source_sha256="", error_band={})
+        data = np.stack([pixels for _, pixels in self.planes])
+        if kind.content == "cube":
+            entries = {**source.metadata, **facts}
+            return replace(source, data=data, provenance=past, metadata=entries, quality=None)
+        titles = [title for title, _ in self.planes]
+        metadata = {"description": kind.tip, "band names": titles, **facts}
+        if self.names:
+            # ENVI and GDAL take these as the names of the values 0, 1, 2, ...
+            metadata["class names"] = [UNCLASSIFIED, *self.names]
+        if FIELD in source.metadata:
+            metadata[FIELD] = source.metadata[FIELD]
+        bands = np.arange(len(data), dtype=np.float64)
+        return SpectralCube(data, bands, BAND_INDEX, kind.title, past, metadata)
+
+    def write(
+        self, path: str | PathLike[str], *, overwrite: bool = False, watch: Watched = None
+    ) -> Path:
+        """Save the map, crash-safe: as a picture (.png), or the numbers in any format of cubes.
+
+        Raises
+        ------
+        SaveError
+            If the suffix is unknown, the target exists (without *overwrite*), or a map of several
+            planes is to become one picture.
+        """
+        path = Path(path)
+        if path.suffix.lower() != PICTURE:
+            return write_cube(path, self.to_cube(), overwrite=overwrite, watch=watch)
+        if len(self.planes) > 1:
+            raise SaveError(
+                f"Expected one picture for {shown(path.name)}, got {len(self.planes)}. "
+                "Save a .tif or .hdr, which holds them all."
+            )
+        pixels, limits = self._picture()
+        facts = {"map": self.kind.name, **self.facts, **limits}
+        write_picture(path, pixels, self.kind.title, facts, overwrite=overwrite)
+        return path
+
+    def _picture(self) -> tuple[Codes, dict[str, float]]:
+        """Return the picture of the first plane, (H, W, 2 or 4), and the ends of its scale."""
+        _, pixels = self.planes[0]
+        if self.kind.content == "labels":
+            return _label_picture(pixels, self.tints), {}
+        low, high = self.kind.limits_of(pixels)
+        codes = 255 * np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1)
+        grey = np.rint(np.nan_to_num(codes)).astype(np.uint8)
+        alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
+        return np.dstack([grey, alpha]), {"black": low, "white": high}
+
+
+def check_map_target(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse now what `Map.write` would refuse after the map is made. Raises `SaveError`."""
+    if path.suffix.lower() == PICTURE:
+        crash_safe.check_targets([path], overwrite=overwrite)
+    else:
+        check_target(path, overwrite=overwrite)
+
+
+def _label_picture(labels: Array, tints: tuple[str, ...]) -> Codes:
+    """Labels in their colours, (H, W, 4); the label 0 is transparent."""
+    table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
+    for number in range(1, len(table)):
+        tint = tints[number - 1] if number <= len(tints) else ""
+        table[number] = (*(bytes.fromhex(tint[1:7]) if tint else _hue(number)), 255)
+    return np.asarray(table[labels])
+
+
+def _hue(number: int) -> tuple[int, int, int]:
+    """Return a colour for a label that has none."""
+    red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95)
+    return round(255 * red), round(255 * green), round(255 * blue)
 
 
 def _percentile_limits(pixels: Array) -> Limits:

@@ -1,17 +1,60 @@
-"""The `MAPS` table: every picture that can be made of a cube, and what each one needs.
+"""Maps: every picture that can be made of a cube.
 
-The spectra dock, `napari-mst map` and Python all read it. A new map is one function and one row.
-Letters: B bands, H rows, W columns.
+Each is a function that takes a cube and returns a `Map`, which has `data`, `plot()`, `write()`,
+`to_labels()` and `to_cube()`. The window and `napari-mst map` list the functions by `MAPS`; a new
+map is one more function with a `MapKind` above it. Letters: B bands, H rows, W columns.
+
+Notes
+-----
+=============================================================  ====================================
+classes(), clusters()                                          (H, W) uint16 labels; 0 is none
+components(), anomalies()                                      (n, H, W); (H, W) float32, no unit
+formula(), index(), ratio(), normalised_difference()           (H, W) float32; wavelengths in nm
+photo_difference()                                             (H, W) CIEDE2000; photo 0-255 or 0-1
+denoised()                                                     (B, H, W), unit of the cube
+reference_difference(), reference_rmse()                       (H, W), unit of the cube
+reference_mrae()                                               (H, W), a share: 0.1 is 10 %
+reference_angle()                                              (H, W), degrees
+=============================================================  ====================================
+
+Examples
+--------
+>>> rng = np.random.default_rng(0)
+>>> data = rng.uniform(0.2, 0.8, (3, 20, 30)).astype(np.float32)
+>>> cube = nm.SpectralCube(data, [450, 550, 650])
+>>> nm.maps.formula(cube, "(r650 - r550) / (r650 + r550)")
+<Map of (r650 - r550) / (r650 + r550) (20, 30) float32>
+>>> nm.maps.index(cube, "NGRDI"), nm.maps.ratio(cube, 650, 550).data.shape
+(<Map of NGRDI (20, 30) float32>, (20, 30))
+>>> nm.maps.normalised_difference(cube, 650, 550).facts["map bands"]
+'r650 at 650 nm, r550 at 550 nm'
+>>> nm.maps.classes(cube, [nm.point_spectrum(cube, 2, 3)], angle=5).data[2, 3]
+np.uint16(1)
+>>> nm.maps.clusters(cube, 4).data.max(), nm.maps.components(cube, 2).data.shape
+(np.uint16(4), (2, 20, 30))
+>>> nm.maps.anomalies(cube).data.shape, nm.maps.denoised(cube, h=1).to_cube().shape
+((20, 30), (3, 20, 30))
+>>> bool(nm.maps.photo_difference(cube, cube.render()).data.max() < 1)
+True
+>>> darker = nm.SpectralCube(data / 2, [450, 550, 650])
+>>> nm.maps.reference_mrae(darker, cube).data.max(), nm.maps.reference_angle(cube, cube)
+(np.float32(0.5), <Map of SAM to the reference (deg) (20, 30) float32>)
+>>> nm.maps.reference_rmse(cube, cube).data.max()
+np.float32(0.0)
+>>> nm.maps.reference_difference(cube, cube).data.max()
+np.float32(0.0)
+>>> nm.maps.MAPS["clusters"].title
+'k-means clusters'
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
+from napari_mst.arrays import Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
@@ -20,70 +63,191 @@ from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.spectra import classification, statistics
+from napari_mst.spectra import classification, formulas, statistics
 from napari_mst.spectra.compare import Measure, error_map
-from napari_mst.spectra.map_kind import (
-    Compute,
-    Line,
-    MapInputs,
-    MapKind,
-    MapPlane,
-    MapResult,
-    Number,
-)
-from napari_mst.spectra.spectrum import Map
+from napari_mst.spectra.map_kind import MAPS as MAPS
+from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import Watch, Watched, watching
 
+MOST_CLASSES = 250
+"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
-def band_ratio(cube: SpectralCube, numerator: float, denominator: float) -> Map:
-    """Ratio of the bands nearest to two wavelengths, (H, W); NaN where the denominator is zero.
 
-    The wavelengths are in the unit of *cube*. Raises `SpectrumError` if one is outside its range.
+@MapKind(
+    "Spectral angle classes",
+    "Each pixel gets the spectrum with the smallest spectral angle, if that angle is small enough.",
+    content="labels",
+    number=Number("angle", "Largest angle", classification.LARGEST_ANGLE, 0.1, 90.0, 1, "deg"),
+    needs="spectra",
+)
+def classes(
+    cube: SpectralCube,
+    spectra: Sequence[Spectrum],
+    angle: float = classification.LARGEST_ANGLE,
+    *,
+    watch: Watched = None,
+) -> Map:
+    """Labels of the spectrum that each pixel is most like, up to *angle* degrees: see `classify`.
+
+    Raises
+    ------
+    SpectrumError
+        If there are no spectra or more than 250, they share fewer than two bands with the cube, or
+        one is zero there.
+    Cancelled
+        Soon after *watch* was cancelled.
     """
-    return _quotient(_band(cube, numerator), _band(cube, denominator))
-
-
-def normalised_difference(cube: SpectralCube, first: float, second: float) -> Map:
-    """(a - b) / (a + b) of the bands nearest to two wavelengths, (H, W); NaN where a + b is zero.
-
-    The wavelengths are in the unit of *cube*. Raises `SpectrumError` if one is outside its range.
-    """
-    a = _band(cube, first)
-    b = _band(cube, second)
-    return _quotient(a - b, a + b)
-
-
-def band_near(cube: SpectralCube, wavelength: float) -> int:
-    """Index of the band nearest to *wavelength*.
-
-    Raises `SpectrumError` outside the range of *cube*.
-    """
-    low = cube.wavelengths.min()
-    high = cube.wavelengths.max()
-    if not low <= wavelength <= high:
+    if len(spectra) > MOST_CLASSES:
         raise SpectrumError(
-            f"Expected a wavelength within {low:g}-{high:g} {cube.unit}, got {wavelength:g}."
+            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
         )
-    return cube.nearest_band(wavelength)
+    labels = classification.classify(cube, spectra, angle, watch=watch).labels
+    names = tuple(spectrum.name for spectrum in spectra)
+    tints = tuple(spectrum.colour for spectrum in spectra)
+    return Map(cube, labels, names=names, tints=tints)
 
 
-def _quotient(numerator: Doubles, denominator: Doubles) -> Map:
-    result = np.full(numerator.shape, np.nan)
-    np.divide(numerator, denominator, out=result, where=denominator != 0)
-    # A tiny denominator can still overflow, and no map shows infinity.
-    result[~np.isfinite(result)] = np.nan
-    return result.astype(np.float32)
+@MapKind(
+    "k-means clusters",
+    "Pixels with similar values are grouped into this many clusters.",
+    content="labels",
+    number=Number("count", "Clusters", 6, 2, 200),
+)
+def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Map:
+    """Labels of *count* clusters of pixels with similar values: see `statistics.cluster`."""
+    labels, centres = statistics.cluster(cube, int(count), watch=watch)
+    return Map(cube, labels, names=tuple(centre.name for centre in centres))
 
 
-def _band(cube: SpectralCube, wavelength: float) -> Doubles:
-    band = cube.data[band_near(cube, wavelength)]
-    return np.asarray(band).astype(np.float64)
+@MapKind(
+    "Principal components",
+    "The directions in which the pixels differ most, with the share of the variance that each "
+    "explains. Each component is a picture of its own.",
+    number=Number("count", "Components", 3, 1, 20),
+    is_of_spectra=True,
+)
+def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The first *count* principal components: see `statistics.principal_components`."""
+    bands, explained = statistics.principal_components(cube, int(count), watch=watch)
+    titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(explained, 1))
+    return Map(cube, bands, tuple(titles))
 
 
-def colour_difference(
+@MapKind(
+    "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
+)
+def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
+    """How far each pixel is from all others: see `statistics.anomalies`."""
+    return Map(cube, statistics.anomalies(cube, watch))
+
+
+def _presets(cube: SpectralCube) -> Mapping[str, str]:
+    """Return a ratio and a difference at usual places, and the indices whose bands *cube* has."""
+    low = float(cube.wavelengths.min())
+    span = float(cube.wavelengths.max()) - low
+    a, b = (f"r{low + share * span:.0f}" for share in (0.75, 0.4))
+    simple = {f"{a} / {b}": "Ratio", f"({a} - {b}) / ({a} + {b})": "Normalised difference"}
+    found = formulas.indices_of(cube).values()
+    return simple | {index.name: f"{index.title}: {index.formula}" for index in found}
+
+
+@MapKind(
+    "Formula or index",
+    "Type a formula of bands, such as (r800 - r670) / (r800 + r670), or choose an index by name.",
+    text=Text("expression", "Formula", _presets, formulas.bands_taken, formulas.moved),
+    is_of_spectra=True,
+    colormap="viridis",
+)
+def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Map:
+    """A formula of bands, such as "(r800 - r670) / (r800 + r670)", or an index by its name.
+
+    Parameters
+    ----------
+    expression
+        Numbers, + - * / **, brackets, and `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
+        band at 800 (in the unit of the cube; nm), at most half a step away; `N` and other letters
+        are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands that the file
+        calls bad are not taken. Where a divisor is zero, the pixel is NaN.
+
+    Raises
+    ------
+    SpectrumError
+        If it is no formula, or the cube lacks a band.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Notes
+    -----
+    =======  ======================================================================
+    cube     reflectance, as most indices expect; any other unit counts as it is
+    returns  float32, (H, W); `facts` says which bands were taken
+    =======  ======================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> nm.formula(cube, "sqrt(r600) / max(r500, r550)").data[0, 0].round(3)
+    np.float32(1.414)
+    """
+    taken = formulas.bands_taken(cube, expression)
+    bands = ", ".join(f"{name} at {at:.4g} {cube.unit}" for name, at in taken.items())
+    values = formulas.evaluated(cube, expression, watching(watch))
+    return Map(cube, values, (expression,), facts={"map bands": bands})
+
+
+def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
+    """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
+
+    Its formula and source are those of Awesome Spectral Indices (Montero et al., Scientific Data 10
+    (2023) 197, doi:10.1038/s41597-023-02096-0): `formulas.catalogue()` lists them.
+
+    Raises
+    ------
+    SpectrumError
+        If there is no such index, or the cube lacks a band of it.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Notes
+    -----
+    =======  ======================================================================
+    cube     reflectance, 0 to about 1
+    returns  float32, (H, W); `facts` says which bands were taken
+    =======  ======================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.ones((3, 4, 5), np.float32), [490, 665, 842])
+    >>> nm.index(cube, "ndvi").facts["map bands"]
+    'N at 842 nm, R at 665 nm'
+    """
+    return formula(cube, formulas.index_named(name).name, watch=watch)
+
+
+def ratio(cube: SpectralCube, a: float, b: float) -> Map:
+    """The band at wavelength *a* divided by that at *b*: a `formula`."""
+    return formula(cube, f"r{a:g} / r{b:g}")
+
+
+def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
+    """(A - B) / (A + B) of the bands at wavelengths *a* and *b*: a `formula`."""
+    return formula(cube, f"(r{a:g} - r{b:g}) / (r{a:g} + r{b:g})")
+
+
+@MapKind(
+    "Difference from the photo",
+    "How far the true colour is from that of the photo "
+    "(CIEDE2000; a difference of about 1 is just visible).",
+    unit="CIEDE2000",
+    needs="photo",
+    colormap="magma",
+)
+def photo_difference(
     cube: SpectralCube,
     photo: Photo | str | PathLike[str] | ArrayLike,
+    *,
     watch: Watched = None,
 ) -> Map:
     """CIEDE2000 difference of the true colour of *cube* from *photo* of the same size, (H, W).
@@ -122,7 +286,7 @@ def colour_difference(
         result[rows] = color.deltaE_ciede2000(*labs, channel_axis=0)
         if source.valid is not None:
             result[rows][~source.valid[rows]] = np.nan
-    return result
+    return Map(cube, result)
 
 
 _MEDIAN_OF_NORMAL = 0.6745
@@ -130,7 +294,7 @@ _MEDIAN_OF_NORMAL = 0.6745
 _LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
 
 
-def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
+def denoised_values(cube: SpectralCube, h: float, watch: Watch) -> Singles:
     """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
 
     *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
@@ -180,178 +344,46 @@ def band_noise(data: Floats, is_known: Mask) -> Doubles:
     return noise
 
 
-MOST_CLASSES = 250
-"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
-
-
-def _plane(compute: Callable[[MapInputs, Watch], Array]) -> Compute:
-    """Return the function that makes a map of one plane, of the pixels that *compute* gives."""
-    return lambda inputs, watch: MapResult((MapPlane(compute(inputs, watch)),))
-
-
-def _classes(inputs: MapInputs, watch: Watch) -> MapResult:
-    spectra = inputs.spectra
-    if len(spectra) > MOST_CLASSES:
-        raise SpectrumError(
-            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
-        )
-    classes = classification.classify(inputs.cube, spectra, inputs.number, watch=watch)
-    names = tuple(spectrum.name for spectrum in spectra)
-    tints = tuple(spectrum.colour for spectrum in spectra)
-    return MapResult((MapPlane(classes.labels),), names, tints)
-
-
-def _clusters(inputs: MapInputs, watch: Watch) -> MapResult:
-    labels, centres = statistics.cluster(inputs.cube, int(inputs.number), watch=watch)
-    return MapResult((MapPlane(labels),), tuple(centre.name for centre in centres))
-
-
-def _components(inputs: MapInputs, watch: Watch) -> MapResult:
-    bands, explained = statistics.principal_components(inputs.cube, int(inputs.number), watch=watch)
-    planes = []
-    for number, (band, share) in enumerate(zip(bands, explained, strict=True), 1):
-        planes.append(MapPlane(band, f"PC {number} ({share:.1%})"))
-    return MapResult(tuple(planes))
-
-
-def _photo_difference(inputs: MapInputs, watch: Watch) -> Array:
-    if inputs.photo is None:
-        raise SpectrumError(
-            "Expected a photo of the size of the cube, got none. Open the one it was made from."
-        )
-    return colour_difference(inputs.cube, inputs.photo, watch)
-
-
-def _denoised(inputs: MapInputs, watch: Watch) -> MapResult:
-    values = denoised(inputs.cube, inputs.number, watch)
-    note = (
-        f"The cube was denoised by non-local means, h = {inputs.number:g} x the noise of its bands."
-    )
-    return MapResult(tuple(map(MapPlane, values)), note=note)
-
-
-def _error(measure: Measure, title: str, tip: str, **shown: Any) -> MapKind:
-    """Return the map of one *measure* of the error against the reference."""
-
-    def compute(inputs: MapInputs, watch: Watch) -> Array:
-        if inputs.reference is None:
-            raise SpectrumError("Expected a reference cube, got none. Choose one to compare with.")
-        return error_map(inputs.cube, inputs.reference, measure, watch=watch)
-
-    look = {"colormap": "magma", **shown}
-    return MapKind(f"reference-{measure}", title, tip, _plane(compute), needs="reference", **look)
-
-
-_A_AND_B = (Line("A", "#4d8fea", 0.75), Line("B", "#f58231", 0.4))
-
-_ROWS = (
-    MapKind(
-        name="classes",
-        title="Spectral angle classes",
-        tip="Each pixel gets the spectrum with the smallest spectral angle, "
-        "if that angle is small enough.",
-        compute=_classes,
-        content="labels",
-        number=Number("Largest angle", classification.LARGEST_ANGLE, 0.1, 90.0, 1, "deg"),
-        needs="spectra",
-    ),
-    MapKind(
-        name="clusters",
-        title="k-means clusters",
-        tip="Pixels with similar values are grouped into this many clusters.",
-        compute=_clusters,
-        content="labels",
-        number=Number("Clusters", 6, 2, 200),
-    ),
-    MapKind(
-        name="components",
-        title="Principal components",
-        tip="The directions in which the pixels differ most, with the share of the variance "
-        "that each explains. Each component is a picture of its own.",
-        compute=_components,
-        number=Number("Components", 3, 1, 20),
-    ),
-    MapKind(
-        name="anomalies",
-        title="Anomalies (RX)",
-        tip="How far each pixel is from all others, as RX measures it.",
-        compute=_plane(lambda inputs, watch: statistics.anomalies(inputs.cube, watch)),
-        colormap="magma",
-    ),
-    MapKind(
-        name="ratio",
-        title="Ratio A / B",
-        tip="Band A divided by band B.",
-        compute=_plane(lambda inputs, _: band_ratio(inputs.cube, *inputs.wavelengths)),
-        lines=_A_AND_B,
-        colormap="viridis",
-    ),
-    MapKind(
-        name="normalised-difference",
-        title="Normalised difference",
-        tip="(A - B) / (A + B) of two bands.",
-        compute=_plane(lambda inputs, _: normalised_difference(inputs.cube, *inputs.wavelengths)),
-        lines=_A_AND_B,
-        colormap="PiYG",
-        limits=(-1.0, 1.0),
-        is_signed=True,
-    ),
-    MapKind(
-        name="photo-difference",
-        title="Difference from the photo",
-        tip="How far the true colour is from that of the photo "
-        "(CIEDE2000; a difference of about 1 is just visible).",
-        compute=_plane(_photo_difference),
-        unit="CIEDE2000",
-        needs="photo",
-        colormap="magma",
-    ),
-    MapKind(
-        name="denoised",
-        title="Denoised",
-        tip="A cube in which each pixel is the mean of those around it that look alike "
-        "(non-local means).",
-        compute=_denoised,
-        content="cube",
-        number=Number("h", BEST_H, 0.1, 10.0, 1, "x noise"),
-    ),
-    _error(
-        "difference",
-        "Difference from the reference",
-        "Cube minus reference, averaged over the bands.",
-        colormap="PiYG",
-        is_signed=True,
-    ),
-    _error("rmse", "RMSE to the reference", "Root mean square error over the bands."),
-    _error(
-        "mrae",
-        "MRAE to the reference",
-        "Mean relative error over the bands; dark pixels of the reference have none.",
-    ),
-    _error(
-        "angle",
-        "SAM to the reference (deg)",
-        "Spectral angle between each pixel and the reference.",
-        unit="spectral angle, deg",
-    ),
+@MapKind(
+    "Denoised",
+    "A cube in which each pixel is the mean of those around it that look alike (non-local means).",
+    content="cube",
+    number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
 )
+def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) -> Map:
+    """*cube* with each pixel as the mean of those that look alike: see `denoised_values`."""
+    note = f"The cube was denoised by non-local means, h = {h:g} x the noise of its bands."
+    return Map(cube, denoised_values(cube, h, watching(watch)), note=note)
 
-MAPS: dict[str, MapKind] = {kind.name: kind for kind in _ROWS}
-"""Every map, by name, in the order in which the window lists them.
 
-Notes
------
-======  ===========================================
-labels  (H, W) uint16, classes from 1 on; 0 is none
-values  (H, W), in `MapKind.unit`
-======  ===========================================
+def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:
+    """Enter the map of one *measure* of the error against a reference."""
 
-Examples
---------
->>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
->>> made = nm.MAPS["ratio"].make(nm.MapInputs(cube, wavelengths=(600, 500)))
->>> made.planes[0].pixels.shape
-(4, 5)
->>> nm.MAPS["ratio"].title
-'Ratio A / B'
-"""
+    def compute(cube: SpectralCube, reference: SpectralCube, *, watch: Watched = None) -> Map:
+        return Map(cube, error_map(cube, reference, measure, watch=watch))
+
+    compute.__name__ = f"reference_{measure}"
+    compute.__doc__ = f"{tip} See `compare.error_map`."
+    look = {"colormap": "magma", **shown}
+    return MapKind(title, tip, needs="reference", **look)(compute)
+
+
+reference_difference = _error(
+    "difference",
+    "Difference from the reference",
+    "Cube minus reference, averaged over the bands.",
+    colormap="PiYG",
+    is_signed=True,
+)
+reference_rmse = _error("rmse", "RMSE to the reference", "Root mean square error over the bands.")
+reference_mrae = _error(
+    "mrae",
+    "MRAE to the reference",
+    "Mean relative error over the bands; dark pixels of the reference have none.",
+)
+reference_angle = _error(
+    "angle",
+    "SAM to the reference (deg)",
+    "Spectral angle between each pixel and the reference.",
+    unit="spectral angle, deg",
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.showing import new_figure
@@ -18,9 +18,6 @@ from napari_mst.errors import SpectrumError, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Map = Singles
-"""A number for each pixel of a cube, (H, W)."""
 
 STD = "std"
 """The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles
+from napari_mst.arrays import Array, Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Map, Spectrum
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import check_enough, pixels, raw_strips
 from napari_mst.watch import Watch, Watched, watching
 
@@ -128,7 +128,7 @@ def principal_components(
     cube: SpectralCube,
     count: int = 3,
     watch: Watched = None,
-) -> tuple[Map, Doubles]:
+) -> tuple[Singles, Doubles]:
     """The first *count* principal components of the pixels of *cube*, the largest variance first.
 
     Returns the value of each pixel, (n, H, W), with a mean of zero; and the share of the whole
@@ -156,7 +156,7 @@ def principal_components(
     return bands, components.eigenvalues[:count] / variance
 
 
-def anomalies(cube: SpectralCube, watch: Watched = None) -> Map:
+def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
     """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*, (H, W).
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.

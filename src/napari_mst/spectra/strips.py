@@ -5,7 +5,7 @@ Between two strips, progress is reported and a cancel is heeded.
 Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,14 +25,22 @@ def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
         yield rows, strip.astype(np.float64)
 
 
-def raw_strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Array]]:
-    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube."""
+def raw_strips(
+    cube: SpectralCube, watch: Watch, bands: Sequence[int] | None = None
+) -> Iterator[tuple[slice, Array]]:
+    """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube.
+
+    Of some *bands* no others are read.
+    """
     _, height, width = cube.shape
     step = max(1, STRIP_PIXELS // width)
     watch.reach(0.0)
     for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
-        yield rows, np.asarray(cube.data[:, rows])
+        if bands is None:
+            yield rows, np.asarray(cube.data[:, rows])
+        else:
+            yield rows, np.stack([np.asarray(cube.data[band, rows]) for band in bands])
         watch.reach(rows.stop / height)
 
 

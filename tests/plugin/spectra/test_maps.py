@@ -25,8 +25,8 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
-from napari_mst.spectra.map_kind import MapInputs, MapResult
-from napari_mst.spectra.maps import MAPS, band_ratio
+from napari_mst.spectra.map_kind import Map
+from napari_mst.spectra.maps import MAPS, formula
 from napari_mst.watch import Watch
 
 Make = Callable[[str], Any]
@@ -79,7 +79,7 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     maps_dock.viewer.layers.selection.active = chart
     maps_dock.bench.reference = truth
     layer = make(title)
-    named = "PC 1 (" if title == "Principal components" else title
+    named = {"Principal components": "PC 1 (", "Formula or index": "r"}.get(title, title)
     assert layer.name.startswith(named)  # napari cuts long names in the middle
     assert layer.name.endswith(": chart")
     assert layer.visible
@@ -134,10 +134,10 @@ def test_the_colours_of_classes_are_compiled_on_another_thread(
     assert threads[0] is not threading.main_thread()
 
 
-def test_dragging_a_line_makes_the_same_layer_anew(
+def test_dragging_a_band_of_a_formula_makes_its_map_anew_in_the_same_layer(
     maps_dock: MapsDock, chart: Image, qtbot: QtBot, make: Make
 ) -> None:
-    layer = make("Ratio A / B")
+    layer = make("Formula or index")
     count, before = len(maps_dock.viewer.layers), layer.data.copy()
     line = maps_dock.plot.handles[0]
     line.setValue(450)
@@ -146,10 +146,29 @@ def test_dragging_a_line_makes_the_same_layer_anew(
     line.sigDragged.emit(line)
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(maps_dock.viewer.layers) == count
-    cube = cube_in(chart)
-    expected = band_ratio(cube, 430, maps_dock.maps.wavelengths[1])
+    assert maps_dock.text.currentText() == "r430 / r520"
     assert not np.array_equal(layer.data, before)
-    np.testing.assert_array_equal(layer.data, expected)
+    np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r430 / r520").data)
+
+
+def test_indices_that_the_bands_allow_are_listed_and_a_formula_is_typed(
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot
+) -> None:
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Formula or index"])
+    names = {maps_dock.text.itemText(row) for row in range(maps_dock.text.count())}
+    assert names >= {"GLI", "ARI", "PRI"}
+    assert not names & {"NDVI", "NDWI"}
+    maps_dock.text.setCurrentText("vari")
+    assert "R at 660 nm" in maps_dock.about.text()
+    assert [marker.name for marker in maps_dock.maps.markers] == ["A", "B", "C"]
+    maps_dock.text.setCurrentText("r500 /")
+    assert not maps_dock.run_button.isEnabled()
+    assert "This needs a formula" in maps_dock.about.text()
+    QTest.keyClicks(maps_dock.text, "2 * r600")
+    QTest.keyClick(maps_dock.text, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
+    layer = maps_dock.viewer.layers[-1]
+    np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r500 /2 * r600").data)
 
 
 def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make) -> None:
@@ -161,14 +180,13 @@ def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make)
     "title", ["Spectral angle classes", "Difference from the photo", "RMSE to the reference"]
 )
 def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
-    maps_dock: MapsDock, qtbot: QtBot, told: Callable[[], list[str]], title: str
+    maps_dock: MapsDock, told: Callable[[], list[str]], title: str
 ) -> None:
     assert maps_dock.problem.isHidden()
     maps_dock.kinds.setCurrentIndex(NUMBERS[title])
     maps_dock.run()
-    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(maps_dock.viewer.layers) == 1
-    assert maps_dock.problem.text().startswith("This needs ")
+    assert maps_dock.problem.text() == maps_dock.maps.lacks
     assert maps_dock.problem.isVisible()
     assert maps_dock.problem.height() >= maps_dock.problem.heightForWidth(maps_dock.problem.width())
     assert not maps_dock.run_button.isEnabled()
@@ -183,12 +201,12 @@ def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
 def test_a_map_is_cancelled_and_another_can_be_made(
     maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
-    def endless(inputs: MapInputs, watch: Watch) -> MapResult:
+    def endless(cube: SpectralCube, *, watch: Watch) -> Map:
         while True:
             watch.reach(0.5)
 
     with monkeypatch.context() as patch:
-        patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], compute=endless))
+        patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))
         maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
         maps_dock.run_button.click()
         qtbot.waitUntil(lambda: maps_dock.bar.value() == 500)
@@ -196,7 +214,7 @@ def test_a_map_is_cancelled_and_another_can_be_made(
         maps_dock.run_button.click()
         qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert len(maps_dock.viewer.layers) == 1
-    assert isinstance(make("Ratio A / B"), Image)
+    assert isinstance(make("Formula or index"), Image)
 
 
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(
@@ -204,7 +222,7 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
 ) -> None:
     other = add_cube(maps_dock.viewer, make_cube(), "other")
     maps_dock.viewer.layers.selection.active = chart
-    maps_dock.kinds.setCurrentIndex(NUMBERS["Ratio A / B"])
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Formula or index"])
     maps_dock.run()
     maps_dock.viewer.layers.selection.active = other
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
@@ -212,7 +230,7 @@ def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwh
         "photo",
         "chart",
         "other",
-        "Ratio A / B: chart",
+        "r625 / r520: chart",
     ]
     assert maps_dock.viewer.layers.selection.active is other
 

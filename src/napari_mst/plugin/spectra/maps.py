@@ -1,9 +1,10 @@
-"""Makes maps of a cube as layers: which map, its number and its wavelengths, run and cancel."""
+"""Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
 from psygnal import Signal
 
+from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
@@ -35,8 +37,7 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.map_files import FinishedMap
-from napari_mst.spectra.map_kind import MapInputs, MapKind, MapPlane, MapResult
+from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
@@ -49,6 +50,10 @@ GREY = "#888888"
 """The colour of a class whose spectrum has none."""
 
 
+LINES = (("A", "#4d8fea"), ("B", "#f58231"), ("C", "#3cb44b"), ("D", "#e6194b"), ("E", "#911eb4"))
+"""Names and colours of the bands of a formula, in the order in which they come in it."""
+
+
 class Ground(NamedTuple):
     """The layer of a cube: its name, its place, and a reference that does not keep it alive."""
 
@@ -58,29 +63,35 @@ class Ground(NamedTuple):
 
 
 def make_map(
-    kind: MapKind, inputs: MapInputs, photo: LayerPhoto | None, on: Ground, watch: Watch
+    kind: MapKind,
+    cube: SpectralCube,
+    asked: Mapping[str, Any],
+    on: Ground,
+    watch: Watch,
 ) -> list[LayerTuple]:
     """The job: the layers of a map *on* its cube, the topmost last.
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
     """
-    # The photo is read here, on the thread of the job.
-    if kind.needs == "photo" and photo is not None:
-        inputs = replace(inputs, photo=photo.read())
-    result = kind.make(inputs, watch)
+    # A photo is read here, on the thread of the job.
+    read = {
+        name: thing.read() if isinstance(thing, LayerPhoto) else thing
+        for name, thing in asked.items()
+    }
+    made = kind.make(cube, **read, watch=watch)
     if kind.content == "cube":
-        cube = FinishedMap(kind, inputs, result).to_cube()
-        data, arguments, layer_type = cube_layer(cube, f"{kind.title}: {on.name}", on.placement)
+        name = f"{kind.title}: {on.name}"
+        data, arguments, layer_type = cube_layer(made.to_cube(), name, on.placement)
         return [(data, {**arguments, "visible": True}, layer_type)]
-    layers = [_layer(kind, result, plane, on) for plane in result.planes]
+    layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
     # The first of several is shown.
     layers[0][1]["visible"] = True
     return layers[::-1]
 
 
-def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> LayerTuple:
+def _layer(made: Map, title: str, pixels: Array, on: Ground) -> LayerTuple:
     """Return the layer of one plane."""
-    title = plane.title or kind.title
+    kind = made.kind
     arguments = {
         "name": f"{title}: {on.name}",
         "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title, MAP_KEY: on.cube},
@@ -88,28 +99,28 @@ def _layer(kind: MapKind, result: MapResult, plane: MapPlane, on: Ground) -> Lay
         **on.placement.image_kwargs(),
     }
     if kind.content == "labels":
-        return plane.pixels, {**arguments, **_label_look(result, plane)}, "labels"
+        return pixels, {**arguments, **_label_look(made)}, "labels"
     # Without limits napari would look for them in the pixels, which is slow.
-    arguments["contrast_limits"] = kind.limits_of(plane.pixels)
-    return plane.pixels, {**arguments, "colormap": kind.colormap}, "image"
+    arguments["contrast_limits"] = kind.limits_of(pixels)
+    return pixels, {**arguments, "colormap": kind.colormap}, "image"
 
 
-def _label_look(result: MapResult, plane: MapPlane) -> dict[str, Any]:
+def _label_look(made: Map) -> dict[str, Any]:
     """Names of the labels 1, 2, ..., and their colours where the spectra have some."""
-    names = {"index": list(range(len(result.names) + 1)), "name": ["", *result.names]}
+    names = {"index": list(range(len(made.names) + 1)), "name": ["", *made.names]}
     look: dict[str, Any] = {"features": names, "opacity": LABELS_OPACITY}
-    if result.tints:
+    if made.tints:
         table: dict[int | None, str] = {None: "transparent", 0: "transparent"}
-        table |= {number: tint or GREY for number, tint in enumerate(result.tints, 1)}
+        table |= {number: tint or GREY for number, tint in enumerate(made.tints, 1)}
         look["colormap"] = DirectLabelColormap(color_dict=table)
         # napari compiles what colours these labels when it is first used, which takes seconds:
         # on this thread, that does not hold up the window.
-        look["colormap"].map(plane.pixels[:1, :1])
+        look["colormap"].map(made.data[:1, :1])
     return look
 
 
 class MapMaker:
-    """Makes the chosen map; when one of its lines is moved, it is made again in the same layer.
+    """Makes the chosen map; when a band of its formula is moved, it is made again in its layer.
 
     Attributes
     ----------
@@ -136,8 +147,8 @@ class MapMaker:
         self._scene = scene
         self._shown = shown
         self._latest = Latest(start)
-        # Kept for each map, whose lines are found where they were left.
-        self._places = dict[str, list[float]]()
+        # Kept for each map, whose text is found as it was left.
+        self._texts = dict[str, str]()
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
@@ -153,36 +164,61 @@ class MapMaker:
         self.lines_changed.emit()
 
     @property
-    def wavelengths(self) -> list[float]:
-        """The wavelengths of the lines, within those of the selected cube; none without a cube."""
-        cube = self._cube
-        if cube is None:
-            return []
-        low = float(cube.wavelengths.min())
-        high = float(cube.wavelengths.max())
-        # Only the answer is clipped: on a wider cube a line stands where it was left.
-        return [min(max(place, low), high) for place in self._places_on(cube)]
-
-    @property
     def _cube(self) -> SpectralCube | None:
         return cube_of(active_cube_layer(self._scene.viewer))
 
-    def _places_on(self, cube: SpectralCube) -> list[float]:
-        first = list(self.kind.first_wavelengths(cube))
-        return self._places.setdefault(self.kind.name, first)
+    @property
+    def presets(self) -> Mapping[str, str]:
+        """The texts to choose from, and a line about each; none without a cube."""
+        cube, text = self._cube, self.kind.text
+        return {} if cube is None or text is None else text.presets(cube)
+
+    @property
+    def text(self) -> str:
+        """The text that the map asks for; the first preset until another is chosen."""
+        chosen = self._texts.get(self.kind.name)
+        return next(iter(self.presets), "") if chosen is None else chosen
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._texts[self.kind.name] = text
+        self.lines_changed.emit()
+
+    def _bands(self) -> Mapping[str, float]:
+        """Return the wavelength of each band of the formula; raises `SpectrumError`."""
+        cube, text = self._cube, self.kind.text
+        if cube is None or text is None or text.bands is None:
+            return {}
+        return text.bands(cube, self.text)
 
     @property
     def markers(self) -> list[Marker]:
-        """The lines that the plot shows."""
-        # Without a cube a map has lines and no wavelengths.
-        lines = zip(self.kind.lines, self.wavelengths, strict=False)
-        return [Marker(line.name, line.colour, wavelength) for line, wavelength in lines]
+        """The lines that the plot shows: one at each band of the formula."""
+        with suppress(SpectrumError):
+            places = zip(cycle(LINES), self._bands().values(), strict=False)
+            return [Marker(*look, wavelength) for look, wavelength in places]
+        return []
+
+    @property
+    def about(self) -> str:
+        """Sentences on the index and the bands that are taken, and on how much a map can show."""
+        cube = self._cube
+        if cube is None:
+            return ""
+        sentences = []
+        with suppress(SpectrumError):
+            bands = (f"{name} at {at:.4g} {cube.unit}" for name, at in self._bands().items())
+            parts = filter(None, (self.presets.get(self.text, ""), ", ".join(bands)))
+            sentences.append(", ".join(parts))
+        if self.kind.is_of_spectra and cube.provenance.model:
+            sentences.append(ESTIMATED)
+        return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
-        """Move one of the lines; the map that was made last follows it."""
-        cube = self._cube
-        if cube is not None:
-            self._places_on(cube)[number] = wavelength
+        """Move a band of the formula; the map that was made last follows it."""
+        text = self.kind.text
+        if self._cube is not None and text is not None and text.moved is not None:
+            self.text = text.moved(self.text, number, wavelength)
         # Only the last place counts: a run for the one before is cancelled.
         if self.is_live:
             self._start()
@@ -206,10 +242,16 @@ class MapMaker:
             return "Choose a reference first: Compare, on the page Spectra."
         if self.kind.needs == "photo" and self._photo_of(cube) is None:
             return "First open the photo that the cube was made from."
+        try:
+            self._bands()
+        except SpectrumError as error:
+            return plain(error)
         return ""
 
     def run(self) -> None:
-        """Make the map that is chosen, as a new layer. Raises `SpectrumError` without a cube."""
+        """Make the map that is chosen, as a new layer; raises `SpectrumError` where it `lacks`."""
+        if self.lacks:
+            raise SpectrumError(self.lacks)
         # With no layer to follow, `_on_made` adds a new one.
         self._drawn = None
         self._start()
@@ -238,15 +280,19 @@ class MapMaker:
 
     def _job(self, cube: SpectralCube, on: Ground) -> Callable[[Watch], list[LayerTuple]]:
         """Return the job that makes the map of *cube*."""
-        reference = self._scene.reference
-        inputs = MapInputs(
-            cube,
-            number=self.number,
-            wavelengths=tuple(self.wavelengths),
-            spectra=tuple(self._spectra()),
-            reference=None if reference is None else cube_of(reference),
-        )
-        return partial(make_map, self.kind, inputs, self._photo_of(cube), on)
+        kind, reference = self.kind, self._scene.reference
+        asked: dict[str, Any] = {}
+        if kind.needs == "spectra":
+            asked["spectra"] = self._spectra()
+        if kind.needs == "reference":
+            asked["reference"] = None if reference is None else cube_of(reference)
+        if kind.number is not None:
+            asked[kind.number.name] = self.number
+        if kind.text is not None:
+            asked[kind.text.name] = self.text
+        if kind.needs == "photo":
+            asked["photo"] = self._photo_of(cube)
+        return partial(make_map, kind, cube, asked, on)
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
         """Return the topmost photo of the size of *cube*; None if there is none."""
@@ -259,8 +305,6 @@ class MapMaker:
 
     def _spectra(self) -> list[Spectrum]:
         """Return the spectra on the selected cube that pixels are classified by."""
-        if self.kind.needs != "spectra":
-            return []
         # One more than can be used is enough to be refused, where thousands would take seconds.
         entries = self._shown()[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None]
@@ -274,7 +318,7 @@ class MapMaker:
             return
         layers = self._add(made, on)
         # A person may have chosen another map during the run.
-        if kind.lines and kind is self.kind:
+        if kind.text is not None and kind is self.kind:
             self._drawn = weakref.ref(layers[-1])
 
     def _add(self, made: Sequence[LayerTuple], on: Ground) -> list[Layer]:

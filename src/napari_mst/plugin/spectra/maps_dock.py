@@ -1,8 +1,10 @@
 """The dock "Maps": maps of a cube, made from the kept spectra and from bands."""
 
 from napari.components import ViewerModel
-from qtpy.QtCore import QSignalBlocker
+from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import (
+    QComboBox,
+    QCompleter,
     QDoubleSpinBox,
     QHBoxLayout,
     QProgressBar,
@@ -14,7 +16,7 @@ from qtpy.QtWidgets import (
 from napari_mst.plugin.dock import STEPS, Link
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.snapshot import Snapshot
-from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
+from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
 
@@ -29,12 +31,15 @@ class MapsDock(BenchDock):
         self.maps = self.bench.maps
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox()
+        self.text = QComboBox(insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        let_shrink(self.text, 12)
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(self._on_number)
+        self.text.currentTextChanged.connect(self._on_text)
         self.run_button.clicked.connect(self._on_button)
         self.plot.handle_dragged.connect(self._on_marker)
         self._draw_kind()
@@ -48,7 +53,7 @@ class MapsDock(BenchDock):
         self.bar.hide()
         choice = (self.kinds, self.number, self.run_button)
         row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
-        parts = (row, self.bar, self.about, self.problem, self.plot)
+        parts = (row, self.text, self.bar, self.about, self.problem, self.plot)
         layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
@@ -75,6 +80,9 @@ class MapsDock(BenchDock):
 
     def _on_number(self, number: float) -> None:
         self.maps.number = number
+
+    def _on_text(self, text: str) -> None:
+        self.maps.text = text
 
     def _on_button(self) -> None:
         self.maps.cancel() if self.maps.is_busy else self.run()
@@ -107,6 +115,7 @@ class MapsDock(BenchDock):
         with QSignalBlocker(self.kinds):
             self.kinds.show_value(kind.name)
         self.kinds.setToolTip(_tip(kind))
+        self._draw_text()
         number = kind.number
         self.number.setVisible(number is not None)
         if number is None:
@@ -119,13 +128,40 @@ class MapsDock(BenchDock):
         self.number.setToolTip(number.label)
         self.number.setSuffix("\N{DEGREE SIGN}" if number.unit == "deg" else "")
 
+    def _draw_text(self) -> None:
+        asked, presets, text = self.maps.kind.text, self.maps.presets, self.maps.text
+        self.text.setVisible(asked is not None)
+        if asked is None:
+            return
+        with QSignalBlocker(self.text):
+            if [self.text.itemText(row) for row in range(self.text.count())] != [*presets]:
+                self.text.clear()
+                for row, (preset, about) in enumerate(presets.items()):
+                    self.text.addItem(preset)
+                    self.text.setItemData(row, about, Qt.ItemDataRole.ToolTipRole)
+            self._let_type(asked.bands is not None)
+            # The cursor of a person who types stays where it is.
+            if self.text.currentText() != text:
+                self.text.setCurrentText(text)
+        self.text.setToolTip(presets.get(text, asked.label))
+
+    def _let_type(self, can_type: bool) -> None:
+        if self.text.isEditable() == can_type:
+            return
+        self.text.setEditable(can_type)
+        if can_type:
+            self.text.lineEdit().returnPressed.connect(self.run)
+            # A list below the line: what Qt completes in the line would change a formula.
+            self.text.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
+            self.text.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+
     def _draw_busy(self) -> None:
         # A map that follows its lines is made many times in a second: no bar flickers for that.
         is_shown = self.maps.is_busy and not self.maps.is_live
         lacks = self.maps.lacks
         self.run_button.setText("Cancel" if is_shown else "Run")
         self.run_button.setToolTip(lacks or RUN_HINT)
-        self.about.setText(f"{_tip(self.maps.kind)} {lacks}".strip())
+        self.about.setText(" ".join(filter(None, (_tip(self.maps.kind), self.maps.about, lacks))))
         self.run_button.setEnabled(is_shown or not lacks)
         self.bar.setVisible(is_shown)
         if not is_shown:
@@ -136,5 +172,6 @@ class MapsDock(BenchDock):
 
 
 def _tip(kind: MapKind) -> str:
-    """Return the tooltip of a map, with how its lines are moved."""
-    return f"{kind.tip} Drag the lines in the plot." if kind.lines else kind.tip
+    """Return the tooltip of a map, with how its bands are moved."""
+    has_bands = kind.text is not None and kind.text.bands is not None
+    return f"{kind.tip} Drag its bands in the plot." if has_bands else kind.tip

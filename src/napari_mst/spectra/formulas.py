@@ -1,0 +1,251 @@
+"""Formulas of bands, and the spectral indices that go by a name.
+
+`r800` in a formula is the band at 800 nm, `N` a band of the near infrared, and `NDVI` an index of
+the catalogue Awesome Spectral Indices (Montero et al., Scientific Data 10 (2023) 197,
+doi:10.1038/s41597-023-02096-0). Letters: H rows, W columns.
+"""
+
+import ast
+import csv
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from napari_mst.arrays import Singles
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import good_bands
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.spectra.strips import raw_strips
+from napari_mst.watch import Watch
+
+BROAD = {
+    "A": (400.0, 442.7, 455.0),
+    "B": (450.0, 492.4, 530.0),
+    "G1": (510.0, 531.0, 550.0),
+    "G": (510.0, 559.8, 600.0),
+    "Y": (585.0, 610.0, 625.0),
+    "R": (620.0, 664.6, 690.0),
+    "RE1": (695.0, 704.1, 715.0),
+    "RE2": (730.0, 740.5, 750.0),
+    "RE3": (765.0, 782.8, 795.0),
+    "N": (760.0, 832.8, 900.0),
+    "N2": (850.0, 864.7, 880.0),
+    "WV": (930.0, 945.1, 960.0),
+    "S1": (1550.0, 1613.7, 1750.0),
+    "S2": (2080.0, 2202.4, 2350.0),
+}
+"""The bands that the catalogue calls by letters: shortest, preferred and longest wavelength in nm.
+
+The range is the catalogue's; the preferred one is that of Sentinel-2A (Planet for G1 and Y).
+"""
+
+FUNCTIONS: dict[str, np.ufunc] = {
+    "abs": np.abs,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+LONGEST = 500
+"""Letters of the longest formula: the parser of Python takes deeper ones as no formula."""
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\d+)?")
+_NARROW = re.compile(r"r\d+(\.\d+)?", re.IGNORECASE)
+
+
+class Index(NamedTuple):
+    """A spectral index: its name, its formula and where it was published."""
+
+    name: str
+    title: str
+    formula: str
+    source: str
+
+
+def _divided(a: Any, b: Any) -> Any:
+    return np.where(b == 0, np.nan, a / b)
+
+
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divided,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+
+
+@cache
+def catalogue() -> dict[str, Index]:
+    """Every index that has a name, by it."""
+    text = resources.files("napari_mst").joinpath("data/indices.csv").read_text(encoding="utf-8")
+    rows = csv.reader(line for line in text.splitlines()[1:] if not line.startswith("#"))
+    return {row[0]: Index(*row) for row in rows if row[0] != "name"}
+
+
+def index_named(name: str) -> Index:
+    """Return the index of this *name*, in any case where that is clear; else `SpectrumError`."""
+    indices = catalogue()
+    alike = [each for each in indices if each.lower() == name.lower()]
+    if name in indices or len(alike) == 1:
+        return indices[name if name in indices else alike[0]]
+    hint = f"one of {' and '.join(alike)}" if alike else "a map, an index, or a band as r650 or R"
+    raise SpectrumError(f"Expected {hint}, got {shown(name, 30)!r}. Correct it.")
+
+
+def expanded(text: str) -> str:
+    """*text* with the formula of each index in the place of its name."""
+
+    def bands_of(found: re.Match[str]) -> str:
+        name = found[0]
+        if _NARROW.fullmatch(name) or name in BROAD or name in FUNCTIONS:
+            return name
+        formula = index_named(name).formula
+        return formula if text.strip() == name else f"({formula})"
+
+    if len(text) > LONGEST:
+        raise _no_formula(text)
+    return _NAME.sub(bands_of, text.replace("^", "**"))
+
+
+def bands_in(text: str) -> list[str]:
+    """Return the names of the bands in the *expanded* formula, in the order in which they come."""
+    return [name for name in dict.fromkeys(_NAME.findall(text)) if name not in FUNCTIONS]
+
+
+def band_named(cube: SpectralCube, name: str) -> int:
+    """Index of the good band of *cube* that a formula calls *name*, such as "r650" or "R".
+
+    It is at most half a step between two bands away, or within the range of a broad band.
+
+    Raises
+    ------
+    SpectrumError
+        If there is none.
+    """
+    is_broad = name in BROAD
+    least, centre, most = BROAD[name] if is_broad else (float(name[1:]),) * 3
+    good = good_bands(cube)
+    at = cube.wavelengths[good]
+    nearest = int(np.abs(at - centre).argmin())
+    # The distance to the nearer neighbour: where bands were left out, the other one is far away.
+    step = np.sort(np.abs(at - at[nearest]))[:2].max()
+    is_near = abs(at[nearest] - centre) <= step / 2 * (1 + 1e-9)
+    if (is_near or least <= at[nearest] <= most) and not (is_broad and not cube.has_wavelengths):
+        return int(good[nearest])
+    unit = "nm" if is_broad else cube.unit
+    raise SpectrumError(
+        f"Expected a cube with a band at {centre:g} {unit} for {name}, "
+        f"got {cube.wavelengths.min():g}-{cube.wavelengths.max():g} {shown(cube.unit, 20)}. "
+        "Choose another band."
+    )
+
+
+def bands_taken(cube: SpectralCube, text: str) -> dict[str, float]:
+    """Return the wavelength of *cube* that is taken for each band in the formula *text*.
+
+    Raises
+    ------
+    SpectrumError
+        If *text* is no formula, or the cube lacks a band of it.
+    """
+    formula = expanded(text)
+    names = bands_in(formula)
+    try:
+        _value(_tree(formula), dict.fromkeys(names, np.float64(1)))
+    except (OverflowError, RecursionError) as error:
+        raise _no_formula(formula) from error
+    if not names:
+        raise _no_formula(formula)
+    return {name: float(cube.wavelengths[band_named(cube, name)]) for name in names}
+
+
+def indices_of(cube: SpectralCube) -> dict[str, Index]:
+    """Return the indices whose bands *cube* has, by name."""
+
+    @cache
+    def has(name: str) -> bool:
+        try:
+            return band_named(cube, name) >= 0
+        except SpectrumError:
+            return False
+
+    return {
+        name: index for name, index in catalogue().items() if all(map(has, bands_in(index.formula)))
+    }
+
+
+def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
+    """Return the value of the formula *text* at each pixel, (H, W); NaN where it is no number.
+
+    Raises
+    ------
+    SpectrumError
+        If *text* is no formula, or the cube lacks a band of it.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    bands = [band_named(cube, name) for name in bands_taken(cube, text)]
+    formula = expanded(text)
+    names, tree = bands_in(formula), _tree(formula)
+    result = np.empty(cube.shape[1:], np.float32)
+    for rows, strip in raw_strips(cube, watch, bands):
+        values = dict(zip(names, strip.astype(np.float64), strict=True))
+        with np.errstate(over="ignore"):
+            result[rows] = _value(tree, values)
+    result[~np.isfinite(result)] = np.nan
+    return result
+
+
+def moved(text: str, number: int, wavelength: float) -> str:
+    """Return the formula *text* with its band *number* at *wavelength*, unless another is there."""
+    formula = expanded(text)
+    names = bands_in(formula)
+    name = f"r{wavelength:.0f}"
+    if name in names:
+        return text
+    return _NAME.sub(lambda found: name if found[0] == names[number] else found[0], formula)
+
+
+def _tree(formula: str) -> ast.expr:
+    """Return the syntax tree of an *expanded* formula, whose names have no points."""
+    try:
+        plain = _NAME.sub(lambda found: found[0].replace(".", "_"), formula)
+        return ast.parse(plain.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _no_formula(formula) from error
+
+
+def _no_formula(formula: str) -> SpectrumError:
+    text = shown(formula, 60)
+    return SpectrumError(
+        f"Expected a formula as (r800 - r670) / (r800 + r670), got {text!r}. Correct it."
+    )
+
+
+def _value(node: ast.AST, bands: Mapping[str, Any]) -> Any:
+    """Compute *node* from the values of the bands; no code in a formula is ever run."""
+    with np.errstate(all="ignore"):
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return np.float64(number)
+            case ast.Name(id=name) if name.replace("_", ".") in bands:
+                return bands[name.replace("_", ".")]
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](_value(operand, bands))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](_value(left, bands), _value(right, bands))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+                name in FUNCTIONS and len(args) == FUNCTIONS[name].nin
+            ):
+                return FUNCTIONS[name](*(_value(argument, bands) for argument in args))
+    raise _no_formula(ast.unparse(node))

@@ -1,0 +1,131 @@
+"""Formulas of bands, and indices by name."""
+
+import numpy as np
+import pytest
+
+import napari_mst as nm
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra import formulas
+
+WAVELENGTHS = np.arange(400.0, 2401, 10)
+RNG = np.random.default_rng(4)
+CUBE = SpectralCube(RNG.uniform(0.05, 0.9, (201, 9, 7)).astype(np.float32), WAVELENGTHS)
+
+
+def band(wavelength: float) -> np.ndarray:
+    return CUBE.sel(wavelength=wavelength).astype(np.float64)
+
+
+@pytest.mark.parametrize("name", formulas.catalogue())
+def test_every_index_is_that_of_spyndex(name: str) -> None:
+    spyndex = pytest.importorskip("spyndex")
+    found = nm.index(CUBE, name)
+    if name not in spyndex.indices:
+        assert name in {"PRI", "WBI", "NDWI1240", "VOG1"}
+        return
+    given = {
+        each: CUBE.data[formulas.band_named(CUBE, each)].astype(float) for each in formulas.BROAD
+    }
+    constants = {each: constant.default for each, constant in spyndex.constants.items()}
+    constants |= {"L": 0.5} if name in {"SAVI", "SARVI", "GSAVI", "MNLI"} else {}
+    constants |= {"alpha": 0.74} if name == "NDPI" else {}
+    with np.errstate(invalid="ignore"):  # the root of a negative number
+        expected = spyndex.computeIndex(name, params=constants | given)
+    expected = np.where(np.isfinite(expected), expected, np.nan)
+    np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+
+
+def test_a_formula_is_what_numpy_computes() -> None:
+    text = "-(r800 - 2 * r670) ^ 2 / sqrt(r500) + max(r550, r600) * exp(1) - abs(log(NDVI^2))"
+    near, red = band(830), band(660)
+    ndvi = (near - red) / (near + red)
+    expected = -((band(800) - 2 * band(670)) ** 2) / np.sqrt(band(500))
+    expected += np.maximum(band(550), band(600)) * np.e - np.abs(np.log(ndvi**2))
+    np.testing.assert_allclose(nm.formula(CUBE, text).data, expected, rtol=1e-6)
+
+
+def test_a_divisor_of_zero_and_what_is_no_number_give_nan() -> None:
+    data = CUBE.data.copy()
+    data[:, 0, 0], data[:, 0, 1], data[5, 0, 2] = 0, np.nan, 0
+    cube = SpectralCube(data, WAVELENGTHS)
+    for text, count in (("r400 / r410", 2), ("1 / (1 / r450)", 3), ("log(r450)", 3)):
+        assert np.isnan(nm.formula(cube, text).data).sum() == count
+
+
+def test_a_band_is_at_most_half_a_step_away_and_never_a_bad_one() -> None:
+    assert formulas.band_named(CUBE, "r531.5") == 13
+    assert formulas.band_named(CUBE, "r2404.9") == 200
+    cut = SpectralCube(CUBE.data[:2], np.array([500.0, 600]), metadata={"bbl": [1, 0]})
+    assert formulas.band_named(cut, "r500") == 0
+    assert formulas.bands_taken(CUBE, "NDVI") == {"N": 830, "R": 660}
+    # Wavelengths around the absorption of water were left out.
+    gap = SpectralCube(CUBE.data[:4], np.array([1330.0, 1340, 1460, 1470]))
+    for cube, name in ((CUBE, "r2405.1"), (cut, "r600"), (gap, "r1400")):
+        with pytest.raises(SpectrumError, match=f"nm for {name}, got"):
+            formulas.band_named(cube, name)
+
+
+def test_bands_without_wavelengths_are_taken_by_their_number_and_have_no_index() -> None:
+    numbered = SpectralCube(CUBE.data[:5], np.arange(5.0), "band")
+    np.testing.assert_array_equal(nm.formula(numbered, "r3 - r1").data, CUBE.data[3] - CUBE.data[1])
+    assert formulas.indices_of(numbered) == {}
+    with pytest.raises(SpectrumError, match="nm for N, got 0-4 band"):
+        nm.index(numbered, "NDVI")
+
+
+def test_indices_are_those_whose_bands_there_are() -> None:
+    seen = SpectralCube(CUBE.data[:31], WAVELENGTHS[:31])
+    names = set(formulas.indices_of(seen))
+    assert {"GLI", "PRI", "VARI"} <= names
+    assert not names & {"NDVI", "NDWI", "WBI"}
+    assert set(formulas.indices_of(CUBE)) == set(formulas.catalogue())
+
+
+@pytest.mark.parametrize("name", formulas.catalogue())
+def test_every_index_has_a_title_a_source_and_a_name_of_its_own(name: str) -> None:
+    index = formulas.catalogue()[name]
+    assert index.title
+    assert index.source.startswith("http")
+    assert name not in formulas.BROAD
+    assert name not in formulas.FUNCTIONS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "r800 +",
+        "(r800",
+        "r800.real",
+        "r800 if r670 else r500",
+        "[r800]",
+        "r800 < r670",
+        "r800, r670",
+        "sqrt(r800, r670)",
+        "sqrt(x=r800)",
+        "__import__('os').system('true')",
+        "(lambda: r800)()",
+        "1j * r800",
+        "'r800'",
+        "3 + 4",
+        "(" * 250 + "r800" + ")" * 250,
+        "r800 + " * 100 + "r800",
+        "9" * 400 + " * r800",
+    ],
+)
+def test_what_is_no_formula_is_refused_and_never_run(text: str) -> None:
+    with pytest.raises(SpectrumError, match=r"^Expected (a formula as|a map, an index, or a band)"):
+        nm.formula(CUBE, text)
+
+
+def test_a_name_in_another_case_is_taken_where_it_is_clear() -> None:
+    np.testing.assert_array_equal(nm.index(CUBE, "ndvi").data, nm.index(CUBE, "NDVI").data)
+    with pytest.raises(SpectrumError, match="Expected one of BAI and BaI, got 'bai'"):
+        nm.index(CUBE, "bai")
+
+
+def test_a_band_is_moved_everywhere_in_a_formula_but_not_onto_another() -> None:
+    assert formulas.moved("(N - R) / (N + R)", 0, 805.4) == "(r805 - R) / (r805 + R)"
+    assert formulas.moved("NDVI", 1, 650) == "(N - r650)/(N + r650)"
+    assert formulas.moved("r800 / r670", 0, 670.2) == "r800 / r670"
