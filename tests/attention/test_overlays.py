@@ -161,7 +161,7 @@ def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
 @pytest.mark.parametrize(
     ("overlay", "selection", "sentence"),
     [
-        ("scores", Selection(BLOCKS[0]), "got the overlay 'scores'"),
+        ("scores", Selection(BLOCKS[0]), "got 'scores'"),
         ("score", Selection("stages.3.bottleneck"), "got 'stages.3.bottleneck'"),
         ("score", Selection(BLOCKS[0], head=1), "Expected head 0 to 0"),
         ("score", Selection(BLOCKS[0], key=31), "Expected key 0 to 30"),

@@ -125,7 +125,7 @@ def test_planes_hold_all_weights_at_their_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ("stages.7", "Expected a block as stages.0.encoder.0"),
+        ("stages.7", "Expected a block of stages.0.encoder.0"),
         ("stages.0.encoder.0", r"Expected a query within 36 x 44, got \(36, 0\)"),
     ],
 )

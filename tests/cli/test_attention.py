@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tifffile
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 from tests.cli.conftest import CARD, Run
 
@@ -119,17 +120,47 @@ def test_both_halves_of_a_network_are_saved(run: Run, photo: Path, folder: Path)
         assert len([name for name in archive if name.startswith("maps/")]) == HEADS
 
 
+def test_the_mean_over_a_folder_is_that_of_the_matrices_of_its_photos(
+    run: Run, photo: Path, weights: Path
+) -> None:
+    folder = photo.parent / "photos"
+    folder.mkdir()
+    for seed in range(3):
+        noise = np.random.default_rng(seed).integers(0, 256, (8, 7, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(folder / f"{seed}.png")
+    target = photo.with_name("mean.npz")
+    assert run("attention", folder, "--mean", "-o", target)[:2] == (0, f"{target}\n")
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
+    block = "stages.0.bottleneck"
+    matrices = [
+        napari_mst.AttentionExplorer(reconstructor, path).record()[block].attention
+        for path in sorted(folder.iterdir())
+    ]
+    record = napari_mst.read_attention(target)
+    assert record.provenance.source == "mean of 3 photos of photos"
+    np.testing.assert_allclose(record[block].attention, np.mean(matrices, axis=0), atol=1e-6)
+    spread = record[block].spread
+    assert spread is not None
+    np.testing.assert_allclose(spread, np.std(matrices, axis=0), atol=1e-6)
+    table = napari_mst.write_attention(photo.with_name("mean.csv"), record).read_text()
+    lines = [line.split(",") for line in table.splitlines()]
+    assert lines[0] == ["block", "head", "key", "query", "logit", "attention", "spread"]
+    stored = [float(line[5]) for line in lines if line[0] == block]
+    np.testing.assert_allclose(stored, record[block].attention.ravel(), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("a.png", "Expected a name that ends in .npz or .tif"),
+        ("a.png", "Expected a name that ends in .npz, .csv or .tif"),
+        ("a.csv --map score", "Expected matrices alone with --mean or in a .csv"),
         ("a.tif", "Expected --map or --pixel, got neither for a.tif"),
         ("a.npz --pixel 2,3", "Expected a network with attention between"),
-        ("a.npz --map score --block x", "Expected a block as stages.0.encoder.0"),
+        ("a.npz --map score --block x", "Expected a block of stages.0.encoder.0"),
         ("a.npz --map score --key 4", "Expected key 0 to 3"),
         ("a.npz {}", "Expected --pixel ROW,COLUMN, for pixels attend to pixels in shifted.safet"),
         ("a.npz {} --pixel 6,0", "Expected a pixel in rows 0 to 5 and columns 0 to 8, got 6, 0"),
-        ("a.npz {} --pixel 1,1 --block x", "Expected a block as stages.0.encoder.0, got 'x'"),
+        ("a.npz {} --pixel 1,1 --block x", "stages.0.decoder.1, got 'x'"),
         ("a.npz {} --pixel 1,1 --map score", "Expected a network with spectral attention"),
     ],
 )

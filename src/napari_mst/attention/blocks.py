@@ -1,10 +1,12 @@
 """The attentions of a network, by the names of their blocks, as its passes say them."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from torch import nn
 
 from napari_mst.attention.record import PixelBlock
+from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.attends import Attends
 from napari_mst.networks.network import Pass, Program
 
@@ -40,6 +42,13 @@ def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending
     }
 
 
+def check_name(name: str, names: Collection[str], thing: str = "block") -> None:
+    """Refuse the *name* of a *thing* that is not among *names*, with a list of those."""
+    if name not in names:
+        listed = shown(", ".join(names), 180)
+        raise AttentionError(f"Expected a {thing} of {listed}, got {shown(name, 40)!r}.")
+
+
 def attention_blocks(network: nn.Module) -> dict[str, Attending]:
     """The blocks of *network* in which channels attend to channels, by name."""
     return _of_network(network, between_pixels=False)
@@ -50,7 +59,16 @@ def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
     return _of_network(network, between_pixels=True)
 
 
+def layer_names(network: nn.Module) -> list[str]:
+    """The names of all maps that *network* writes on its way, in the order in which it does."""
+    return [each.writes for each in _program(network).passes]
+
+
 def _of_network(network: nn.Module, *, between_pixels: bool) -> dict[str, Attending]:
+    return attentions(_program(network), between_pixels=between_pixels)
+
+
+def _program(network: nn.Module) -> Program:
     # Other modules say no passes, and so no attention.
-    program = getattr(network, "program", None)
-    return {} if program is None else attentions(program(), between_pixels=between_pixels)
+    program: Program = getattr(network, "program", lambda: Program(()))()
+    return program

@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 
 from napari_mst.arrays import Floats, Singles
-from napari_mst.attention.blocks import attention_blocks
+from napari_mst.attention.blocks import attention_blocks, check_name
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
-from napari_mst.attention.overlays import OVERLAYS, SENSITIVITY
+from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
@@ -68,6 +68,41 @@ class PhotoExplorer:
     def _program(self) -> Program:
         """The passes of the network, which knows the light of the photo."""
         return self._network().program()
+
+    def features(self, layer: str, watch: Watch | None = None) -> AttentionMap:
+        """All maps of a *layer* of the network over the photo; errors are those of `features`."""
+        planes, past = self.padded_features(layer, watch)
+        pitch = int(1 / self._program.scales[layer])
+        return self._map(FEATURES, Selection(layer), planes, past, pitch)
+
+    def padded_features(self, layer: str, watch: Watch | None = None) -> tuple[Floats, Provenance]:
+        """The maps of a *layer*, (C, h, w), over the padded photo, and their history."""
+        check_name(layer, [each.writes for each in self._program.passes], "layer")
+        program = self._program.until(layer)
+        return self._seen.compute(output_of(program, self._reconstructor), watch or self._watch)
+
+    def _map(
+        self,
+        caption: Caption,
+        selection: Selection,
+        padded: Floats,
+        past: Provenance,
+        pitch: int = 1,
+    ) -> AttentionMap:
+        """The map of *padded* values, (..., h, w), without the padding."""
+        height, width = (-(-side // pitch) for side in self.shape)
+        row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
+        return AttentionMap(
+            values=np.ascontiguousarray(padded[..., :height, :width], np.float32),
+            overlay=caption.name,
+            unit=caption.unit,
+            selection=selection,
+            pitch=pitch,
+            offset=(float(row), float(column)),
+            # The padding counts for the total: logits are sums over all of it.
+            total=float(padded.sum(dtype=np.float64)),
+            provenance=past,
+        )
 
 
 class AttentionExplorer(PhotoExplorer):
@@ -152,27 +187,12 @@ class AttentionExplorer(PhotoExplorer):
         AttentionError
             If there is no such overlay, block, head or channel.
         """
-        if overlay not in OVERLAYS:
-            raise AttentionError(
-                f"Expected one of {', '.join(OVERLAYS)}, got the overlay {overlay!r}."
-            )
+        check_name(overlay, OVERLAYS, "map")
         _, pitch = self._check(selection)
         probe = probe_of(OVERLAYS[overlay].compute, selection)
         program = tapped(self._program, selection.block, probe)
-        (padded,), provenance = self._compute(output_of(program, self._reconstructor))
-        # The padding is cropped, but it counts for the total: logits are sums over all of it.
-        height, width = (-(-side // pitch) for side in self.shape)
-        row, column = self._first + (pitch - 1) / 2  # the centre of pitch x pitch pixels
-        return AttentionMap(
-            values=np.ascontiguousarray(padded[:height, :width], np.float32),
-            overlay=overlay,
-            unit=OVERLAYS[overlay].unit,
-            selection=selection,
-            pitch=pitch,
-            offset=(float(row), float(column)),
-            total=float(padded.sum(dtype=np.float64)),
-            provenance=provenance,
-        )
+        (padded,), past = self._compute(output_of(program, self._reconstructor))
+        return self._map(OVERLAYS[overlay], selection, padded, past, pitch)
 
     def steps(self, block: str, head: int = 0) -> AttentionSteps:
         """One head step by step, in pictures of at most `PICTURE` pixels a side.
@@ -229,18 +249,11 @@ class AttentionExplorer(PhotoExplorer):
         ) -> Singles:
             return sensitivity(self._program, matrices, source, at, watch)[None]
 
-        (values,), provenance = self._compute(compute)
+        (values,), past = self._compute(compute)
+        of_value = Selection(f"band {band}, row {row}, column {column}")
         top, left = self._first + corner(self._program, at, self.shape)
-        return AttentionMap(
-            values=values,
-            overlay=SENSITIVITY.name,
-            unit=SENSITIVITY.unit,
-            selection=Selection(f"band {band}, row {row}, column {column}"),
-            pitch=1,
-            offset=(float(top), float(left)),
-            total=float(values.sum(dtype=np.float64)),
-            provenance=provenance,
-        )
+        made = self._map(SENSITIVITY, of_value, values, past)
+        return replace(made, offset=(float(top), float(left)))
 
     def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
         return self._seen.compute(compute, self._watch)
@@ -258,10 +271,7 @@ class AttentionExplorer(PhotoExplorer):
         Raises `AttentionError` if there is no such block, head or channel.
         """
         blocks = attention_blocks(self._network())
-        if selection.block not in blocks:
-            raise AttentionError(
-                f"Expected a block as {next(iter(blocks))}, got {selection.block!r}."
-            )
+        check_name(selection.block, blocks)
         block = blocks[selection.block]
         heads, channels = block.attends.heads, block.attends.channels
         selection.check(heads, channels // heads)
@@ -306,14 +316,8 @@ def features(
     >>> nm.features(reconstructor, photo, "stages.0.down.1").shape
     (124, 4, 6)
     """
-    seen = reconstructor.see(photo, region)
-    program = seen.job(watching(watch)).setup.program
-    layers = [each.writes for each in program.passes]
-    if layer not in layers:
-        names = shown(", ".join(layers), 240)
-        raise AttentionError(f"Expected a layer of {names}, got {shown(layer, 30)!r}.")
-
-    return seen.compute(output_of(program.until(layer), reconstructor), watching(watch))[0]
+    explorer = PhotoExplorer(reconstructor, photo, region=region, watch=watch)
+    return explorer.padded_features(layer)[0]
 
 
 def output_of(program: Program, reconstructor: Reconstructor) -> Compute:

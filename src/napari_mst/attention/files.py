@@ -1,5 +1,6 @@
-"""Files of the attention explorer: matrices and maps as `.npz`, maps as TIFF."""
+"""Files of the attention explorer: matrices and maps as `.npz`, matrices as CSV, maps as TIFF."""
 
+import csv
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -27,6 +28,7 @@ CONVENTION = (
 
 _RECORD = "napari_mst"  # the name of all that stands beside the numbers, in both kinds of file
 _DOTS = 130  # of a figure, in an inch
+_ROW = 80  # bytes of a row of a table, at most about
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
@@ -42,9 +44,11 @@ def write_attention(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Save a record, and maps beside it, as `.npz`.
+    """Save a record, and maps beside it, as `.npz`; or the matrices alone, as `.csv`.
 
-    Its arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history as JSON.
+    Arrays are `<block>/attention`, `<block>/logits` and `maps/<n>`, and the history is JSON. Of the
+    mean of several photos, `<block>/spread` is the standard deviation. In a table each row is a
+    number of a matrix.
 
     Raises
     ------
@@ -63,10 +67,14 @@ def write_attention(
     >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
     'attention.npz'
     """
+    if Path(path).suffix.lower() == ".csv":
+        return _write_table(Path(path), record, overwrite=overwrite)
     arrays: dict[str, Array] = {}
     for name, block in record.blocks.items():
         arrays[f"{name}/attention"] = block.attention
         arrays[f"{name}/logits"] = block.logits
+        if block.spread is not None:
+            arrays[f"{name}/spread"] = block.spread
     for number, made in enumerate(maps):
         arrays[f"maps/{number}"] = made.values
     described = {
@@ -82,6 +90,19 @@ def write_attention(
     saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
     with saving as (temporary,), temporary.open("wb") as file:
         save(file, **arrays)
+    return target
+
+
+def _write_table(target: Path, record: AttentionRecord, *, overwrite: bool) -> Path:
+    needed = sum(_ROW * block.attention.size for block in record.blocks.values()) + _HEADERS
+    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
+    with saving as (temporary,), temporary.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["block", "head", "key", "query", "logit", "attention", "spread"])
+        for name, block in record.blocks.items():
+            for at, attention in np.ndenumerate(block.attention):
+                spread = "" if block.spread is None else block.spread[at]
+                table.writerow([name, *at, block.logits[at], attention, spread])
     return target
 
 
@@ -117,7 +138,9 @@ def read_attention(path: str | Path) -> AttentionRecord:
             name = key.removesuffix("/attention")
             if name != key:
                 logits = _matrices(arrays[f"{name}/logits"])
-                blocks[name] = BlockAttention(logits, _matrices(attention))
+                spread = arrays.get(f"{name}/spread")
+                spread = None if spread is None else _matrices(spread)
+                blocks[name] = BlockAttention(logits, _matrices(attention), spread)
         between = {
             name: PixelBlock(**sides) for name, sides in described.get("pixel_blocks", {}).items()
         }
@@ -160,7 +183,7 @@ def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: boo
         tifffile.TiffWriter(temporary) as pages,
     ):
         for made in maps:
-            metadata = {"axes": "YX", _RECORD: made.describe()}
+            metadata = {"axes": "CYX"[-made.values.ndim :], _RECORD: made.describe()}
             pages.write(made.values, photometric="minisblack", metadata=metadata)
     return target
 

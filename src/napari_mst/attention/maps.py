@@ -69,8 +69,8 @@ class AttentionMap:
     Attributes
     ----------
     values
-        (H, W) float32; each value stands for *pitch* x *pitch* pixels of the photo, the last ones
-        perhaps for fewer.
+        (H, W) float32, or (C, H, W) for all channels of a layer; each value stands for *pitch* x
+        *pitch* pixels of the photo, the last ones perhaps for fewer.
     overlay, unit
         The name of the map in `OVERLAYS`, or "sensitivity", and its unit.
     pitch, offset

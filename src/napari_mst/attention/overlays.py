@@ -180,7 +180,30 @@ EFFECT = Caption(
 )
 """The map of what a head does, against equal weights."""
 
+FEATURES = Caption(
+    name="features",
+    title="Features",
+    formula="x_c(p): the map of channel c that a part of the network writes",
+    unit="features, without a physical unit",
+    text="The maps of any part of the network, one for each of its channels: the slider goes "
+    "through them. The channels are learnt; none is a wavelength.",
+    is_signed=True,
+)
+"""The maps of a part of the network by its name; they belong to no head."""
+
+DIFFERENCE = Caption(
+    name="difference",
+    title="Difference",
+    formula="d(p) = first(p) - second(p)",
+    unit="that of both maps",
+    text="One map less another: of two models, two photos, two heads or two parts.",
+    is_signed=True,
+)
+"""The difference of two maps of the same size."""
+
+_OTHERS = (SENSITIVITY, WEIGHTS, ALIKE, EFFECT, FEATURES, DIFFERENCE)
+
 DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
-    {caption.name: caption for caption in (SENSITIVITY, WEIGHTS, ALIKE, EFFECT)},
+    {caption.name: caption for caption in _OTHERS},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )

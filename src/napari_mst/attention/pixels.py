@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from napari_mst.attention.block_maps import BlockMaps
+from napari_mst.attention.blocks import check_name
 from napari_mst.attention.head_steps import Places, WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixel_weights import PixelWeights
@@ -137,10 +138,7 @@ class PixelExplorer(BlockMaps):
 
     def _check(self, block: str, row: int, column: int) -> None:
         """Refuse a block or a pixel that is not there."""
-        if block not in self.blocks:
-            raise AttentionError(
-                f"Expected a block as {next(iter(self.blocks))}, got {shown(block)!r}."
-            )
+        check_name(block, self.blocks)
         check_query((row, column), self.shape)
 
     def _near(self, block: str, row: int, column: int, watch: Watch) -> _Near:

@@ -11,7 +11,7 @@ Letters: h heads, d channels of a head, i key channel (row), j query channel (co
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -66,10 +66,14 @@ NEARLY_UNIFORM = 0.95
 
 @dataclass(frozen=True, eq=False)
 class BlockAttention:
-    """The matrices of one block, both (h, d, d) float32: logits L, and A = softmax_j(L)."""
+    """The matrices of one block, all (h, d, d) float32: logits L, and A = softmax_j(L).
+
+    In the mean of several photos, *spread* is the standard deviation of A.
+    """
 
     logits: Singles
     attention: Singles
+    spread: Singles | None = None
 
     def of_head(self, head: int) -> "BlockAttention":
         """The matrices of one head, (1, d, d)."""
@@ -139,7 +143,8 @@ class AttentionRecord:
     """The attention of one run: the matrices of blocks by name (`stages.0.encoder.1`).
 
     They are in the order in which the blocks run. `pixel_blocks` are those in which pixels attend
-    to pixels: they have no matrices of a whole run.
+    to pixels: they have no matrices of a whole run. `layers` are the names of all maps that the
+    network writes, for `features`; a file does not keep them.
 
     Notes
     -----
@@ -164,6 +169,7 @@ class AttentionRecord:
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
     pixel_blocks: dict[str, PixelBlock] = field(default_factory=dict)
+    layers: Sequence[str] = ()
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
@@ -189,6 +195,39 @@ class AttentionRecord:
             "The matrices of all blocks are nearly uniform. Entropy does not measure what a head "
             "does: its effect on the cube may be large."
         )
+
+    @classmethod
+    def mean(cls, records: "Sequence[AttentionRecord]", source: str) -> "AttentionRecord":
+        """The mean of the matrices of *records*, of photos of the *source*, with its `spread`.
+
+        Raises
+        ------
+        AttentionError
+            If there are none, or their blocks differ.
+
+        Examples
+        --------
+        >>> explorers = [
+        ...     nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+        ...     for photo in np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), np.uint8)
+        ... ]
+        >>> mean = nm.AttentionRecord.mean([each.record() for each in explorers], "two photos")
+        >>> mean["stages.0.bottleneck"].spread.shape
+        (4, 31, 31)
+        """
+        if not records or any(each.shapes != records[0].shapes for each in records):
+            raise AttentionError("Expected runs of one model, got none, or other blocks in some.")
+        blocks = {}
+        for name in records[0]:
+            matrices = np.stack([each[name].attention for each in records])
+            logits = np.mean([each[name].logits for each in records], axis=0)
+            blocks[name] = BlockAttention(logits, matrices.mean(axis=0), matrices.std(axis=0))
+        past = replace(
+            records[0].provenance,
+            source=f"mean of {len(records)} photos of {source}",
+            source_sha256="",
+        )
+        return cls(blocks, past)
 
     def __repr__(self) -> str:
         """One line: the number of blocks, the model and the photo."""

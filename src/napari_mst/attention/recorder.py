@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from napari_mst.arrays import Singles
-from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+from napari_mst.attention.blocks import attention_blocks, layer_names, pixel_blocks
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.errors import AttentionError
 
@@ -53,7 +53,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     blocks = attention_blocks(network)
     first = next(iter(blocks), "")
     between_pixels = {name: block.described for name, block in pixel_blocks(network).items()}
-    record = AttentionRecord(pixel_blocks=between_pixels)
+    record = AttentionRecord(pixel_blocks=between_pixels, layers=layer_names(network))
     thread = threading.get_ident()
 
     def hear(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:

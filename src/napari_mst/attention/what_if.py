@@ -14,12 +14,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from napari_mst.arrays import Floats, Singles
-from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
 from napari_mst.attention.explorer import PhotoExplorer, output_of
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError, shown
+from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
 from napari_mst.networks.attends import Attends
 from napari_mst.watch import Watch
@@ -121,16 +121,8 @@ class HeadEffects(PhotoExplorer):
         """
         values, provenance = self._changed(block, head, watch or self._watch)
         name = block or "all blocks"
-        return AttentionMap(
-            values=values,
-            overlay=EFFECT.name,
-            unit=EFFECT.unit,
-            selection=Selection(name if head is not None else f"{name}, all heads", head or 0),
-            pitch=1,
-            offset=(float(self._first[0]), float(self._first[1])),
-            total=float(values.sum(dtype=np.float64)),
-            provenance=provenance,
-        )
+        chosen = Selection(name if head is not None else f"{name}, all heads", head or 0)
+        return self._map(EFFECT, chosen, values, provenance)
 
     def shares(self, watch: Watch | None = None) -> HeadShares:
         """The effect of each head by that of all, in the mean over the pixels, by block.
@@ -156,8 +148,8 @@ class HeadEffects(PhotoExplorer):
         said = _said(network)
         if not said:
             raise AttentionError(NO_SOFTMAX)
-        if block and block not in said:
-            raise AttentionError(f"Expected a block as {next(iter(said))}, got {shown(block)!r}.")
+        if block:
+            check_name(block, said)
         chosen = said[block] if block else [each for both in said.values() for each in both]
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)

@@ -12,6 +12,7 @@ from napari_mst.attention.files import (
 )
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
+from napari_mst.batch.jobs import find_photos
 from napari_mst.cli.arguments import DONE
 from napari_mst.cli.captures import CaptureAnswers
 from napari_mst.cli.console import note, progress_bar
@@ -26,6 +27,7 @@ from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.attention.pixels import PixelExplorer
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 FIRST_BLOCK = "stages.0.encoder.0"
 """The block whose maps are made where none is named."""
@@ -53,12 +55,18 @@ _MAPS = (
 class Attention:
     """A photo, a model, and what of the model's attention to the photo is saved."""
 
-    photo: Annotated[Path, Option("the photo that the network looks at", is_positional=True)]
+    photo: Annotated[
+        Path,
+        Option(
+            "the photo that the network looks at; with --mean a folder, or a pattern",
+            is_positional=True,
+        ),
+    ]
     output: Annotated[
         Path | None,
         to_file(
-            "file to write, .npz; a .tif holds the maps only, a page each (default: "
-            "PHOTO_attention.npz, here)"
+            "file to write, .npz; a .csv holds the matrices only, a .tif the maps only, a page "
+            "each (default: PHOTO_attention.npz, here)"
         ),
     ] = None
     overwrite: Overwrite = False
@@ -92,6 +100,9 @@ class Attention:
     query: Annotated[
         int | None, Option("query channel, from 0 (default: all)", "J", group=_MAPS)
     ] = None
+    mean: Annotated[
+        bool, Option("save the mean and the standard deviation of the matrices of many photos")
+    ] = False
     side_by_side: Annotated[
         Pixel | None,
         Option(
@@ -107,21 +118,20 @@ class Attention:
         "attention photo.jpg --side-by-side 120,300 -o six.png",
         "attention photo.jpg -o attention.npz",
         "attention photo.jpg --map score --head 0 -o maps.tif",
+        "attention photos/ --mean -o mean.csv",
     )
 
     def run(self) -> int:
         """Save the attention, and print the path of the file."""
-        if self.side_by_side is None:
-            return self._save_attention()
-        return self._save_side_by_side(*self.side_by_side)
+        if self.side_by_side is not None:
+            return self._save_side_by_side(*self.side_by_side)
+        return self._save_mean() if self.mean else self._save_attention()
 
     def _save_attention(self) -> int:
         target = self.output or Path(f"{self.photo.stem}_attention.npz")
         self._check_target(target)
         photos = PhotoOptions.of(self.taken, [self.photo])
-        reconstructor = load_reconstructor(
-            self.model, replace(self.options, capture=photos.capture)
-        )
+        reconstructor = self._reconstructor(photos)
         # They import torch, which a refused argument must not wait for.
         from napari_mst.attention.blocks import attention_blocks, pixel_blocks
         from napari_mst.attention.explorer import AttentionExplorer
@@ -158,6 +168,30 @@ class Attention:
                 print(write_attention(target, record, maps, overwrite=self.overwrite))
         return DONE
 
+    def _reconstructor(self, photos: PhotoOptions) -> "Reconstructor":
+        return load_reconstructor(self.model, replace(self.options, capture=photos.capture))
+
+    def _save_mean(self) -> int:
+        """Save the mean of the matrices of many photos, and print the path of the file."""
+        target = self.output or Path(f"{self.photo.stem}_attention.npz")
+        self._check_target(target)
+        paths = [path for path, _ in find_photos([self.photo], target, note)]
+        photos = PhotoOptions.of(self.taken, paths)
+        reconstructor = self._reconstructor(photos)
+        from napari_mst.attention.explorer import AttentionExplorer  # imports torch
+        from napari_mst.attention.record import AttentionRecord
+
+        records = []
+        with asked_to_stop() as watch:
+            for path in paths:
+                photo = photos.read(path)
+                explorer = AttentionExplorer(reconstructor, photo, region=self.options.region)
+                with progress_bar(photo.name, watch) as bar:
+                    records.append(explorer.watched_by(bar).record())
+            record = AttentionRecord.mean(records, self.photo.name)
+            print(write_attention(target, record, overwrite=self.overwrite))
+        return DONE
+
     def _save_side_by_side(self, row: int, column: int) -> int:
         """Save the picture of six attentions of a pixel, and print its path."""
         target = self.output or Path(f"{self.photo.stem}_attention.png")
@@ -177,10 +211,15 @@ class Attention:
     def _check_target(self, target: Path) -> None:
         """Refuse before computing what could not be saved."""
         suffix = target.suffix.lower()
-        if suffix not in (".npz", *TIFF_SUFFIXES):
+        if suffix not in (".npz", ".csv", *TIFF_SUFFIXES):
             raise SaveError(
-                f"Expected a name that ends in .npz or .tif, got {shown(target.name)}. "
+                f"Expected a name that ends in .npz, .csv or .tif, got {shown(target.name)}. "
                 "Choose another."
+            )
+        if (self.mean or suffix == ".csv") and (self.map or self.pixel):
+            raise SaveError(
+                "Expected matrices alone with --mean or in a .csv, got --map or --pixel. "
+                "Leave it out."
             )
         if suffix in TIFF_SUFFIXES and not self.map and not self.pixel:
             raise SaveError(

@@ -190,6 +190,14 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     done(dock, qtbot)
     assert map_layers(viewer)[1].data.shape == (20, 30)
     assert "stages.0.encoder.1, head 1" in dock.text.text()
+    dock.layers.setCurrentText("stages.0.down.0")
+    qtbot.mouseClick(dock.features_button, Qt.MouseButton.LeftButton)
+    done(dock, qtbot)
+    layer = viewer.layers["Features of stages.0.down.0: photo"]
+    assert layer.data.shape == (62, 10, 15)
+    np.testing.assert_allclose(
+        layer.data_to_world((0, 2, 3))[1:], map_layers(viewer)[0].data_to_world((2, 3))
+    )
     assert dock.make_steps()
     done(dock, qtbot)
     shown = dock.steps.pictures["A"].image.image

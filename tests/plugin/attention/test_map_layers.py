@@ -1,12 +1,16 @@
 """Attention maps lie exactly on their photo, one is seen at a time, and their colours compare."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from tests.plugin.attention.conftest import make_map, shown_map
 
 from napari_mst.attention.overlays import DESCRIPTIONS
-from napari_mst.plugin.attention.layers import map_layers, map_of, summary
+from napari_mst.cube import Provenance
+from napari_mst.errors import AttentionError
+from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
 from napari_mst.plugin.viewer.photos import photo_layers
 
 
@@ -57,3 +61,21 @@ def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) ->
     assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stages.0.encoder.0")
     assert ("head 0" in text) == (overlay in ("score", "share"))
     assert ("which is the logit" in text) == (overlay == "score")
+
+
+def test_the_difference_of_two_selected_maps_is_a_signed_layer_on_their_photo(
+    viewer: ViewerModel,
+) -> None:
+    first = shown_map(viewer, make_map("attention", 2))
+    of_other = make_map("attention", 2, factor=3)
+    other = shown_map(viewer, replace(of_other, provenance=Provenance(model="another")))
+    assert other.name == "Effect of attention: photo, another"
+    with pytest.raises(AttentionError, match="Select two maps"):
+        show_difference(viewer)
+    viewer.layers.selection = {first, other}
+    show_difference(viewer)
+    made = viewer.layers.selection.active
+    assert made is map_layers(viewer)[-1]
+    np.testing.assert_array_equal(made.data, other.data - first.data)
+    np.testing.assert_allclose(made.data_to_world((3, 2)), first.data_to_world((3, 2)))
+    assert made.contrast_limits[0] == -made.contrast_limits[1]

@@ -4,7 +4,7 @@ Its state is an `Exploration`. The dock forwards clicks to it and to the workspa
 they say.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from napari.components import ViewerModel
 from napari.utils.theme import get_theme
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
+    QComboBox,
     QFileDialog,
     QHBoxLayout,
     QLabel,
@@ -23,19 +24,20 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import EFFECT, OVERLAYS, SENSITIVITY
+from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS, SENSITIVITY
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import AttentionError, plain
 from napari_mst.plugin.attention.exploration import (
     NO_PHOTO,
     Exploration,
+    features_order,
     map_order,
     recording_order,
     shares_order,
     steps_order,
 )
-from napari_mst.plugin.attention.layers import map_layers, map_of, summary
-from napari_mst.plugin.attention.pages import MatrixPage, RunBox
+from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
+from napari_mst.plugin.attention.pages import LETTERS, MatrixPage, RunBox
 from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import PixelPage
 from napari_mst.plugin.attention.plot import StepsPlot
@@ -46,7 +48,7 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
-from napari_mst.plugin.viewer.widgets import HelpButton, ScrolledPage, fill
+from napari_mst.plugin.viewer.widgets import HelpButton, ScrolledPage, fill, let_shrink
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 CANCEL_HINT = "Stop the run; nothing is left of it."
@@ -54,6 +56,11 @@ STEPS_HINT = "Run the photo up to this block, and show what its head does, step 
 EFFECTS_HINT = (
     "Run the network once for each head, with equal weights in it. A bar in the box of the head "
     "shows how much the cube changes, by what equal weights in all heads change."
+)
+LAYERS_HINT = "A part of the network, by the name of the maps that it writes."
+DIFFERENCE_HINT = (
+    "Select two maps in napari's list of layers: the upper one less the lower one becomes a layer. "
+    "They may be of two models, two photos of the same size, two heads or two parts."
 )
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
@@ -86,6 +93,10 @@ class AttentionDock(Dock):
             for kind in (*OVERLAYS.values(), SENSITIVITY, EFFECT)
         }
         self.effects_button = QPushButton("What does each head do?", toolTip=EFFECTS_HINT)
+        self.layers = QComboBox(toolTip=LAYERS_HINT)
+        let_shrink(self.layers, LETTERS)
+        self.features_button = QPushButton("Add its maps", toolTip=FEATURES.tooltip)
+        self.difference_button = QPushButton("Difference of two maps", toolTip=DIFFERENCE_HINT)
         self.steps_button = QPushButton("Show the steps of this head", toolTip=STEPS_HINT)
         self.steps = StepsPlot()
         self.pixel = PixelPage()
@@ -100,7 +111,13 @@ class AttentionDock(Dock):
 
     def _lay_out(self) -> None:
         maps, steps = QWidget(), QWidget()
-        fill(QVBoxLayout(maps), *self.maps.values(), self.effects_button).addStretch()
+        fill(
+            QVBoxLayout(maps),
+            *self.maps.values(),
+            self.effects_button,
+            fill(QHBoxLayout(), self.layers, self.features_button, stretched=self.layers),
+            self.difference_button,
+        ).addStretch()
         scrolled = ScrolledPage(self.steps)
         fill(QVBoxLayout(steps), self.steps_button, scrolled, stretched=scrolled)
         self.tabs.addTab(self.matrices, "Matrix")
@@ -133,6 +150,8 @@ class AttentionDock(Dock):
         for name, button in self.maps.items():
             button.clicked.connect(calling(self.make_map, name))
         self.effects_button.clicked.connect(self.weigh_heads)
+        self.features_button.clicked.connect(self.add_features)
+        self.difference_button.clicked.connect(self.subtract)
         self.steps_button.clicked.connect(self.make_steps)
         self.steps.clicked.connect(self.exploration.choose_channels)
         self.cancel_button.clicked.connect(self.workspace.cancel)
@@ -187,6 +206,15 @@ class AttentionDock(Dock):
         """Make a map of the chosen head over the photo of the run; False if nothing started."""
         return self._start(lambda: map_order(self.viewer, self.exploration, overlay))
 
+    def add_features(self) -> bool:
+        """Add the maps of the chosen part of the network; False if nothing started."""
+        layer = self.layers.currentText()
+        return self._start(lambda: features_order(self.viewer, self.exploration, layer))
+
+    def subtract(self) -> None:
+        """Show the difference of the two selected maps."""
+        self._tried(lambda: show_difference(self.viewer))
+
     def weigh_heads(self) -> bool:
         """Find what each head of the run does; False if nothing started."""
         return self._start(lambda: shares_order(self.viewer, self.exploration))
@@ -198,8 +226,8 @@ class AttentionDock(Dock):
     def save(self, path: str) -> None:
         """Save the chosen run or a map, by the suffix of *path*; an existing file is replaced.
 
-        `.npz` holds the matrices of the run and the maps of its photo in the viewer; `.tif` holds
-        the newest map.
+        `.npz` holds the matrices of the run and the maps of its photo in the viewer; `.csv` holds
+        the matrices, `.tif` the newest map.
 
         Raises
         ------
@@ -225,8 +253,12 @@ class AttentionDock(Dock):
 
     def _start(self, order: Callable[[], Request]) -> bool:
         """Start the job that is ordered, or show the user why there is none."""
+        return self._tried(lambda: self.workspace.run(order()))
+
+    def _tried(self, act: Callable[[], object]) -> bool:
+        """Return what *act* returns; show the user why, where it cannot be done."""
         try:
-            return self.workspace.run(order())
+            return bool(act())
         except AttentionError as error:
             self._say(plain(error))
             return False
@@ -250,7 +282,7 @@ class AttentionDock(Dock):
                 self.open(path)
 
     def _ask_to_save(self) -> None:
-        kinds = "Attention (*.npz);;Map (*.tif)"
+        kinds = "Attention (*.npz);;Table (*.csv);;Map (*.tif)"
         path, _ = QFileDialog.getSaveFileName(self, "Save attention", "attention.npz", kinds)
         if path:
             with reported():
@@ -280,12 +312,20 @@ class AttentionDock(Dock):
         """Draw the chosen head, and the one that it is compared with."""
         head = self.exploration.head
         if head is not None:
+            self._list_layers(head.recording.record.layers)
             self.matrices.set_heads([head, self.exploration.compared])
             self.pixel.draw_head(head)
             shares = self.exploration.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
             self._draw_channels()
         self._show_state(self.workspace.state)
+
+    def _list_layers(self, names: Sequence[str]) -> None:
+        """List the parts of the network; the chosen one stays chosen."""
+        chosen = self.layers.currentText()
+        self.layers.clear()
+        self.layers.addItems(names)
+        self.layers.setCurrentText(chosen)
 
     def _draw_channels(self) -> None:
         """Mark the chosen channels, and draw the steps for them."""
@@ -310,6 +350,7 @@ class AttentionDock(Dock):
             button.setEnabled(state.is_idle and has_matrices)
         for button in (self.maps[EFFECT.name], self.effects_button):
             button.setEnabled(state.is_idle and head is not None)
+        self.features_button.setEnabled(state.is_idle and self.layers.count() > 0)
         self.box.record_button.setEnabled(state.is_idle)
         self.box.save_button.setEnabled(head is not None)
         self.matrices.compare_button.setEnabled(has_matrices)

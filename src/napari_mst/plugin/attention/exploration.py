@@ -314,6 +314,15 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
     return order_of_run(viewer, exploration, make, show_map)
 
 
+def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) -> Request:
+    """Order all maps of a *layer* of the network over the photo of the chosen run."""
+
+    def make(ready: Ready, reports: Reports) -> AttentionMap:
+        return ready.effects.features(layer, reports)
+
+    return order_of_run(viewer, exploration, make, show_map)
+
+
 def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the effects of all heads on the photo of the chosen run."""
     recording = exploration.chosen.recording

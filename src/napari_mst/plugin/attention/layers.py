@@ -3,9 +3,10 @@
 A layer keeps its `AttentionMap`, without the numbers, in `layer.metadata["napari_mst"]`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.components import ViewerModel
@@ -13,10 +14,25 @@ from napari.layers import Image, Layer, Shapes
 from napari.utils.colormaps import Colormap
 
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import DESCRIPTIONS, EFFECT, WEIGHTS, Overlay
+from napari_mst.attention.overlays import (
+    DESCRIPTIONS,
+    DIFFERENCE,
+    EFFECT,
+    FEATURES,
+    WEIGHTS,
+    Overlay,
+)
 from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import AttentionError
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.layers import UNIT_KEY, follow, put_above, put_on_top, selection_kept
+from napari_mst.plugin.viewer.layers import (
+    PLACE,
+    UNIT_KEY,
+    follow,
+    put_above,
+    put_on_top,
+    selection_kept,
+)
 from napari_mst.plugin.viewer.photos import DENOISED, MAP, LayerPhoto, hide_maps, photo_layer
 
 if TYPE_CHECKING:
@@ -38,6 +54,9 @@ SIGNED = Colormap(
 OPACITY = 0.8
 CLIPPED = 0.2
 """Per cent of the values that lie beyond the colours: a few extremes would darken all others."""
+MOST_SCANNED = 1 << 22
+"""Values, about, from which the colours of a map are chosen."""
+TWO_MAPS = "Select two maps of the same size in the list of layers first, with Ctrl and a click."
 COLOURS = {"keys": "#f58231", "window": "#3df0ff", "masked": "#8c8c8c", "pixel": "#ffffff"}
 """Colour of each outline."""
 WIDTH = 0.12
@@ -46,9 +65,28 @@ WIDTH = 0.12
 
 def show_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto) -> None:
     """Show a finished map alone, where its photo was when the job began, and select it."""
-    layer = put_map(viewer, made, photo)
+    _bring_forward(viewer, put_map(viewer, made, photo))
+
+
+def show_difference(viewer: ViewerModel) -> None:
+    """Show the upper of two selected maps less the lower one, alone. Raises `AttentionError`."""
+    selected = [layer for layer in map_layers(viewer) if layer in viewer.layers.selection]
+    if len(selected) != 2 or selected[0].data.shape != selected[1].data.shape:
+        raise AttentionError(TWO_MAPS)
+    lower, upper = selected
+    place = {key: getattr(upper, key) for key in PLACE}
+    place["affine"] = upper.affine.affine_matrix
+    values = map_of(upper).values - map_of(lower).values
+    made = replace(map_of(upper), values=values, overlay=DIFFERENCE.name)
+    _bring_forward(viewer, _put(viewer, made, f"Difference: {upper.name} - {lower.name}", place))
+
+
+def _bring_forward(viewer: ViewerModel, layer: Image) -> None:
+    """Show the map *layer* alone, above all others, from its first channel on."""
     put_on_top(viewer, layer)
     show_alone(viewer, layer)
+    if layer.ndim == 3:
+        viewer.dims.set_point(viewer.dims.ndim - 3, 0)
     # napari scrolls its list of layers to the one that is selected.
     viewer.layers.selection.active = layer
 
@@ -66,15 +104,28 @@ def put_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto, head: st
     A layer that is there already keeps the colours and the opacity that the user has set. All
     layers of a kind get the same contrast limits, the widest that one of them needs.
     """
-    description = DESCRIPTIONS[made.overlay]
-    name = f"{description.title}{head}: {photo.name}{photo.region_label}"
-    place = photo.placement.of_part(made.offset, (made.pitch, made.pitch)).image_kwargs()
+    of = f" of {made.selection.block}" if made.overlay == FEATURES.name else head
+    name = f"{DESCRIPTIONS[made.overlay].title}{of}: {photo.name}{photo.region_label}"
+    model = made.provenance.model
+    if any(map_of(each).provenance.model != model for each in _named(viewer, name)):
+        name = f"{name}, {model}"  # beside the map of another model
+    place = photo.placement.of_part(made.offset, (made.pitch, made.pitch))
+    is_plane = made.values.ndim == 2
+    return _put(viewer, made, name, place.image_kwargs() if is_plane else place.cube_kwargs(0, 1))
+
+
+def _named(viewer: ViewerModel, name: str) -> list[Image]:
+    return [layer for layer in map_layers(viewer) if layer.name == name]
+
+
+def _put(viewer: ViewerModel, made: AttentionMap, name: str, place: dict[str, Any]) -> Image:
+    """Put a map into the layer of this *name*."""
     # The layer's data are the numbers already.
     metadata = {
         METADATA_KEY: replace(made, values=np.empty((0, 0), np.float32)),
         UNIT_KEY: _unit(made),
     }
-    layer = next((present for present in map_layers(viewer) if present.name == name), None)
+    layer = next(iter(_named(viewer, name)), None)
     if layer is None:
         with selection_kept(viewer):
             layer = viewer.add_image(
@@ -83,7 +134,7 @@ def put_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto, head: st
                 # napari would guess `rgb` from the shape, and scan all pixels for limits.
                 rgb=False,
                 contrast_limits=limits(made),
-                colormap=SIGNED if description.is_signed else UNSIGNED,
+                colormap=SIGNED if DESCRIPTIONS[made.overlay].is_signed else UNSIGNED,
                 opacity=OPACITY,
                 blending="translucent",
                 metadata=metadata,
@@ -114,7 +165,9 @@ def _share_limits(layers: list[Image]) -> None:
 
 def limits(made: AttentionMap) -> tuple[float, float]:
     """Choose the range of the colours: around zero for a signed map, else from zero."""
-    finite = made.values[np.isfinite(made.values)]
+    step = max(math.isqrt(made.values.size // MOST_SCANNED), 1)
+    scanned = made.values[..., ::step, ::step]
+    finite = scanned[np.isfinite(scanned)]
     magnitude = np.abs(finite) if finite.size else np.ones(1)
     # A map of zeros would have limits without a width.
     high = float(np.percentile(magnitude, 100 - CLIPPED)) or 1.0

@@ -36,7 +36,10 @@ RUNS_HINT = (
 )
 RECORD_HINT = "Run the photo once: the matrices of all blocks appear here."
 OPEN_HINT = "Open saved matrices, to compare with them."
-SAVE_HINT = "Save all matrices of this run with its maps (.npz), or only the newest map (.tif)."
+SAVE_HINT = (
+    "Save all matrices of this run with its maps (.npz), the matrices as a table (.csv), or only "
+    "the newest map (.tif)."
+)
 
 
 class RunBox(QWidget):
@@ -188,6 +191,10 @@ class MatrixPage(QWidget):
         lines = [ALL_CHANNELS]
         if key is not None and query is not None:
             lines = [_values(head, key, query) for head in self._heads]
+            weights = [head.weights for head in self._heads]
+            if len({each.shape for each in weights}) == len(weights) - 1:
+                apart = weights[0] - weights[1]
+                lines.append(f"difference {apart[key, query]:.4f}, at most {abs(apart).max():.4f}")
         self.values.setText("<br>".join(lines))
 
 
@@ -204,8 +211,10 @@ def _values(chosen: RecordedHead, key: int, query: int) -> str:
     i, j = min(key, chosen.channels - 1), min(query, chosen.channels - 1)
     matrices = chosen.recording.record[chosen.block]
     attention = chosen.weights
+    spread = matrices.spread
+    off = "" if spread is None else f" \N{PLUS-MINUS SIGN} {spread[chosen.head, i, j]:.4f}"
     return (
-        f"A<sub>{i},{j}</sub> = <b>{attention[i, j]:.4f}</b>, "
+        f"A<sub>{i},{j}</sub> = <b>{attention[i, j]:.4f}</b>{off}, "
         f"logit {matrices.logits[chosen.head, i, j]:.3f}, "
         f"row sum {attention[i].sum():.4f}, "
         f"entropy {matrices.entropy[chosen.head, i]:.2f} bits"
