@@ -6,7 +6,8 @@ Letters: B bands, H rows, W columns; b, h, w those of a part.
 import operator
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from math import prod
 from pathlib import Path
 from threading import Lock
@@ -21,6 +22,9 @@ from napari_mst.memory import free_host_memory
 
 SKIPPED_BYTES = 2**15
 """To read so many bytes that nobody wants takes about as long as another call to the system."""
+KEPT_BYTES = 2**29
+"""Bytes of tiles that are kept of a cube for the next look: as many, or a row of tiles."""
+
 BLOCK = 2**18
 """Numbers that are changed at a time: a few megabytes, which a processor caches."""
 
@@ -144,6 +148,73 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
         return indices, range(0)
     low = int(indices.min())
     return indices - low, range(low, int(indices.max()) + 1)
+
+
+# ------------------------------------------------------------------------------------- in tiles
+
+
+class Kept:
+    """Reads *numbers* in tiles of *sides* (b, h, w), and keeps those that were wanted last.
+
+    Tiles that are missing are read together; threads wait for each other.
+    """
+
+    def __init__(self, numbers: Lazy, sides: Sequence[int]) -> None:
+        self.sides = tuple(map(min, sides, numbers.shape))
+        self._numbers = numbers
+        bands, _, width = numbers.shape
+        row = bands * self.sides[1] * width * numbers.dtype.itemsize
+        # Who goes down the image in strips looks at all tiles of a row again and again.
+        most = max(KEPT_BYTES, min(row, free_host_memory() // 4))
+        self._most = max(1, most // (prod(self.sides) * numbers.dtype.itemsize))
+        self._tiles: dict[tuple[int, ...], Array] = {}
+        self._lock = Lock()
+
+    def read(self, *ranges: range) -> Array:
+        """The numbers at three ranges."""
+        part = np.empty(tuple(map(len, ranges)), self._numbers.dtype)
+        cuts = [list(_cuts(*axis)) for axis in zip(ranges, self.sides, strict=True)]
+        with self._lock:
+            # A few tiles at a time, so that a large part is in memory only once.
+            step = max(1, self._most // (4 * len(cuts[0])))
+            for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
+                pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
+                self._fetch([tuple(cut[0] for cut in piece) for piece in pieces])
+                for piece in pieces:
+                    place, there, here = zip(*piece, strict=True)
+                    part[there] = self._tiles[place][here]
+                for place in list(self._tiles)[: -self._most]:
+                    del self._tiles[place]
+        return part
+
+    def _fetch(self, places: list[tuple[int, ...]]) -> None:
+        """Have the tiles at *places*, as those that were wanted last."""
+        missing = [place for place in places if place not in self._tiles]
+        if missing:
+            low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
+            sizes = zip(low, high, self.sides, self._numbers.shape, strict=True)
+            box = [range(a * side, min(b * side + side, size)) for a, b, side, size in sizes]
+            numbers = self._numbers._read(*box)
+            for place in missing:
+                first = [
+                    (at - a) * side for at, a, side in zip(place, low, self.sides, strict=True)
+                ]
+                cut = (slice(at, at + side) for at, side in zip(first, self.sides, strict=True))
+                self._tiles[place] = numbers[*cut].copy()
+        self._tiles |= {place: self._tiles.pop(place) for place in places}
+
+
+def _cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
+    """The tiles along an axis that have *wanted*: number, place in *wanted*, place in the tile."""
+    for tile in range(wanted.start // side, wanted[-1] // side + 1):
+        first, last = (
+            max(0, -(-(at * side - wanted.start) // wanted.step)) for at in (tile, tile + 1)
+        )
+        inside = wanted[first:last]
+        if inside:
+            start = inside.start - tile * side
+            here = slice(start, inside[-1] - tile * side + 1, wanted.step)
+            yield tile, slice(first, first + len(inside)), here
 
 
 # ------------------------------------------------------------------------------------ in files

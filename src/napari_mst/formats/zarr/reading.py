@@ -1,4 +1,4 @@
-"""Reading Zarr folders: ours, OME-Zarr of others, and single arrays; large ones lazily.
+"""Reading Zarr folders: ours, OME-Zarr of others, and single arrays; large ones chunk by chunk.
 
 A folder may be replaced by a save at any moment. It is read again then, so that a cube never has
 parts of two: chunks are found by name alone. Letters: B bands, H rows, W columns.
@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import check_room
+from napari_mst.cube.lazy import Kept, Lazy, Numbers, check_room
 from napari_mst.errors import CubeFileError, SaveError, complete, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
@@ -88,10 +87,6 @@ class Steadfast:
     """
 
     def __init__(self, path: Path, array: Any, *, is_sealed: bool) -> None:
-        # dask asks an array for these three.
-        self.shape = array.shape
-        self.dtype = array.dtype
-        self.ndim = array.ndim
         self._name = path.name
         self._array = array
         # For how many of the `_metadata` the array counts as the one that was opened.
@@ -140,15 +135,15 @@ HOW_TO_INSTALL = 'Run: pip install "napari-mst[zarr]"'
 
 
 def check_installed() -> None:
-    """Raise `SaveError` unless zarr 3 and dask are installed."""
+    """Raise `SaveError` unless zarr 3 is installed."""
     if not is_installed():
         raise SaveError(f"Expected zarr 3 for Zarr files, got none. {HOW_TO_INSTALL}")
 
 
 def is_installed() -> bool:
-    """True if zarr 3 and dask are installed."""
+    """True if zarr 3 is installed."""
     try:
-        return int(version("zarr").partition(".")[0]) >= 3 and find_spec("dask") is not None
+        return int(version("zarr").partition(".")[0]) >= 3
     except PackageNotFoundError:
         return False
 
@@ -175,7 +170,7 @@ def read_zarr(
     band_axis: int | None = None,
     verify: bool | None = None,
 ) -> SpectralCube:
-    """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` is a dask array.
+    """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
 
     The options are those of `npz.read_npz`: a *variable* is the path of an array, where a group
     that is no OME-Zarr has several.
@@ -284,10 +279,7 @@ def _foreign(
     axis = 0
     if axes[kept[0]] != "channel" or band_axis is not None:
         axis, _ = band_axis_of(shape, 0, band_axis)
-    # A magnitude has to be computed from all numbers, which a lazy cube never has.
-    if is_large(array.nbytes) and array.dtype.kind == "c":
-        raise mismatch(path.name, "real numbers", f"{array.dtype}", "Save their magnitude.")
-    data = np.moveaxis(_loaded(path, array).reshape(shape), axis, 0)
+    data = np.moveaxis(_loaded(path, array, kept), axis, 0)
     if isinstance(data, np.ndarray):
         data = np.ascontiguousarray(data)
     return described_cube(data, Description(names=_labels(ome)), warnings)
@@ -305,21 +297,28 @@ def _kept_axes(array: Any, types: list[str]) -> list[int]:
     return kept
 
 
-def _loaded(path: Path, array: Any) -> Array:
-    """The numbers of a Zarr array: in memory, or, where they are large, as a dask array.
+def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
+    """The numbers of a Zarr array along three of its *axes*: in memory, or `Lazy` if they are many.
 
-    The dask array reads what is asked for.
+    The other axes have one element.
     """
+    shape = tuple(array.shape[at] for at in axes)
     if not is_large(array.nbytes):
         check_room(path.name, array.nbytes)
-        numbers: Array = array[...]
-        return numbers
-    import dask.array
-
+        return array[...].reshape(shape)
     steadfast = Steadfast(path, array, is_sealed=SEAL in array.attrs)
-    chunks = array.shards or array.chunks
-    lazy: Array = dask.array.from_array(steadfast, chunks=chunks, name=False)
-    return lazy
+
+    def read(*ranges: range) -> Array:
+        key = [slice(0, 1)] * array.ndim
+        for at, wanted in zip(axes, ranges, strict=True):
+            key[at] = slice(wanted.start, wanted.stop)
+        numbers: Array = steadfast[tuple(key)]
+        return numbers.reshape([len(wanted) for wanted in ranges])
+
+    sides = array.shards or array.chunks
+    dtype = array.dtype.newbyteorder("=")
+    tiles = Kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes])
+    return Lazy(path.name, shape, dtype, tiles.read)
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
