@@ -20,7 +20,7 @@ from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
-from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.sharing import PLUGIN
 
 TITLE = "Workspace"
 """Name of the dock that shows the photo."""

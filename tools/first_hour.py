@@ -16,7 +16,7 @@ from npe2 import PluginManager
 from napari_mst import maps as kinds
 from napari_mst import read_cube
 from napari_mst.plugin.spectra.bench_dock import SharedBench
-from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.sharing import PLUGIN
 
 
 def main(out: Path) -> None:

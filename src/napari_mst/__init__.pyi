@@ -38,12 +38,12 @@ from napari_mst.models import ModelCard as ModelCard
 from napari_mst.models import load_model as load_model
 from napari_mst.photo.cameras import Capture as Capture
 from napari_mst.photo.chart import Chart as Chart
-from napari_mst.photo.chart_finding import find_chart as find_chart
+from napari_mst.photo.chart import find_chart as find_chart
 from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
-from napari_mst.plugin.adding import add_cube as add_cube
+from napari_mst.plugin.session import add_cube as add_cube
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.compare import compare_region as compare_region

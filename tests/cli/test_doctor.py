@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_mst.cli import doctor
+from napari_mst.cli import inspection
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.main import main
 from napari_mst.models import seal
@@ -47,7 +47,7 @@ def test_a_server_without_a_display_has_no_fault(monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("napari")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
-    *_, window = doctor._window()
+    *_, window = inspection._window()
     assert (window.name, window.advice) == ("window", "")
     assert "no display" in window.text
 
@@ -57,15 +57,15 @@ def test_a_display_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("QT_QPA_PLATFORM", "xcb")
     monkeypatch.setenv("DISPLAY", ":4321")
-    *_, window = doctor._window()
+    *_, window = inspection._window()
     assert "qt." in window.text
     assert window.advice
 
 
 @pytest.mark.skipif("sys.version_info >= (3, 12)", reason="None is not counted any more")
 def test_a_pyside_that_loses_references_is_a_fault() -> None:
-    assert "PySide6!=6.12.0" in doctor._advice_on(["PySide6 6.12.0"])
-    assert not doctor._advice_on(["PySide6 6.11.3"])
+    assert "PySide6!=6.12.0" in inspection._advice_on(["PySide6 6.12.0"])
+    assert not inspection._advice_on(["PySide6 6.11.3"])
 
 
 def test_kernels_alone_are_compiled_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_mst.formats.text import cell_text, text_cell
+from napari_mst.formats.wavelengths import cell_text, text_cell
 
 
 @given(st.text("'=+-@;,\t\r\n 1.ae\uff1d") | st.text())

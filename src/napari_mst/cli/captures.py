@@ -10,8 +10,7 @@ from napari_mst.cli.options import pixel_of
 from napari_mst.errors import CameraError, PhotoError, shown
 from napari_mst.option import Option
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
-from napari_mst.photo.chart import CHARTS, Chart
-from napari_mst.photo.chart_finding import find_chart
+from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo

@@ -1,11 +1,16 @@
-"""The commands that print, `models`, `cameras` and `info`, and `export`."""
+"""The commands that print: `models`, `cameras`, `info` and `doctor`; and `export`."""
 
-from collections.abc import Sequence
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from napari_mst.cli.arguments import DONE
+from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import note, print_json
 from napari_mst.cli.options import (
     DEFAULT_MODEL,
@@ -16,8 +21,9 @@ from napari_mst.cli.options import (
     Overwrite,
 )
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import shown
+from napari_mst.errors import NapariMstError, shown
 from napari_mst.formats import read_cube
+from napari_mst.memory import free_host_memory
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import LIGHT_MODELS, WEIGHTS
 from napari_mst.option import Option
@@ -163,3 +169,214 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
 
 def _range(wavelengths: Sequence[float], unit: str) -> str:
     return f"{wavelengths[0]:g} to {wavelengths[-1]:g} {unit}"
+
+
+PACKAGES = (
+    "napari-mst",
+    "torch",
+    "numpy",
+    "numba",
+    "tifffile",
+    "imagecodecs",
+    "pillow",
+    "spectral",
+    "scikit-image",
+    "h5py",
+    "zarr",
+    "xarray",
+    "matplotlib",
+    "napari",
+    "npe2",
+    "magicgui",
+    "qtpy",
+    "superqt",
+    "pyqtgraph",
+    "vispy",
+)
+"""The packages whose versions matter; those that are missing are named too."""
+
+BINDINGS = ("PyQt6", "PySide6", "PyQt5", "PySide2")
+"""The bindings of Qt; napari takes the first that it finds."""
+
+MEGAPIXELS = ((1, 1000, 1000), (12, 3000, 4000), (100, 10_000, 10_000))
+"""The photos whose plans are printed: millions of pixels, rows, columns."""
+
+_OPENGL = "napari_mst.plugin.opengl"
+"""The program that asks Qt; it is named rather than imported, as all of Qt is."""
+
+SECONDS = 60
+"""The time that Qt may take to open a window's surface."""
+
+
+class ReportLine(NamedTuple):
+    """One line of the report.
+
+    Attributes
+    ----------
+    name
+        The subject, in a few words.
+    text
+        The finding about it.
+    advice
+        The repair, in a sentence; "" where nothing is wrong.
+    """
+
+    name: str
+    text: str
+    advice: str = ""
+
+
+def findings() -> Iterator[ReportLine]:
+    """All lines of the report, each as soon as it is known."""
+    yield ReportLine("python", f"{platform.python_version()} in {sys.prefix}")
+    yield ReportLine("system", f"{platform.platform()}, {os.cpu_count()} processors")
+    versions = {name: _version(name) for name in PACKAGES}
+    yield from (ReportLine(name, number) for name, number in versions.items() if number)
+    missing = [name for name, number in versions.items() if not number]
+    if missing:
+        yield ReportLine("not installed", ", ".join(missing))
+    for subject in (_device, _kernels, _models, _memory, _window):
+        yield from _told(subject)
+
+
+def _told(subject: Callable[[], Iterator[ReportLine]]) -> Iterator[ReportLine]:
+    """The findings of *subject*; its failure is one of them."""
+    try:
+        yield from subject()
+    except (NapariMstError, ImportError, OSError, RuntimeError) as error:
+        name = subject.__name__.strip("_")
+        yield ReportLine(name, f"{type(error).__name__}: {error}", "Install napari-mst again.")
+
+
+def _version(name: str) -> str:
+    """The version of a package; "" if it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _device() -> Iterator[ReportLine]:
+    from napari_mst.engine.device import choose_device
+
+    choice = choose_device()
+    yield ReportLine("device", f"{choice.name}, {choice.reason}")
+    yield ReportLine("precisions", ", ".join(choice.precisions))
+
+
+def _kernels() -> Iterator[ReportLine]:
+    from napari_mst.engine.forms import native
+
+    if not native.is_installed():
+        yield ReportLine("kernels", "none; a CPU is faster with: pip install numba")
+    elif native.is_ready():
+        yield ReportLine("kernels", "compiled, and right on this processor")
+    else:
+        yield ReportLine("kernels", "cannot be used here", "Report this; everything works, slower.")
+    yield ReportLine("processor", native.description())
+
+
+def _models() -> Iterator[ReportLine]:
+    from napari_mst.models import MODELS, load_model
+
+    bundled = [name for name, card in MODELS.items() if card.file]
+    for name in bundled:
+        load_model(name)
+    yield ReportLine("models", f"{', '.join(bundled)}: as they came with this version")
+
+
+def _memory() -> Iterator[ReportLine]:
+    from napari_mst.models import load_model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    yield ReportLine("free memory", f"{free_host_memory() / 2**30:.1f} GiB")
+    reconstructor = Reconstructor(load_model("mstpp-srgb"))
+    for millions, rows, columns in MEGAPIXELS:
+        try:
+            text = str(reconstructor.plan(rows, columns))
+        except NapariMstError as error:
+            text = str(error)
+        yield ReportLine(f"{millions} megapixels", text)
+
+
+def _window() -> Iterator[ReportLine]:
+    versions = [f"{name} {_version(name)}" for name in BINDINGS if _version(name)]
+    if not versions or not _version("napari"):
+        yield ReportLine("window", "napari or Qt is not installed: Python and command line only")
+        return
+    yield ReportLine("Qt", ", ".join(versions), _advice_on(versions))
+    is_served = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))
+    if sys.platform == "linux" and not any(is_served):
+        text = "no display here (DISPLAY is not set): Python and command line only"
+        yield ReportLine("window", text)
+        return
+    yield _opengl()
+
+
+def _advice_on(versions: Sequence[str]) -> str:
+    """The repair of bindings of Qt that cannot be used, as "name version"; "" for good ones."""
+    # It loses a reference of None at each signal; Python 3.12 and newer do not count these.
+    if "PySide6 6.12.0" in versions and sys.version_info < (3, 12):
+        return 'It ends napari after some thousand mouse moves: pip install "PySide6!=6.12.0"'
+    # Two bindings in one process end it: a package that imports the other one is then enough.
+    return "Uninstall all but one." if len(versions) > 1 else ""
+
+
+def _opengl() -> ReportLine:
+    """The version of OpenGL that a window gets; asked in another process, since Qt may abort."""
+    advice = "Look at the display and its driver: napari draws with OpenGL."
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-m", _OPENGL], capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return ReportLine("window", f"Qt did not answer within {SECONDS} s", advice)
+    where, _, version = asked.stdout.strip().partition(" ")
+    if asked.returncode:
+        complaints = asked.stderr.strip().splitlines() or ["it said nothing"]
+        # Qt begins with the cause and ends with a list of its plugins; Python ends with the cause.
+        cause = next((line for line in complaints if line.startswith("qt.")), complaints[-1])
+        return ReportLine("window", f"Qt ended: {shown(cause, 160)}", advice)
+    if not version:
+        return ReportLine("window", f"Qt on {shown(where)} without OpenGL", advice)
+    return ReportLine("window", f"Qt on {shown(where)}, OpenGL {shown(version)}")
+
+
+def _compile_all() -> Iterator[ReportLine]:
+    """Compile and keep all kernels, those of the denoising too."""
+    import numpy as np
+
+    from napari_mst.denoising.non_local_means import non_local_means
+
+    yield from _told(_kernels)
+    non_local_means(np.zeros((3, 9, 9)), h=1.0, distance=1)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """A look at the installation."""
+
+    compile: Annotated[
+        bool,
+        Option("only compile the kernels for this processor, as in building a container"),
+    ] = False
+    json: AsJson = False
+
+    examples = ("doctor", "doctor --json > report.json")
+    more = "Each line with ! is a fault; the exit status is then 2."
+
+    def run(self) -> int:
+        """Print the findings, and how many of them are faults."""
+        lines = []
+        for name, text, advice in _compile_all() if self.compile else findings():
+            lines.append({"name": name, "text": text, "advice": advice})
+            if not self.json:
+                print(f"{name:<14}  {shown(text, 300)}", flush=True)
+                if advice:
+                    print(f"{'':<14}  ! {advice}", flush=True)
+        faults = sum(bool(line["advice"]) for line in lines)
+        if self.json:
+            print_json(lines)
+        else:
+            print("no fault was found" if faults == 0 else f"faults (!): {faults}")
+        return REFUSED if faults else DONE

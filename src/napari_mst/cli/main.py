@@ -62,9 +62,9 @@ COMMANDS: list[Command] = [
     Command("compare", "measure how far a cube is from a reference", "cubes:Compare"),
     Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:Adapt"),
     Command("attention", "save the attention: matrices, maps, pixels", "attention:Attention"),
-    Command("evaluate", "measure how well models do on real scenes", "evaluation:Evaluate"),
+    Command("evaluate", "measure how well models do on real scenes", "training:Evaluate"),
     Command("train", "train a new model, or tune one to your cubes", "training:Train"),
-    Command("doctor", "check the installation, for a bug report", "doctor:Doctor"),
+    Command("doctor", "check the installation, for a bug report", "inspection:Doctor"),
     Command("completion", "print what completes commands in a shell", Completion),
 ]
 """Every command, in the order of `napari-mst --help`."""

@@ -22,7 +22,7 @@ from napari_mst.batch.jobs import (
     may_stay,
     plan_jobs,
 )
-from napari_mst.batch.making import Batch, make_each
+from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.captures import CaptureAnswers
 from napari_mst.cli.console import note, progress_bar, report

@@ -1,14 +1,273 @@
-"""The command `train`: a new model, or one tuned to the cubes of the user."""
+"""The commands `evaluate`, how well models do on real scenes, and `train`, a new or tuned model."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from tqdm import tqdm
 
 from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note
+from napari_mst.cli.options import FullScale
 from napari_mst.crash_safe import check_targets
-from napari_mst.errors import ModelError
+from napari_mst.errors import CameraError, ModelError, SpectrumError, shown
+from napari_mst.models import MODELS
 from napari_mst.option import Only, Option
+from napari_mst.photo.cameras import Capture, spelled
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.training.settings import FitSettings, TrainingPlan
+
+if TYPE_CHECKING:
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+    from napari_mst.training.inputs import Input
+    from napari_mst.training.scenes import Scene
+    from napari_mst.training.tables import Method, Score
+
+
+HELD_OUT = "held-out"
+"""The word for all cameras that no model was trained with."""
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Numbers of known spectra from "0,1,4", each one once."""
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise ValueError(
+            f"Expected numbers of known spectra, got {shown(text)!r}. Give them as 0,1,4,24."
+        ) from None
+
+
+class _Trial(NamedTuple):
+    """Methods to judge on the same photos of every scene.
+
+    Attributes
+    ----------
+    title
+        Camera and light of the photos; "" for sRGB.
+    inputs
+        The kinds of photos.
+    make_methods
+        Loads the methods, which takes time and memory.
+    score
+        Judges methods on inputs and scenes; `repeats` times each.
+    """
+
+    title: str
+    inputs: "Sequence[Input]"
+    make_methods: Callable[[], Mapping[str, Any]]
+    score: "Callable[..., Iterator[Score]]"
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Scenes, the models that are judged on photos of them, and the table that is printed."""
+
+    folder: Annotated[
+        Path,
+        Option(
+            "folder of reflectance cubes at 400-700 nm, in any format; or one cube",
+            is_positional=True,
+        ),
+    ]
+    model: Annotated[
+        tuple[str, ...],
+        Option(
+            "a model; may be repeated (default: all bundled ones but examples)",
+            "NAME|FILE",
+            is_repeated=True,
+        ),
+    ] = ()
+    no_baselines: Annotated[bool, Option("leave out the estimates to compare with")] = False
+    options: Annotated[RunOptions, Only("correct_colour", "denoise", "device")] = DEFAULTS
+    input: Annotated[
+        tuple[str, ...],
+        Option(
+            "a kind of photo, as clean or 'JPEG 75'; may be repeated (default: all)",
+            "NAME",
+            is_repeated=True,
+        ),
+    ] = ()
+    full_scale: FullScale = None
+    camera: Annotated[
+        tuple[str, ...],
+        Option(
+            "judge mstpp-camera on linear photos of this camera; may be repeated; "
+            f"{HELD_OUT} stands for all cameras that it was never trained with",
+            "NAME|FILE",
+            parse=spelled,
+            is_repeated=True,
+        ),
+    ] = ()
+    illuminant: Annotated[
+        tuple[str, ...],
+        Option(
+            "light of these photos; may be repeated (default: D65)",
+            "NAME|FILE",
+            parse=spelled,
+            is_repeated=True,
+        ),
+    ] = ()
+    known: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            "as 0,1,4,24: correct each cube by this many true spectra of its scene, at random "
+            "spots of 3 x 3 pixels, and judge that (clean photos, if no --input is given)",
+            "COUNTS",
+            parse=_counts,
+        ),
+    ] = None
+    suggested: Annotated[
+        bool, Option("with --known: the spots that `napari-mst adapt --suggest` would give")
+    ] = False
+    per_scene: Annotated[bool, Option("print every scene, not only the mean")] = False
+    csv: Annotated[Path | None, Option("write every scene and the means to this file", "FILE")] = (
+        None
+    )
+
+    examples = (
+        "evaluate cubes/ --input clean",
+        "evaluate cubes/ --known 0,4,24 --suggested --csv known.csv",
+    )
+    more = """\
+columns with --known:
+  worst      MRAE after over before, in the scene where this is largest
+  coverage   share of true values in the 90 % error band, all bands
+  least      the same, in the band that has the smallest share
+  width      mean width of the error band over the estimate"""
+
+    def __post_init__(self) -> None:
+        if self.suggested and self.known is None:
+            raise SpectrumError(
+                "Expected --known with --suggested, got none. Add --known 0,1,4,24."
+            )
+        if self.known is not None and (self.camera or self.illuminant):
+            raise SpectrumError(
+                "Expected sRGB photos with --known, got --camera or --illuminant. Leave them out."
+            )
+        if self.illuminant and not self.camera:
+            raise CameraError("Expected --camera with --illuminant, got none. Add it.")
+
+    def run(self) -> int:
+        """Judge the models, and print the table."""
+        from napari_mst.training import known_spectra, tables
+        from napari_mst.training.scenes import read_scenes, scene_files
+
+        table = tables if self.known is None else known_spectra
+        # A wrong name, or an empty folder, is refused before the first trial, which takes long.
+        trials = list(self._trials())
+        scene_count = len(scene_files(self.folder))
+        if self.csv:
+            check_targets([self.csv], overwrite=True)
+        scores: list[Score] = []
+        for title, inputs, make_methods, score, repeats in trials:
+            methods = make_methods()
+            judged = score(methods, inputs, _noted(read_scenes(self.folder, self.full_scale)))
+            total = scene_count * len(inputs) * len(methods) * repeats
+            bar = tqdm(judged, desc=title, total=total, unit="photo")
+            scores += [replace(row, scene=f"{row.scene} {title}".rstrip()) for row in bar]
+        averages = table.means(scores)
+        if self.csv:
+            tables.write_csv(self.csv, [*scores, *averages], table.LABELS)
+        rows = tables.by_input(scores, averages) if self.per_scene else averages
+        print(tables.table(rows))
+        coverage = tables.coverage_table(rows)
+        if coverage:
+            print(f"\n{coverage}")
+        return DONE
+
+    def _trials(self) -> Iterator[_Trial]:
+        """One trial for sRGB photos, or one for every camera under every illuminant."""
+        from napari_mst.training import known_spectra, tables
+        from napari_mst.training.inputs import INPUTS, camera_inputs
+
+        if self.known is not None:
+            plan = known_spectra.SpotPlan(self.known, self.suggested)
+            inputs = _chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
+            score = partial(known_spectra.score, plan=plan)
+            yield _Trial("", inputs, self._reconstructors, score, len(self.known))
+            return
+        if not self.camera:
+            inputs = _chosen_inputs(self.input, INPUTS)
+            yield _Trial("", inputs, self._srgb_methods, tables.score)
+            return
+        for camera, light in product(_cameras(self.camera), self.illuminant or ["D65"]):
+            capture = Capture(camera, light)
+            inputs = _chosen_inputs(self.input, camera_inputs(capture))
+            methods = partial(self._camera_methods, capture)
+            yield _Trial(f"{camera} {light}", inputs, methods, tables.score)
+
+    def _srgb_methods(self) -> "dict[str, Method]":
+        from napari_mst.training.tables import BASELINES, ModelMethod
+
+        methods: dict[str, Method] = {}
+        if not self.no_baselines:
+            methods |= {name: make() for name, make in BASELINES.items()}
+        return methods | {name: ModelMethod(name, self.options) for name in self._srgb_models()}
+
+    def _srgb_models(self) -> tuple[str, ...]:
+        """Return the models of the user, or all bundled ones for sRGB photos but examples."""
+        bundled = [card for card in MODELS.values() if card.file and not card.is_example]
+        return self.model or tuple(card.name for card in bundled if not card.needs_camera)
+
+    def _reconstructors(self) -> "dict[str, Reconstructor]":
+        """The models that make the cubes which known spectra correct."""
+        from napari_mst.models import load_model
+        from napari_mst.reconstruction.reconstructor import Reconstructor
+        from napari_mst.training.tables import RENDERED
+
+        options = vars(replace(self.options, calibrated_by=RENDERED))
+        return {name: Reconstructor(load_model(name), **options) for name in self._srgb_models()}
+
+    def _camera_methods(self, capture: Capture) -> "dict[str, Method]":
+        from napari_mst.training.tables import ModelMethod, linear_method
+
+        methods: dict[str, Method] = {}
+        if not self.no_baselines:
+            methods["least squares"] = linear_method(capture)
+        options = replace(self.options, capture=capture)
+        names = self.model or ("mstpp-camera",)
+        return methods | {name: ModelMethod(name, options) for name in names}
+
+
+def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
+    """Pass scenes on, after the notes about each are printed."""
+    for scene in scenes:
+        for text in scene.notes:
+            note(text)
+        yield scene
+
+
+def _cameras(names: Sequence[str]) -> list[str]:
+    """The cameras that are meant by *names*."""
+    from napari_mst.training.inputs import HELD_OUT_CAMERAS
+
+    cameras: list[str] = []
+    for name in names:
+        if name == HELD_OUT:
+            cameras.extend(HELD_OUT_CAMERAS)
+        else:
+            cameras.append(name)
+    return cameras
+
+
+def _chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":
+    """The *kinds* with these *names*; all if there are no names."""
+    if not names:
+        return list(kinds)
+    by_name = {kind.name: kind for kind in kinds}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        choices = ", ".join(map(repr, by_name))
+        raise ModelError(
+            f"Expected an input of {choices}, got {', '.join(unknown)!r}. Choose one of them."
+        )
+    return [by_name[name] for name in names]
+
 
 TUNING_STEPS = 4_000
 """Steps for a model that is tuned: it knows most of its task already."""

@@ -1,8 +1,10 @@
-"""The spectral axis of a file: units, numbers as text, and what to say where they make no sense."""
+"""The texts of files: spectral axes and units, percent-encoding (RFC 3986), and safe cells."""
 
 import math
 import re
+import string
 from collections.abc import Sequence
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -116,3 +118,48 @@ def _from_names(names: Sequence[str], bands: int) -> tuple[Doubles, str, list[st
 
 def _indices(bands: int, warning: str) -> tuple[Doubles, str, list[str]]:
     return np.arange(bands, dtype=np.float64), BAND_INDEX, [warning]
+
+
+_PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
+# A semicolon or a tab ends a cell in the spreadsheets of some countries, so a cell may begin
+# after one as well as at the start of the text.
+_BEFORE_FORMULA = r"(^|[;\t\r\n])"
+# What a spreadsheet takes for a formula (OWASP, "CSV Injection"). Quotes of the text's own may
+# precede it: `text_cell` adds one more to them, so that `cell_text` knows which to take away.
+_FORMULA = "(?='*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-])"
+
+
+def text_cell(text: str) -> str:
+    """*text* as a cell that a spreadsheet shows and never runs.
+
+    A quote is put before everything that may be a formula. Numbers stay numbers.
+    """
+    if _NUMBER.fullmatch(text):
+        return text
+    return re.sub(_BEFORE_FORMULA + _FORMULA, r"\1'", text)
+
+
+def cell_text(cell: str) -> str:
+    """The inverse of `text_cell`."""
+    return re.sub(f"{_BEFORE_FORMULA}'{_FORMULA}", r"\1", cell)
+
+
+def percent_encode(text: str, reserved: str = "") -> str:
+    """*text* as printable ASCII without braces, line breaks, outer spaces or *reserved* characters.
+
+    Outer spaces are encoded too, because readers of headers strip them.
+    """
+    encoded = quote(text, safe="".join(set(_PLAIN) - set(reserved)), errors="replace")
+    # Readers of headers strip outer spaces.
+    if encoded.startswith(" "):
+        encoded = "%20" + encoded[1:]
+    if encoded.endswith(" "):
+        encoded = encoded[:-1] + "%20"
+    return encoded
+
+
+def percent_decode(text: str) -> str:
+    """The inverse of `percent_encode`."""
+    return unquote(text)

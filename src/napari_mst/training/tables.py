@@ -34,7 +34,7 @@ from napari_mst.cube.metrics import (
     rmse,
     spectral_angle,
 )
-from napari_mst.formats.text import text_cell
+from napari_mst.formats.wavelengths import text_cell
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.photo.photo import Encoding, Photo

@@ -3,7 +3,7 @@
 import pytest
 from npe2 import PluginManager
 
-from napari_mst.plugin.viewer.remembered import section
+from napari_mst.plugin.viewer.sharing import section
 
 
 def test_plugins_that_are_known_are_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from napari_mst.arrays import DType
 from napari_mst.cube import Provenance
 from napari_mst.cube.curves import decoded
 from napari_mst.errors import CubeError, CubeFileError, mismatch, shown
-from napari_mst.formats.text import percent_decode
+from napari_mst.formats.wavelengths import percent_decode
 
 MAX_BYTES = 16 * 2**20
 OWN = "napari mst "

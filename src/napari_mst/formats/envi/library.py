@@ -28,8 +28,7 @@ from napari_mst.formats.envi.values import physical
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
 from napari_mst.formats.steady import finish
-from napari_mst.formats.text import percent_encode
-from napari_mst.formats.wavelengths import spectral_axis
+from napari_mst.formats.wavelengths import percent_encode, spectral_axis
 
 KIND = "ENVI Spectral Library"
 

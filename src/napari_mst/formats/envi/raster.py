@@ -45,8 +45,7 @@ from napari_mst.formats.numbers import (
 )
 from napari_mst.formats.seal import CHANGED
 from napari_mst.formats.steady import changing, finish, steady_read
-from napari_mst.formats.text import percent_encode
-from napari_mst.formats.wavelengths import band_names, spectral_axis
+from napari_mst.formats.wavelengths import band_names, percent_encode, spectral_axis
 from napari_mst.watch import Watch
 
 

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.cube.layer import LayerTuple
 from napari_mst.plugin.files import opening, questions, saving
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.viewer.remembered import PLUGIN
+from napari_mst.plugin.viewer.sharing import PLUGIN
 
 offered: set[str] = set()
 """The suffixes that it was offered for since napari was started."""

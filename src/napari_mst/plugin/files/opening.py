@@ -30,8 +30,7 @@ from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
-from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.viewer.sharing import report
+from napari_mst.plugin.viewer.sharing import PLUGIN, report
 
 WORKSPACE = "Workspace"
 """The name of its dock in `napari.yaml`."""

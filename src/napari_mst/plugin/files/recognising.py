@@ -52,8 +52,7 @@ from napari_mst.plugin.viewer.bands import (
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.remembered import PLUGIN
-from napari_mst.plugin.viewer.sharing import ViewerHelper, report
+from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper, report
 
 SUFFIX = ".npy"
 FEWEST_BANDS = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_mst.batch.jobs import BatchJob, check_names, find_photos, folders_for, plan_jobs
-from napari_mst.batch.making import Batch, make_each
+from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, plain, shown
 from napari_mst.photo.cameras import load_cameras, matching_camera

@@ -24,8 +24,7 @@ from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer, painted
 from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
-from napari_mst.plugin.viewer.remembered import picture_choices
-from napari_mst.plugin.viewer.sharing import calling, report, unwrapped
+from napari_mst.plugin.viewer.sharing import calling, picture_choices, report, unwrapped
 from napari_mst.watch import Watch
 
 PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"

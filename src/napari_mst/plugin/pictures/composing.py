@@ -37,8 +37,7 @@ from napari_mst.plugin.viewer.layers import (
     set_picture,
 )
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.remembered import picture_choices
-from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, report
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices, report
 from napari_mst.watch import UNWATCHED, Watch
 
 AT_ONCE = 2**21

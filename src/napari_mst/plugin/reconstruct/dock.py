@@ -50,8 +50,7 @@ from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
-from napari_mst.plugin.viewer.remembered import section
-from napari_mst.plugin.viewer.sharing import calling, shared
+from napari_mst.plugin.viewer.sharing import calling, section, shared
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 from napari_mst.reconstruction.options import RunOptions
 

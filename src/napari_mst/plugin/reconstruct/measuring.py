@@ -16,8 +16,7 @@ from napari.layers import Image
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
-from napari_mst.photo.chart import Chart, Corners
-from napari_mst.photo.chart_finding import find_chart
+from napari_mst.photo.chart import Chart, Corners, find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch

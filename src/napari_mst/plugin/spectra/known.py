@@ -25,9 +25,9 @@ from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
 from napari_mst.plugin.spectra.adapter import (
     Adapter,
+    KnownLayers,
     photos_for,
 )
-from napari_mst.plugin.spectra.known_layers import KnownLayers
 from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.spectra.snapshot import KnownState

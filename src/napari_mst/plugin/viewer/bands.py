@@ -22,8 +22,7 @@ from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linea
 from napari_mst.cube.layer import COLORMAP, contrast_limits
 from napari_mst.errors import shown
 from napari_mst.plugin.viewer.layers import UNIT_KEY, active_cube_layer, band_of, cube_of, go_to
-from napari_mst.plugin.viewer.remembered import picture_choices
-from napari_mst.plugin.viewer.sharing import ViewerHelper, calling
+from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices
 
 VISIBLE = (380.0, 780.0)
 """nm; bands beyond are shown in grey, as the eye sees no colour there."""

@@ -1,12 +1,22 @@
-"""Objects that each viewer has one of: made when first needed, gone with the viewer; and slots."""
+"""Objects that each viewer has one of, slots, and choices that napari remembers between sessions.
+
+An object of a viewer is made when it is first needed, and goes with the viewer. napari keeps the
+choices in a file of its own beside its settings, and lists them in its Preferences. The manifest
+`napari.yaml` declares them, in sections, with their defaults.
+"""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast
+from unittest.mock import patch
 from weakref import WeakMethod
 
 from napari.components import ViewerModel
+from napari.settings import get_plugin_settings
 from napari.utils.notifications import show_error
+from npe2 import PluginManager
 
 from napari_mst.errors import plain
 
@@ -81,3 +91,64 @@ def calling(method: Callable[..., object], *arguments: Any) -> Callable[..., Non
 def report(error: Exception, *_: object) -> None:
     """Show the user the sentence of *error*."""
     show_error(plain(error))
+
+
+SECTION = "pictures"
+"""The section of `napari.yaml`, which has a property for each field of `PictureChoices`."""
+
+
+@dataclass
+class PictureChoices:
+    """The choices in the bar on the image.
+
+    Attributes
+    ----------
+    light, is_adapted
+        The light that new cubes are rendered under, as in `Colours`.
+    has_own_contrast
+        Whether each band has a contrast of its own.
+    has_own_colour
+        Whether each band has the colour of its wavelength.
+    """
+
+    light: str = ""
+    is_adapted: bool = True
+    has_own_contrast: bool = True
+    has_own_colour: bool = False
+
+
+def picture_choices() -> Any:
+    """Return a record with the fields of `PictureChoices`; napari keeps what is set in it."""
+    try:
+        return section(SECTION)
+    except KeyError:
+        return PictureChoices()
+
+
+PLUGIN = "napari-mst"
+
+
+def section(name: str) -> Any:
+    """Return a section: an evented record that is written to its file when it is changed.
+
+    Raises
+    ------
+    KeyError
+        If the plugin is switched off in napari.
+    """
+    with _no_second_search():
+        return getattr(get_plugin_settings(PLUGIN), name)
+
+
+@contextmanager
+def _no_second_search() -> Iterator[None]:
+    """Keep napari from reading the manifests of all plugins again, if it knows ours already.
+
+    It does so when somebody asks for such choices first, which holds up the window for 100 ms.
+    """
+    plugins = PluginManager.instance()
+    if not any(manifest.name == PLUGIN for manifest in plugins.iter_manifests()):
+        yield
+        return
+    with patch.object(plugins, "discover"):
+        yield
