@@ -177,15 +177,17 @@ def test_uncertain_spectrum_goes_less_far(scene: Scene) -> None:
     spot = SPOTS[0]
     moves = []
     for uncertainty in (0.0, 0.1, 0.5):
-        known = [KnownSpectrum(*spot, scene.spectrum(*spot) * 0.7, uncertainty=uncertainty)]
-        better = adapt(scene.cube, scene.photo, known)
+        values = scene.spectrum(*spot) * 0.7
+        known = KnownSpectrum(*spot, values, uncertainty=uncertainty, is_certain=True)
+        better = adapt(scene.cube, scene.photo, [known])
         moves.append(np.abs(better.data[:, 8, 8] - scene.cube.data[:, 8, 8]).sum())
     assert moves[0] > moves[1] > moves[2] > 0
 
 
 def test_contradicting_spectra_are_told(scene: Scene) -> None:
     first = scene.known((8, 8))[0]
-    second = KnownSpectrum(8, 8, first.values * np.linspace(0.5, 1.5, 31), window=1)
+    other = first.values * np.linspace(0.5, 1.5, 31)
+    second = KnownSpectrum(8, 8, other, window=1, is_certain=True)
     with pytest.warns(ContradictingSpectra, match="if they are one material, one of them is wrong"):
         better = adapt(scene.cube, scene.photo, [first, second])
     assert "their spots look the same" in better.provenance.assumptions[-1]
@@ -193,7 +195,9 @@ def test_contradicting_spectra_are_told(scene: Scene) -> None:
 
 def test_spot_measured_again_replaces_the_first_and_a_contradiction_is_told(scene: Scene) -> None:
     truth = scene.spectrum(20, 30)
-    first, close, far = (KnownSpectrum(20, 30, share * truth) for share in (1.2, 1.25, 0.6))
+    first, close, far = (
+        KnownSpectrum(20, 30, share * truth, is_certain=True) for share in (1.2, 1.25, 0.6)
+    )
     once = adapt(scene.cube, scene.photo, [first])
     with pytest.warns(
         ContradictingSpectra, match="row 20, column 30 replaces .* differs by 6[0-9]%"
@@ -301,7 +305,7 @@ def test_another_photo_of_the_same_size_is_refused_by_its_colours(scene: Scene) 
 def test_a_noisy_copy_of_the_photo_is_taken_for_it(scene: Scene) -> None:
     noise = np.random.default_rng(0).normal(0, 12, scene.photo.shape)
     copy = (scene.photo + noise).clip(0, 255).astype(np.uint8)
-    better = adapt(scene.cube, copy, scene.known((8, 8)))
+    better = adapt(scene.cube, copy, [replace(scene.known((8, 8))[0], is_certain=True)])
     assert better.provenance.adaptation
 
 

@@ -8,6 +8,7 @@ says how sure it is.
 `kernel`      where a pixel lies among colours, brightness and place, and how much the errors of two
               pixels have in common
 `process`     predicts the error of all pixels from the known spectra
+`checking`    compares known spectra with the photo, and leaves out, moves or divides wrong ones
 `caution`     how far to go, and which known spectra contradict each other
 `parts`       moves a part of a cube, or all of it, and back to the colours of the photo
 `adapting`    the way from a cube and known spectra to a better cube

@@ -11,12 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.adaptation import caution, memory
+from napari_mst.adaptation.checking import checked, consistent
 from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
 from napari_mst.adaptation.kernel import KERNEL, band_scale, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
-from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
-from napari_mst.adaptation.process import Posterior, Spots, errors_of, most_telling, posterior
+from napari_mst.adaptation.parts import ColourView, moved_to_photo, photo_of, spread, view_of
+from napari_mst.adaptation.process import (
+    Posterior,
+    Spots,
+    errors_of,
+    most_telling,
+    posterior,
+    without_gaps,
+)
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
@@ -87,7 +95,7 @@ def adapt(
     known_spectra = list(known)
     if not known_spectra:
         return cube
-    learnt = learn(cube, known_spectra)
+    learnt = learn(cube, known_spectra, view_of(cube, source))
     for doubt in learnt.adaptation.doubts:
         warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
     return applied(cube, source, learnt, watching(watch))
@@ -103,18 +111,29 @@ class Learnt(NamedTuple):
     process: Posterior
 
 
-def learn(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Learnt:
+def learn(
+    cube: SpectralCube, known: Sequence[KnownSpectrum], view: ColourView | None = None
+) -> Learnt:
     """The correction of *cube* by *known* spectra, and by those that it was adapted to before.
 
-    It takes milliseconds for some dozens of them. Raises as `adapt`.
+    Spectra whose colours are not those of the photo of *view*, or that all others contradict, are
+    left out. It takes milliseconds for some dozens of them. Raises as `adapt`.
     """
     check_cube(cube)
     check_known(cube, known)
+    known, notes = checked(cube, view, known)
     again = {spot.place: spot for spot in known}
     former = memory.known_spectra(cube.provenance)
     every = (*(spot for spot in former if spot.place not in again), *known)
     spots = spots_of(cube, every)
-    notes = [_replacement(cube, spot, again[spot.place]) for spot in former if spot.place in again]
+    kept = consistent(spots, cube.wavelengths, [spot.is_trusted for spot in every])
+    notes += [
+        f"The known spectrum at {spot.place} was left out: the others contradict it."
+        for number, spot in enumerate(every)
+        if number not in kept
+    ]
+    every, spots = tuple(every[number] for number in kept), spots[kept]
+    notes += [_replacement(cube, spot, again[spot.place]) for spot in former if spot.place in again]
     # the fitted kernel would take a contradiction for noise
     notes += caution.contradictions(KERNEL, spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
@@ -145,9 +164,13 @@ def applied(
     cube: SpectralCube, photo: Photo, learnt: Learnt, watch: Watch = UNWATCHED
 ) -> SpectralCube:
     """*cube*, corrected everywhere with the *learnt* errors, in the colours of its *photo*."""
+    adaptation = learnt.adaptation
+    if not len(adaptation.spots):  # all were left out: the cube is as it was, and says why
+        texts = (*cube.provenance.assumptions, *adaptation.doubts)
+        return replace(cube, provenance=replace(cube.provenance, assumptions=texts))
     data = spread(cube, learnt.process, watch.part(0, _SPREADING))
     text = moved_to_photo(data, view_of(cube, photo), watch.part(_SPREADING, 1))
-    return with_history(cube, data, learnt.adaptation, text)
+    return with_history(cube, data, adaptation, text)
 
 
 def check_reflectance(cube: SpectralCube) -> None:
@@ -182,6 +205,8 @@ def spots_of(cube: SpectralCube, known: Sequence[KnownSpectrum]) -> Spots:
     SpectrumError
         If a spectrum does not fit the cube, or the cube has no numbers at a spot.
     """
+    if not known:
+        return Spots(np.empty((0, 6)), np.empty((0, len(cube.wavelengths))), np.empty(0))
     true = known_values(cube, known)
     estimate = np.stack([_estimate(cube, spot) for spot in known])
     pixels = np.array([[spot.row, spot.column] for spot in known])
@@ -199,17 +224,6 @@ def spots_at(
     places = pixels / max(cube.shape[1:])
     features = features_of_spectra(estimate, places, cube.wavelengths)
     return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
-
-
-def without_gaps(errors: Doubles) -> Doubles:
-    """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
-    bands = np.arange(errors.shape[1])[:, None]
-    filled = errors.copy()
-    for row in filled:
-        finite = np.flatnonzero(np.isfinite(row))
-        if finite.size:
-            row[:] = row[finite[np.abs(bands - finite).argmin(axis=1)]]
-    return filled
 
 
 def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum) -> str:

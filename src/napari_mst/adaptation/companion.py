@@ -15,7 +15,7 @@ import numpy as np
 from napari_mst.adaptation import adapting
 from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
 from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
-from napari_mst.adaptation.process import corrected, errors_of
+from napari_mst.adaptation.process import corrected, errors_of, without_gaps
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
@@ -105,7 +105,7 @@ def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Dou
     for rows in row_blocks(cube.shape[1:]):
         watch.reach(rows.start / cube.shape[1])
         light[:, rows] = render_srgb(np.asarray(cube.data[:, rows]), cube.wavelengths)
-    filled = np.moveaxis(adapting.without_gaps(_as_spectra(truth)), -1, 0)
+    filled = np.moveaxis(without_gaps(_as_spectra(truth)), -1, 0)
     shift = best_shift(light, render_srgb(filled.reshape(truth.shape), cube.wavelengths))
     _, height, width = truth.shape
     title = f"a coarse cube of {height} x {width} pixels"

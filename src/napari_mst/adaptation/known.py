@@ -45,6 +45,9 @@ class KnownSpectrum:
     hidden
         Standard deviation, as a share, of the error that the spot does not show, because the photo
         was calibrated with this very spectrum. It widens the error bands. 0 if it was not.
+    is_certain
+        Whether a person insists on it: it is used as it is, even where its colour is not that of
+        the photo or the other spectra contradict it.
 
     Raises
     ------
@@ -72,6 +75,7 @@ class KnownSpectrum:
     window: int = 3
     uncertainty: float = 0.0
     hidden: float = 0.0
+    is_certain: bool = False
 
     def __post_init__(self) -> None:
         for name in ("row", "column", "window"):
@@ -93,6 +97,11 @@ class KnownSpectrum:
     def place(self) -> str:
         """Row and column, for a message."""
         return f"row {self.row}, column {self.column}"
+
+    @property
+    def is_trusted(self) -> bool:
+        """True if it is not compared: somebody insists, or the photo was calibrated with it."""
+        return self.is_certain or self.hidden > 0
 
     @property
     def values(self) -> Doubles:

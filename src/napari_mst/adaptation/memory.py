@@ -20,7 +20,7 @@ from napari_mst.errors import CubeError
 from napari_mst.spectra.spectrum import Spectrum
 
 METHOD = "Gaussian process on log reflectance"
-_PLAIN = ("row", "column", "window", "uncertainty", "hidden")
+_PLAIN = ("row", "column", "window", "uncertainty", "hidden", "is_certain")
 _DIGITS = 6  # significant, as many as float32 holds
 
 
@@ -124,7 +124,9 @@ def _known(stored: Mapping[str, Any]) -> KnownSpectrum:
     spectrum: Spectrum | Doubles = values
     if "wavelengths" in stored:
         spectrum = Spectrum(np.array(stored["wavelengths"]), values, name=str(stored["name"]))
-    return KnownSpectrum(spectrum=spectrum, **{name: stored[name] for name in _PLAIN})
+    return KnownSpectrum(
+        spectrum=spectrum, **{name: stored[name] for name in _PLAIN if name in stored}
+    )
 
 
 def _rounded(values: Floats | Sequence[float]) -> list[float | None]:

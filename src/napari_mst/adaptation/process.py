@@ -117,6 +117,17 @@ def errors_of(true: Floats, estimate: Floats) -> Doubles:
     return np.asarray(np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET)))
 
 
+def without_gaps(errors: Doubles) -> Doubles:
+    """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
+    bands = np.arange(errors.shape[1])[:, None]
+    filled = errors.copy()
+    for row in filled:
+        finite = np.flatnonzero(np.isfinite(row))
+        if finite.size:
+            row[:] = row[finite[np.abs(bands - finite).argmin(axis=1)]]
+    return filled
+
+
 def corrected(estimate: Floats, shift: Doubles) -> Floats:
     """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
     moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
@@ -172,6 +183,6 @@ def most_telling(kernel: Kernel, features: Doubles, count: int) -> Indices:
 
 def _inverse(matrix: Doubles) -> Doubles:
     """Inverse of a symmetric matrix, itself exactly symmetric."""
-    jitter = _JITTER * float(np.trace(matrix)) / len(matrix)
+    jitter = _JITTER * float(np.trace(matrix)) / max(len(matrix), 1)
     inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))
     return np.asarray((inverse + inverse.T) / 2)

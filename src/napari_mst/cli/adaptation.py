@@ -1,7 +1,7 @@
 """The command `adapt`: correct a cube by spectra, or a coarse cube, that somebody measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +38,9 @@ class Adapt:
         float,
         Option("standard deviation of the measured spectra: 0.03 for 3 % (default: 0)", "SHARE"),
     ] = 0.0
+    insist: Annotated[
+        bool, Option("use the spectra as they are, even where the photo contradicts them")
+    ] = False
     coarse: Annotated[
         Path | None, Option("a measured cube of the same view, with less detail", "CUBE")
     ] = None
@@ -72,6 +75,7 @@ class Adapt:
         if self.known is not None:
             spectra = read_spectra(self.known, as_reflectance=True)
             known = [_known_spectrum(each, self.known, self.uncertainty) for each in spectra]
+            known = [replace(spot, is_certain=self.insist) for spot in known]
         with asked_to_stop() as watch:
             if self.suggest is not None:
                 from napari_mst.adaptation.suggesting import suggest_spots  # imports torch

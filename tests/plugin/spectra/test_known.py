@@ -129,7 +129,7 @@ def test_width_of_the_band_is_a_layer_that_follows() -> None:
 @pytest.mark.parametrize("is_undone", [False, True])
 def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> None:
     viewer, bench = pinned(*SPOTS)
-    bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
+    bench.known.mark(bench.entries[:1], colour_checker()[0])
     bench.finish()
     base = viewer.layers["estimate"]
     assert not base.visible
@@ -149,7 +149,7 @@ def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> No
 
 def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     viewer, bench = pinned(*SPOTS)
-    bench.known.mark(bench.entries[:1], grey(40, WAVELENGTHS))
+    bench.known.mark(bench.entries[:1], colour_checker()[0])
     bench.finish()
     layer = viewer.layers["estimate adapted"]
     path = write_cube(
@@ -162,7 +162,7 @@ def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     reopened = bench_of(again)
     (entry,) = reopened.entries
     assert entry.mark is not None
-    assert entry.mark.title == "40 % grey"
+    assert entry.mark.title == "dark skin"
     assert entry.mark.at(*SPOTS[0]).hidden == 0.05
     assert (entry.first.origin.row, entry.first.origin.column) == SPOTS[0]
     assert again.layers[0] is opened
@@ -192,7 +192,7 @@ def test_without_its_photo_a_cube_waits_for_it() -> None:
 
 def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
     viewer, bench = pinned(*SPOTS[:2])
-    bench.known.mark(bench.entries[:1], grey(50, WAVELENGTHS))
+    bench.known.mark(bench.entries[:1], colour_checker()[0])
     bench.finish()
     points = picks_in(viewer)
     points.selected_data = {0}
@@ -200,9 +200,21 @@ def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
     points._paste_data()
     points.data = [[5, 6], *points.data[1:]]
     bench.finish()
-    assert keys_of(points) == ["50 % grey", "", ""]
+    assert keys_of(points) == ["dark skin", "", ""]
     (known,) = cube_in(viewer.layers["estimate adapted"]).provenance.adaptation["known"]
     assert (known["row"], known["column"]) == (5, 6)
+
+
+def test_spectrum_that_the_photo_contradicts_is_left_out_until_somebody_insists() -> None:
+    viewer, bench = pinned(*SPOTS)
+    bench.known.mark(bench.entries[:1], grey(90, WAVELENGTHS))
+    (doubt,) = bench.finish().known.doubts
+    assert "row 4, column 5 was left out" in doubt
+    assert "estimate adapted" not in viewer.layers
+    bench.known.insist(bench.entries[:1])
+    assert bench.finish().text.startswith("Adapted to 1 known spectrum")
+    assert not bench.snapshot.known.doubts
+    assert "estimate adapted" in viewer.layers
 
 
 def test_file_with_places_becomes_picks() -> None:
@@ -220,7 +232,7 @@ def test_file_with_places_becomes_picks() -> None:
 
 BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
     "no pick": (
-        lambda bench: bench.known.mark([], grey(50, WAVELENGTHS)),
+        lambda bench: bench.known.mark([], colour_checker()[0]),
         "No pick is selected",
     ),
     "per cent": (lambda bench: mark(bench, np.full(31, 50.0)), "per cent or radiance"),

@@ -19,7 +19,7 @@ from psygnal import Signal
 
 from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.parts import Part, Parts, photo_of
+from napari_mst.adaptation.parts import Part, Parts, photo_of, view_of
 from napari_mst.arrays import Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
@@ -247,7 +247,7 @@ def look(
     """
     cube, parts = ground.cube, ground.parts
     watch.check()
-    learnt = learn(cube, known)
+    learnt = learn(cube, known, view_of(cube, ground.photo))
     pixels = PIXELS * _BANDS / (_BANDS + len(learnt.process.points))
     step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
     rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
@@ -296,6 +296,7 @@ class Adapter:
             has_width=self._is_width_wanted,
             is_busy=self._latest.is_busy,
             notes=(*progress, *self._doubts),
+            doubts=self._doubts,
         )
 
     def ground_of(self, cube: SpectralCube, photos: Sequence[LayerPhoto]) -> Ground:
@@ -355,6 +356,12 @@ class Adapter:
         self._tried = None
         self._doubts = learnt.adaptation.doubts
         self._is_exact = False
+        for doubt in self._doubts:
+            self._scene.said.emit(doubt)
+        if not learnt.adaptation.known:
+            self._layers.end()
+            self.changed.emit()
+            return
         self._layers.show_cube(cube)
         ground = self._ground
         if ground is not None:

@@ -58,6 +58,7 @@ FILE = (
 )
 PASTE = "One value for each band, or lines of a wavelength in nm and a value."
 CUBE = "The spectra of a cube that is right, such as a measured one of the same view."
+INSIST = "Correct the cube by the known spectra of the selected picks as they are, unchecked."
 SUGGEST = "Puts numbered picks where a measurement helps most; dark and clipped pixels are avoided."
 WIDTH = (
     "How wide the 90 % error band is, over the mean of the spectrum: measure where it is bright."
@@ -107,6 +108,8 @@ class KnownMenu:
         menu.entry(
             "Not known", self._unmark, lacks="" if is_any_known else "No selected pick is known."
         )
+        undoubted = "" if is_any_known and state.doubts else "The photo contradicts none of them."
+        menu.entry("Use it nevertheless", self._insist, tip=INSIST, lacks=undoubted)
         menu.addSeparator()
         menu.entry("Suggest where to measure ...", self._suggest, tip=SUGGEST, lacks=no_cube)
         menu.entry(
@@ -156,6 +159,9 @@ class KnownMenu:
         layers = self._bench.viewer.layers
         if name in layers:
             self._bench.known.mark_from(self._picks(), layers[name])
+
+    def _insist(self) -> None:
+        self._bench.known.insist(self._picks())
 
     def _unmark(self) -> None:
         self._bench.known.unmark(self._picks())
@@ -283,6 +289,8 @@ class SpectraDock(BenchDock):
             self.menus.show(new.settings)
         if new.known != old.known:
             self.known.show(new.known)
+            self.model.doubts = new.known.doubts
+            self.table.viewport().update()
         self._draw_table(old, new)
         self._draw_handles()
         self._draw_matches(old, new)

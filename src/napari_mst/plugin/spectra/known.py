@@ -122,6 +122,14 @@ class KnownSpectra:
         """
         self._put(self._base(), {_measured_at(spectrum): Mark(spectrum) for spectrum in spectra})
 
+    def insist(self, entries: Sequence[Entry]) -> None:
+        """Use the known spectra of *entries* even where the photo contradicts them."""
+        points = self._points()
+        marks = rows.marks_of(points)
+        kept = {pick: mark for pick in self._picked(entries) if (mark := marks[pick]) is not None}
+        rows.put_marks(points, {at: replace(mark, is_certain=True) for at, mark in kept.items()})
+        self._scene.acted.emit()
+
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Forget what is known of the picks of *entries*."""
         points = self._points()
@@ -255,8 +263,8 @@ class KnownSpectra:
             spectrum = spot.spectrum
             if not isinstance(spectrum, Spectrum):
                 spectrum = Spectrum(wavelengths, spot.values, name="known spectrum")
-            mark = Mark(spectrum, spot.window, spot.uncertainty, spot.hidden)
-            marks[spot.row, spot.column] = mark
+            shares = spot.uncertainty, spot.hidden, spot.is_certain
+            marks[spot.row, spot.column] = Mark(spectrum, spot.window, *shares)
         self._put(layer, marks)
 
     # ------------------------------------------------------------ what is there

@@ -55,12 +55,15 @@ class Mark:
         Standard deviation of the measurement, as a share of its values.
     hidden
         The error that a calibration with this very spectrum hides: see `KnownSpectrum`.
+    is_certain
+        Whether a person insists on it, though its colour is not that of the photo.
     """
 
     spectrum: Spectrum
     window: int = LEAST_WINDOW
     uncertainty: float = 0.0
     hidden: float = 0.0
+    is_certain: bool = False
 
     @property
     def title(self) -> str:
@@ -69,7 +72,7 @@ class Mark:
 
     def at(self, row: int, column: int) -> KnownSpectrum:
         """Return the mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
-        return KnownSpectrum(row, column, self.spectrum, self.window, self.uncertainty, self.hidden)
+        return KnownSpectrum(row, column, **vars(self))
 
 
 def keys_of(points: Points) -> list[str]:

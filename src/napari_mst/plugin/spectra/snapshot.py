@@ -106,7 +106,9 @@ class KnownState:
     is_busy
         Whether a cube is being adapted, or spots are being looked for.
     notes
-        Sentences for the person: how far it is, and which spectra contradict each other.
+        Sentences for the person: how far it is, and the doubts.
+    doubts
+        Those about known spectra that contradict the photo or each other.
     """
 
     has_adapted: bool = False
@@ -114,6 +116,7 @@ class KnownState:
     has_width: bool = False
     is_busy: bool = False
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 class Axes(NamedTuple):

@@ -23,6 +23,8 @@ from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
 """Pixels of the square in the colour of a curve."""
+DOUBTED = "\N{WHITE DIAMOND}"
+"""Stands before the name of a known pick that was moved or left out."""
 KNOWN = "\N{BLACK DIAMOND}"
 """Stands before the name of a pick whose true spectrum is known."""
 ROW_HEIGHT = 22
@@ -103,6 +105,7 @@ class SpectraModel(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.entries: Sequence[Entry] = ()
+        self.doubts: Sequence[str] = ()
         self.extra: tuple[Column, ...] = ()
         self.wavelength = 0.0
         self.unit = ""
@@ -164,13 +167,13 @@ class SpectraModel(QAbstractTableModel):
         entry = self.entries[index.row()]
         column = index.column()
         if role == Role.DisplayRole and column == 0 and entry.mark is not None:
-            return f"{KNOWN} {entry.first.name}"
+            return f"{DOUBTED if _doubts_about(entry, self.doubts) else KNOWN} {entry.first.name}"
         if role in (Role.DisplayRole, Role.EditRole):
             return self.columns[column].text(entry)
         if role == Role.TextAlignmentRole:
             return _side(column)
         if role == Role.ToolTipRole:
-            return tip(entry, self.columns[column])
+            return tip(entry, self.columns[column], self.doubts)
         if column == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
         if column == 0 and role == Role.DecorationRole:
@@ -202,15 +205,22 @@ def _side(column: int) -> Qt.AlignmentFlag:
     return side | flags.AlignVCenter
 
 
-def tip(entry: Entry, column: Column) -> str:
-    """Return the tooltip of a cell; on the name, it says what is known."""
+def tip(entry: Entry, column: Column, doubts: Sequence[str] = ()) -> str:
+    """Return the tooltip of a cell; on the name, what is known, and the *doubts* about it."""
     origin = entry.first.origin
     mark = entry.mark
     if column is PIXELS:
         return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
     if column is NAME and mark is not None:
-        return f"{entry.first.name}: known, {mark.title}, of {mark.window} x {mark.window} pixels"
+        known = f"{entry.first.name}: known, {mark.title}, of {mark.window} x {mark.window} pixels"
+        return "\n".join([known, *_doubts_about(entry, doubts)])
     return column.text(entry)
+
+
+def _doubts_about(entry: Entry, doubts: Sequence[str]) -> list[str]:
+    """Return those of *doubts* about known spectra that name the place of *entry*."""
+    place = f"row {entry.first.origin.row}, column {entry.first.origin.column} was"
+    return [doubt for doubt in doubts if place in doubt]
 
 
 class SpectraTable(QTableView):
