@@ -149,7 +149,7 @@ def weight_of(key: str, shape: tuple[int, ...]) -> Singles:
     drawn = np.random.default_rng([zlib.crc32(key.encode()), 1]).standard_normal(shape)
     if len(shape) >= 2:
         drawn = drawn / math.sqrt(math.prod(shape[1:])) * 0.9
-    elif key.endswith("weight") or "rescale" in key:
+    elif key.endswith(("weight", "running_var")) or "rescale" in key:
         drawn = 1 + 0.1 * drawn
     else:
         drawn = 0.05 * drawn

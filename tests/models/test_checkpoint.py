@@ -163,12 +163,8 @@ ACCEPTED = {
 
 OTHER_NETWORKS = {
     "MIRNet": "body.0.body.0.blocks.0.rdb.weight",
-    "HINet": "down_path_1.0.identity.weight",
     "MPRNet": "shallow_feat1.0.weight",
     "Restormer": "patch_embed.proj.weight",
-    "HDNet": "body.32.conv_q_right.weight",
-    "HRNet": "top1.conv2d.weight",
-    "AWAN": "input_conv2D.conv2d.weight",
 }
 
 ENDS = {name: torch.zeros(1) for name in ("conv_in.weight", "conv_out.weight")}

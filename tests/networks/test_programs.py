@@ -32,8 +32,12 @@ from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.spectral import FeedForward
+from napari_mst.networks.awan import AWAN
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.edsr import EDSR
+from napari_mst.networks.hdnet import HDNet
+from napari_mst.networks.hinet import HINet
+from napari_mst.networks.hrnet import HRNet
 from napari_mst.networks.hscnn_plus import HSCNNPlus
 from napari_mst.networks.mst import MST
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
@@ -125,8 +129,12 @@ OF_THE_TABLE: dict[str, list[Callable[[], Network]]] = {
         lambda: MSTPlusPlus(stages=1, in_bands=5, out_bands=40, width=8),
     ],
     "mst": [lambda: MST(out_bands=5, blocks=(2, 1, 1)), lambda: MST(4, 5, (1, 1))],
+    "hdnet": [lambda: HDNet(out_bands=5, features=8)],
     "edsr": [lambda: EDSR(out_bands=5, features=8, blocks=6)],
     "hscnn+": [lambda: HSCNNPlus(out_bands=5, blocks=10)],
+    "hrnet": [lambda: HRNet(out_bands=5, width=4)],
+    "hinet": [lambda: HINet(3, 6, depth=3)],
+    "awan": [lambda: AWAN(out_bands=9, features=16, blocks=2)],
     "vision transformer": [
         lambda: VisionTransformer(TransformerHyperparameters(size=16, patch=4, features=16)),
     ],
@@ -238,7 +246,7 @@ def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() ->
 
 
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
-@pytest.mark.parametrize("kind", ["gated", "window", "global"])
+@pytest.mark.parametrize("kind", ["gated", "window", "global", "hdnet 0", "hinet 0", "awan 0"])
 def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
     kind: str, place: Place
 ) -> None:

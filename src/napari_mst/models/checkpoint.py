@@ -106,12 +106,8 @@ _ASSUMED_LINEAR = (
 
 _OTHER_NETWORKS = {
     "body.0.body.0.blocks.": "MIRNet",
-    "down_path_1.0.identity.weight": "HINet",
     "shallow_feat1.0.weight": "MPRNet",
     "patch_embed.proj.weight": "Restormer",
-    "body.32.conv_q_right.weight": "HDNet",
-    "top1.conv2d.weight": "HRNet",
-    "input_conv2D.conv2d.weight": "AWAN",
 }
 """Beginning of a key that only this network of the authors' tool box has, for an error."""
 
@@ -566,7 +562,8 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
     for prefix in _PREFIXES:
         if state and all(key.startswith(prefix) for key in state):
             return _unprefixed({key.removeprefix(prefix): value for key, value in state.items()})
-    return state
+    # Batch normalisation counts the steps of its training: no weight, and no floating-point number.
+    return {key: each for key, each in state.items() if not key.endswith(".num_batches_tracked")}
 
 
 # Judging

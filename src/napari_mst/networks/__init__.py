@@ -5,16 +5,22 @@ pipeline and the window ask of it. To add one: a file here and a row of `NETWORK
 shows an example.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from napari_mst.networks.edsr import build_edsr, is_edsr
-from napari_mst.networks.hscnn_plus import build_hscnn_plus, is_hscnn_plus
-from napari_mst.networks.mst import build_mst, is_mst
-from napari_mst.networks.mst_plus_plus import build_mst_plus_plus, is_mst_plus_plus
+from napari_mst.networks.awan import awan_of
+from napari_mst.networks.edsr import edsr_of
+from napari_mst.networks.hdnet import hdnet_of
+from napari_mst.networks.hinet import HINET_KEYS, hinet_of
+from napari_mst.networks.hrnet import HRNET_KEYS, hrnet_of
+from napari_mst.networks.hscnn_plus import hscnn_plus_of
+from napari_mst.networks.layout import loaded, renamed
+from napari_mst.networks.mst import mst_of
+from napari_mst.networks.mst_plus_plus import PUBLISHED, build_mst_plus_plus, is_mst_plus_plus
 from napari_mst.networks.network import Network
 from napari_mst.networks.pixelwise import build_pixelwise, is_pixelwise
 from napari_mst.networks.refining import build_refining, is_refining
@@ -60,20 +66,43 @@ class Kind:
 
 
 def _published(
-    title: str, recognises: Callable[[State], bool], build: Callable[[State], Network]
+    title: str,
+    mark: str,
+    make: Callable[[State], Network],
+    renames: Iterable[tuple[str, str]] = (),
 ) -> Kind:
-    """The row of a network of the authors' tool box, whose weights are of their challenge."""
-    return Kind(title, recognises, build, {}, f"published {title}, min-max normalised")
+    """The row of a network of the authors' tool box, whose weights are of their challenge.
+
+    One of its keys begins with the pattern *mark*; *make* takes keys with *renames*.
+    """
+
+    def recognises(state: State) -> bool:
+        return any(re.match(mark, key) for key in state)
+
+    def build(state: State) -> Network:
+        weights = renamed(state, renames)
+        return loaded(title, lambda: make(weights), weights)
+
+    return Kind(title, recognises, build, {}, _taken_as(title))
 
 
-# A refining network holds all tensors of an MST++ besides its own, so its row stands first.
+def _taken_as(title: str) -> str:
+    return f"published {title}, min-max normalised"
+
+
+# A refining network holds all tensors of an MST++ besides its own, and HDNet those of an EDSR, so
+# their rows stand first.
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind("Pixelwise network", is_pixelwise, build_pixelwise),
     "refining": Kind("MST++", is_refining, build_refining),
-    "mst++": _published("MST++", is_mst_plus_plus, build_mst_plus_plus),
-    "mst": _published("MST", is_mst, build_mst),
-    "edsr": _published("EDSR", is_edsr, build_edsr),
-    "hscnn+": _published("HSCNN+", is_hscnn_plus, build_hscnn_plus),
+    "mst++": Kind("MST++", is_mst_plus_plus, build_mst_plus_plus, {}, _taken_as("MST++")),
+    "mst": _published("MST", r"embedding_2\.", mst_of, PUBLISHED),
+    "hdnet": _published("HDNet", r"body\.32\.conv_up", hdnet_of),
+    "edsr": _published("EDSR", r"tail\.0\.", edsr_of),
+    "hscnn+": _published("HSCNN+", r"ddfn\.conv_up1", hscnn_plus_of),
+    "hrnet": _published("HRNet", r"(levels\.)?top\.?1\.", hrnet_of, HRNET_KEYS),
+    "hinet": _published("HINet", r"sam12\.", hinet_of, HINET_KEYS),
+    "awan": _published("AWAN", r"tail_nonlocal\.", awan_of, [(r"\.conv2d\.", ".")]),
     "vision transformer": Kind(
         title="Vision transformer",
         recognises=is_vision_transformer,

@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from napari_mst.networks.layout import count_of, loaded
+from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.parts import near
 
 
 class Residual(nn.Module):
@@ -21,12 +22,17 @@ class Residual(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.body: Any = nn.Sequential(
-            _near(features, features), nn.ReLU(), _near(features, features)
+            near(features, features), nn.ReLU(), near(features, features)
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
         return x + self.body(x)
+
+    def add_to(self, passes: list[Pass], name: str) -> None:
+        """Add its pass, which reads the map that the last one of *passes* writes."""
+        before = passes[-1]
+        passes.append(Pass(name, (before.writes,), self, before.channels, halo=2))
 
 
 class EDSR(Network):
@@ -38,16 +44,16 @@ class EDSR(Network):
         super().__init__()
         self.in_bands, self.out_bands, self.features = in_bands, out_bands, features
         residuals = [Residual(features) for _ in range(blocks)]
-        self.head = nn.Sequential(_near(in_bands, features))
-        self.body: Any = nn.Sequential(*residuals, _near(features, features))
-        self.tail = nn.Sequential(_near(features, out_bands))
+        self.head = nn.Sequential(near(in_bands, features))
+        self.body: Any = nn.Sequential(*residuals, near(features, features))
+        self.tail = nn.Sequential(near(features, out_bands))
 
     def program(self) -> Program:
         """A pass for each block and convolution."""
         *blocks, last = self.body
         passes = [Pass("head", (PHOTO,), self.head, self.features, halo=1)]
         for index, block in enumerate(blocks):
-            passes.append(Pass(f"body.{index}", (passes[-1].writes,), block, self.features, halo=2))
+            block.add_to(passes, f"body.{index}")
         reads = passes[-1].writes, "head"
         passes += [
             Pass("body", reads, Plus(last), self.features, halo=1),
@@ -56,22 +62,8 @@ class EDSR(Network):
         return Program(tuple(passes), self.in_bands, dtype=last.weight.dtype)
 
 
-def is_edsr(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of an `EDSR`; HDNet has the same and more."""
-    is_hdnet = any(".subspaces." in key for key in state)
-    return "tail.0.weight" in state and not is_hdnet
-
-
-def build_edsr(state: Mapping[str, Tensor]) -> EDSR:
-    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
-
-    def make() -> EDSR:
-        blocks = count_of(r"body\.(\d+)\.body\.0\.weight", state)
-        features, in_bands = state["head.0.weight"].shape[:2]
-        return EDSR(in_bands, len(state["tail.0.weight"]), features, blocks)
-
-    return loaded("EDSR", make, state)
-
-
-def _near(before: int, after: int) -> nn.Conv2d:
-    return nn.Conv2d(before, after, 3, padding=1)
+def edsr_of(weights: Mapping[str, Tensor]) -> EDSR:
+    """A network with the blocks and channels of *weights*."""
+    blocks = count_of(r"body\.(\d+)\.body\.0\.weight", weights)
+    features, in_bands = weights["head.0.weight"].shape[:2]
+    return EDSR(in_bands, len(weights["tail.0.weight"]), features, blocks)

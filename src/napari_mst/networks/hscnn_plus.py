@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.layout import count_of, loaded
+from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Concatenated
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.parts import near
 
 _GROWTH = 32
 _COMMON = 128
@@ -25,8 +26,8 @@ class Branches(nn.Module):
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
-        self.conv_up1, self.conv_down1 = (_convolution(before, _GROWTH, 3) for _ in range(2))
-        self.conv_up2, self.conv_down2 = (_convolution(_GROWTH, after, 1) for _ in range(2))
+        self.conv_up1, self.conv_down1 = (near(before, _GROWTH, 3, bias=False) for _ in range(2))
+        self.conv_up2, self.conv_down2 = (near(_GROWTH, after, 1, bias=False) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C', H, W)."""
@@ -39,8 +40,8 @@ class Fusion(Branches):
 
     def __init__(self, before: int) -> None:
         super().__init__(_COMMON, _GROWTH // 2)
-        self.conv1 = _convolution(before, _COMMON, 1)
-        self.conv_fution = _convolution(3 * _GROWTH, _GROWTH, 1)
+        self.conv1 = near(before, _COMMON, 1, bias=False)
+        self.conv_fution = near(3 * _GROWTH, _GROWTH, 1, bias=False)
 
     def forward(self, *maps: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, 32, H, W)."""
@@ -57,7 +58,7 @@ class HSCNNPlus(Network):
         before = [_COMMON + _GROWTH * index for index in range(blocks + 1)]
         self.ddfn: Any = Branches(in_bands, _GROWTH)
         self.ddfn.dfus_blocks = nn.ModuleList([Fusion(count) for count in before[:-1]])
-        self.conv_out = _convolution(before[-1], out_bands, 1)
+        self.conv_out = near(before[-1], out_bands, 1, bias=False)
 
     def program(self) -> Program:
         """A pass for each block; all their maps are kept to the end."""
@@ -74,21 +75,8 @@ class HSCNNPlus(Network):
         return self.ddfn(photo)
 
 
-def is_hscnn_plus(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of an `HSCNNPlus`."""
-    return "ddfn.conv_up1.weight" in state
-
-
-def build_hscnn_plus(state: Mapping[str, Tensor]) -> HSCNNPlus:
-    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
-
-    def make() -> HSCNNPlus:
-        blocks = count_of(r"ddfn\.dfus_blocks\.(\d+)\.conv1\.weight", state)
-        in_bands = state["ddfn.conv_up1.weight"].shape[1]
-        return HSCNNPlus(in_bands, len(state["conv_out.weight"]), blocks)
-
-    return loaded("HSCNN+", make, state)
-
-
-def _convolution(before: int, after: int, side: int) -> nn.Conv2d:
-    return nn.Conv2d(before, after, side, padding=side // 2, bias=False)
+def hscnn_plus_of(weights: Mapping[str, Tensor]) -> HSCNNPlus:
+    """A network with the blocks and channels of *weights*."""
+    blocks = count_of(r"ddfn\.dfus_blocks\.(\d+)\.conv1\.weight", weights)
+    in_bands = weights["ddfn.conv_up1.weight"].shape[1]
+    return HSCNNPlus(in_bands, len(weights["conv_out.weight"]), blocks)

@@ -1,7 +1,7 @@
 """Comparing weights with the network that is to have them, before anything is loaded."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import torch
@@ -42,6 +42,28 @@ def loaded(title: str, make: Callable[[], N], state: Mapping[str, Tensor]) -> N:
     }
     network.load_state_dict(weights, assign=True)
     return network.eval().requires_grad_(False)
+
+
+def renamed(state: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) -> dict[str, Tensor]:
+    """*state* with keys of ours: patterns of theirs are replaced; where nothing is left, it goes.
+
+    Raises
+    ------
+    CheckpointError
+        If two keys become one.
+    """
+
+    def own(key: str) -> str:
+        for pattern, name in patterns:
+            key = re.sub(pattern, name, key)
+        return key
+
+    pairs = [(name, value) for key, value in state.items() if (name := own(key))]
+    if len(dict(pairs)) != len(pairs):
+        raise CheckpointError(
+            "Expected one tensor of each name, got both the published and our own name of some."
+        )
+    return dict(pairs)
 
 
 def count_of(pattern: str, state: Mapping[str, Tensor]) -> int:

@@ -22,8 +22,8 @@ from napari_mst.networks.attention.spectral import (
     channel_attends,
 )
 from napari_mst.networks.hyperparameters import MULTIPLE
-from napari_mst.networks.layout import count_of, loaded
-from napari_mst.networks.mst_plus_plus import Concatenated, Plus, rename_published_keys
+from napari_mst.networks.layout import count_of
+from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 
@@ -167,24 +167,14 @@ class MST(Network):
         return F.leaky_relu(self.embedding_2(photo), 0.1)
 
 
-def is_mst(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of an `MST`."""
-    return "embedding_2.weight" in state
-
-
-def build_mst(state: Mapping[str, Tensor]) -> MST:
-    """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
-    weights = rename_published_keys(state)
-
-    def make() -> MST:
-        out_bands, in_bands = state["mapping.weight"].shape[0], state["embedding_1.weight"].shape[1]
-        levels = count_of(r"encoder_layers\.(\d+)\.", state)
-        parts = [*(rf"encoder_layers\.{level}\.0" for level in range(levels)), "bottleneck"]
-        return MST(
-            in_bands, out_bands, [count_of(rf"{part}\.blocks\.(\d+)\.", state) for part in parts]
-        )
-
-    return loaded("MST", make, weights)
+def mst_of(weights: Mapping[str, Tensor]) -> MST:
+    """A network with the blocks and channels of *weights*."""
+    out_bands, in_bands = weights["mapping.weight"].shape[0], weights["embedding_1.weight"].shape[1]
+    levels = count_of(r"encoder_layers\.(\d+)\.", weights)
+    parts = [*(rf"encoder_layers\.{level}\.0" for level in range(levels)), "bottleneck"]
+    return MST(
+        in_bands, out_bands, [count_of(rf"{part}\.blocks\.(\d+)\.", weights) for part in parts]
+    )
 
 
 def _halving(channels: int) -> nn.Conv2d:

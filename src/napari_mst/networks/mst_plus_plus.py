@@ -7,7 +7,6 @@ https://github.com/caiyuanhao1998/MST-plus-plus (MIT); this is an independent im
 Letters: N batch, B bands, C feature channels, H rows, W columns.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -25,7 +24,7 @@ from napari_mst.networks.attention.kinds import (
 )
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
-from napari_mst.networks.layout import check_geometry, count_of, loaded
+from napari_mst.networks.layout import check_geometry, count_of, loaded, renamed
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 # Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
@@ -246,7 +245,7 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
 
 
 # In this order: a pattern takes it for granted that those above have done theirs.
-_PUBLISHED = [
+PUBLISHED = [
     (r"\.blocks\.(\d+)\.0\.mm\.", r".blocks.\1.mm."),
     (r"\.blocks\.(\d+)\.0\.pos_emb\.", r".blocks.\1.attention.pos."),
     (r"\.blocks\.(\d+)\.0\.", r".blocks.\1.attention."),
@@ -254,10 +253,6 @@ _PUBLISHED = [
     (r"\.blocks\.(\d+)\.1\.fn\.net\.0\.", r".blocks.\1.feed_forward.expand."),
     (r"\.blocks\.(\d+)\.1\.fn\.net\.2\.", r".blocks.\1.feed_forward.depthwise."),
     (r"\.blocks\.(\d+)\.1\.fn\.net\.4\.", r".blocks.\1.feed_forward.reduce."),
-]
-"""Keys of blocks, as MST has them too."""
-
-_PUBLISHED_STAGES = [
     (r"^body\.(\d+)\.", r"stages.\1."),
     (r"\.encoder_layers\.(\d+)\.0\.blocks\.0\.", r".encoder.\1."),
     (r"\.encoder_layers\.(\d+)\.1\.", r".down.\1."),
@@ -266,7 +261,7 @@ _PUBLISHED_STAGES = [
     (r"\.decoder_layers\.(\d+)\.1\.", r".fuse.\1."),
     (r"\.decoder_layers\.(\d+)\.2\.blocks\.0\.", r".decoder.\1."),
 ]
-"""Keys of the stages, with one block each."""
+"""Keys of blocks, as MST has them too, and of stages with one block each."""
 
 
 def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -277,20 +272,7 @@ def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     CheckpointError
         If two keys become one.
     """
-
-    def renamed(key: str) -> str:
-        # The first and the last convolution have the same names in both layouts.
-        stages = _PUBLISHED_STAGES if key.startswith("body.") else []
-        for pattern, name in (*_PUBLISHED, *stages):
-            key = re.sub(pattern, name, key)
-        return key
-
-    own = {renamed(key): value for key, value in state.items()}
-    if len(own) != len(state):
-        raise CheckpointError(
-            "Expected one tensor of each name, got both the published and our own name of some."
-        )
-    return own
+    return renamed(state, PUBLISHED)
 
 
 def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:

@@ -1,0 +1,147 @@
+"""HDNet: an EDSR with attention between its halves, whose softmaxes run over all pixels.
+
+Paper: Hu et al., CVPR 2022, doi:10.1109/CVPR52688.2022.01702, as trained by the authors of MST++
+(https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an independent
+implementation. Letters: N batch, C channels, H rows, W columns, K softmaxes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.networks.edsr import EDSR
+from napari_mst.networks.network import Pass
+from napari_mst.networks.parts import Softmaxes, near, softmax_sums, softmaxes
+
+_SUBSPACES = 4
+
+
+class FixedNorm(nn.Module):
+    """Normalisation by a mean and a variance of each channel that training has found."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight, self.bias, self.running_mean, self.running_var = (
+            nn.Parameter(torch.full((channels,), start)) for start in (1.0, 0.0, 0.0, 1.0)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C, H, W)."""
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
+
+
+class DomainAttention(nn.Module):
+    """x times a weight of each channel, and x times one of each pixel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv_q_right = near(channels, 1, 1, bias=False)
+        self.conv_v_right, self.conv_q_left, self.conv_v_left = (
+            near(channels, channels // 2, 1, bias=False) for _ in range(3)
+        )
+        self.conv_up = near(channels // 2, channels, 1, bias=False)
+
+    def add_to(self, passes: list[Pass], name: str) -> None:
+        """Add its passes, which begin with the map that the last one of *passes* writes."""
+        x = replace(passes.pop(), statistic=self.sums, fold=self.weights, gathers=2)
+        channels = x.channels
+        by_channel = Pass(
+            f"{name}.channels",
+            (x.writes,),
+            self.by_channel,
+            channels + 1,
+            uses=x.writes,
+            statistic=lambda each: softmax_sums(each[:, -1:]),
+            fold=softmaxes,
+            gathers=1,
+        )
+        reads = x.writes, by_channel.writes
+        last = Pass(name, reads, self.by_pixel, channels, uses=by_channel.writes)
+        passes += [x, by_channel, last]
+
+    def sums(self, x: Tensor) -> Tensor:
+        """What a tile adds to two means: of weighted pixels, and of all alike."""
+        logits = self.conv_q_right(x.to(self.conv_q_right.weight))
+        return softmax_sums(torch.cat([logits, torch.zeros_like(logits)], 1), x)
+
+    def weights(self, tiles: Tensor, pixels: int) -> Tensor:
+        """The weights of channels, and what makes a logit of those of a pixel: (2, N, C, 1, 1)."""
+        means = softmaxes(tiles, pixels).means.to(self.conv_up.weight)[..., None, None]
+        weights = torch.sigmoid(self.conv_up(self.conv_v_right(means[:, 0])))
+        logits = F.conv_transpose2d(self.conv_q_left(means[:, 1]), self.conv_v_left.weight)
+        return torch.stack([weights, logits])
+
+    def by_channel(self, x: Tensor, weights: Tensor) -> Tensor:
+        """Weighted channels, and the logits of the pixels: (N, C, H, W) -> (N, C + 1, H, W)."""
+        return torch.cat([x * weights[0], (x * weights[1]).sum(1, keepdim=True)], 1)
+
+    def by_pixel(self, x: Tensor, weighted: Tensor, pixels: Softmaxes) -> Tensor:
+        """Add weighted pixels to weighted channels: maps (N, C, H, W) -> (N, C, H, W)."""
+        return x * torch.sigmoid(pixels.of(weighted[:, -1:])) + weighted[:, :-1]
+
+
+class Subspace(nn.Module):
+    """The logits of the pixels in some of the channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv_dws = near(channels, channels, 1, groups=channels)
+        self.conv_point = near(channels, 1, 1)
+        self.bn_dws, self.bn_point = FixedNorm(channels), FixedNorm(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 1, H, W)."""
+        largest = F.max_pool2d(F.relu(self.bn_dws(self.conv_dws(x))), 3, 1, 1)
+        return F.relu(self.bn_point(self.conv_point(largest)))
+
+
+class FeatureFusion(nn.Module):
+    """x + x times weights of the pixels, of which each quarter of the channels has its own."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.subspaces = nn.ModuleList(Subspace(channels // _SUBSPACES) for _ in range(_SUBSPACES))
+
+    def add_to(self, passes: list[Pass], name: str) -> None:
+        """Add its passes, which begin with the map that the last one of *passes* writes."""
+        x = passes[-1]
+        logits = Pass(
+            f"{name}.logits",
+            (x.writes,),
+            self.logits,
+            _SUBSPACES,
+            halo=1,
+            statistic=softmax_sums,
+            fold=softmaxes,
+            gathers=1,
+        )
+        reads = x.writes, logits.writes
+        passes += [logits, Pass(name, reads, self.weighted, x.channels, uses=logits.writes)]
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, 4, H, W)."""
+        parts = zip(self.subspaces, x.chunk(_SUBSPACES, 1), strict=True)
+        return torch.cat([subspace(part) for subspace, part in parts], 1)
+
+    def weighted(self, x: Tensor, logits: Tensor, pixels: Softmaxes) -> Tensor:
+        """(N, C, H, W) and (N, 4, H, W) -> (N, C, H, W)."""
+        weights = pixels.of(logits).repeat_interleave(x.shape[1] // _SUBSPACES, 1)
+        return x + x * weights
+
+
+class HDNet(EDSR):
+    """32 residual blocks of so many *features*, two attentions, and 31 more blocks."""
+
+    def __init__(self, in_bands: int = 3, out_bands: int = 31, features: int = 48) -> None:
+        super().__init__(in_bands, out_bands, features, 65)
+        self.body[32] = DomainAttention(features)
+        self.body[33] = FeatureFusion(features)
+
+
+def hdnet_of(weights: Mapping[str, Tensor]) -> HDNet:
+    """A network with the channels of *weights*."""
+    features, in_bands = weights["head.0.weight"].shape[:2]
+    return HDNet(in_bands, len(weights["tail.0.weight"]), features)

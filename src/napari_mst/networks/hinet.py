@@ -1,0 +1,197 @@
+"""HINet: two U-shapes, half of whose features are normalised by their means over all pixels.
+
+Paper: Chen et al., CVPRW 2021, doi:10.1109/CVPRW53098.2021.00027, as trained by the authors of
+MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an
+independent implementation. Letters: N batch, C channels, H rows, W columns.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from napari_mst.networks.layout import count_of
+from napari_mst.networks.mst_plus_plus import Plus
+from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.parts import near, wide
+
+_MULTIPLE = 16
+_SLOPE = 0.2
+
+
+class Block(nn.Module):
+    """Two convolutions and a residual. With a *norm*, half of the features between are normalised.
+
+    With *others*, convolutions of two maps of the first U-shape are added.
+    """
+
+    def __init__(
+        self, before: int, after: int, *, norm: bool = False, others: bool = False
+    ) -> None:
+        super().__init__()
+        self.identity = near(before, after, 1)
+        self.conv_1, self.conv_2 = near(before, after), near(after, after)
+        self.norm: Any = nn.InstanceNorm2d((after + 1) // 2, affine=True) if norm else None
+        if others:
+            self.csff_enc, self.csff_dec = near(after, after), near(after, after)
+
+    def add_to(self, passes: list[Pass], name: str, others: Sequence[str] = ()) -> None:
+        """Add its passes, which begin with the map that the last one of *passes* writes."""
+        source, channels = passes[-1].writes, self.conv_1.out_channels
+        first = Pass(f"{name}.first", (source,), self.conv_1, channels, halo=1)
+        last = Pass(name, (first.writes, source, *others), self.second, channels, halo=1)
+        if self.norm is not None:
+            first = replace(first, statistic=self.sums, fold=self.factors)
+            last = replace(last, local=self.normalised, uses=first.writes)
+        passes += [first, last]
+
+    def sums(self, x: Tensor) -> Tensor:
+        """Sums over the pixels of the features to be normalised, and of squares: (N, 2, C)."""
+        half = wide(x[:, : self.norm.num_features])
+        return torch.stack([half.sum((2, 3)), half.square().sum((2, 3))], 1)
+
+    def factors(self, sums: Tensor, pixels: int) -> Tensor:
+        """Factors of the features, and what is added to them: (2, N, C, 1, 1)."""
+        mean, square = (sums / pixels).unbind(1)
+        factor = self.norm.weight / (square - mean**2 + self.norm.eps).sqrt()
+        rest = 0, self.conv_1.out_channels - self.norm.num_features
+        shift = F.pad(self.norm.bias - mean * factor, rest)
+        return torch.stack([F.pad(factor, rest, value=1), shift])[..., None, None]
+
+    def normalised(self, first: Tensor, *maps_and_factors: Any) -> Tensor:
+        """`second`, with the factors after the maps."""
+        *maps, (factor, shift) = maps_and_factors
+        return self.second(first * factor.to(first) + shift.to(first), *maps)
+
+    def second(self, first: Tensor, x: Tensor, *others: Tensor) -> Tensor:
+        """All but the first convolution: maps (N, C, H, W) -> (N, C, H, W)."""
+        result: Tensor = self.identity(x) + _leaky(self.conv_2(_leaky(first)))
+        if others:
+            result = result + self.csff_enc(others[0]) + self.csff_dec(others[1])
+        return result
+
+
+class UShape(nn.Module):
+    """Blocks at *depth* levels, down and up again; only the second one has *others*."""
+
+    def __init__(self, width: int, depth: int, *, others: bool) -> None:
+        super().__init__()
+        levels = [width << level for level in range(depth)]
+        self.down_path: Any = nn.ModuleList(
+            Block(before, after, norm=True, others=others and after < levels[-1])
+            for before, after in pairwise([width, *levels])
+        )
+        self.up_path: Any = nn.ModuleList()
+        self.skip_conv: Any = nn.ModuleList()
+        for block, channels in zip(self.down_path, levels[:-1], strict=False):
+            block.downsample = nn.Conv2d(channels, channels, 4, 2, 1, bias=False)
+        for channels in reversed(levels[:-1]):
+            up = nn.ConvTranspose2d(2 * channels, channels, 2, 2)
+            block = Block(2 * channels, channels)
+            self.up_path.append(nn.ModuleDict({"up": up, "conv_block": block}))
+            self.skip_conv.append(near(channels, channels))
+
+    def add_to(
+        self, passes: list[Pass], name: str, others: Sequence[Sequence[str]]
+    ) -> list[tuple[str, str]]:
+        """Add its passes; returns the maps on the way down and up of each level but the lowest."""
+        skips: list[str] = []
+        ups: list[str] = []
+        for level, block in enumerate(self.down_path):
+            block.add_to(
+                passes, f"{name}.down.{level}", others[level] if level < len(others) else ()
+            )
+            if level < len(self.up_path):
+                skips.append(passes[-1].writes)
+                half = block.downsample
+                passes.append(
+                    Pass(
+                        f"{name}.half.{level}",
+                        (skips[-1],),
+                        half,
+                        half.out_channels,
+                        halo=1,
+                        scale=Fraction(1, 2),
+                    )
+                )
+        for level, (up, skip_conv) in enumerate(zip(self.up_path, self.skip_conv, strict=True)):
+            channels = skip_conv.out_channels
+            doubled = Pass(
+                f"{name}.doubled.{level}",
+                (passes[-1].writes,),
+                up["up"],
+                channels,
+                scale=Fraction(2),
+            )
+            reads = doubled.writes, skips[-1 - level]
+            passes += [
+                doubled,
+                Pass(f"{name}.joined.{level}", reads, Joined(skip_conv), 2 * channels, halo=1),
+            ]
+            up["conv_block"].add_to(passes, f"{name}.up.{level}")
+            ups.append(passes[-1].writes)
+        return list(zip(skips, reversed(ups), strict=True))
+
+
+class Joined(Plus):
+    """A map, and a convolution of another one beside it."""
+
+    def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, 2 C, H, W)."""
+        return torch.cat([x, *map(self.convolution, others)], 1)
+
+
+class HINet(Network):
+    """A first convolution, two U-shapes, and a last convolution with a residual."""
+
+    def __init__(self, in_bands: int = 3, out_bands: int = 31, depth: int = 4) -> None:
+        super().__init__()
+        self.in_bands, self.out_bands = in_bands, out_bands
+        self.conv_in = near(in_bands, out_bands, bias=False)
+        self.conv_01, self.conv_02, self.last = (near(out_bands, out_bands) for _ in range(3))
+        self.stage_1, self.stage_2 = (
+            UShape(out_bands, depth, others=each) for each in (False, True)
+        )
+        self.sam12 = nn.ModuleDict({f"conv{i}": near(out_bands, out_bands) for i in (1, 2, 3)})
+        self.cat12 = near(2 * out_bands, out_bands, 1)
+
+    def program(self) -> Program:
+        """Two passes for each block, and those between them."""
+        bands = self.out_bands
+        passes = [
+            Pass("image", (PHOTO,), self.conv_in, bands, halo=1),
+            Pass("first", ("image",), self.conv_01, bands, halo=1),
+        ]
+        others = self.stage_1.add_to(passes, "stage.0", ())
+        reads = passes[-1].writes, "image"
+        passes.append(Pass("second", reads, self.guided, bands, halo=2))
+        self.stage_2.add_to(passes, "stage.1", others)
+        reads = passes[-1].writes, "image"
+        passes.append(Pass("bands", reads, Plus(self.last), bands, halo=1))
+        return Program(tuple(passes), self.in_bands, _MULTIPLE, self.last.weight.dtype)
+
+    def guided(self, x: Tensor, image: Tensor) -> Tensor:
+        """The features that the second U-shape begins with: maps (N, B, H, W) -> (N, B, H, W)."""
+        first, second, third = self.sam12.values()
+        guide = torch.sigmoid(third(second(x) + image))
+        result: Tensor = self.cat12(torch.cat([self.conv_02(image), first(x) * guide + x], 1))
+        return result
+
+
+HINET_KEYS = [(r"^(down_path|up_path|skip_conv)_([12])\.", r"stage_\2.\1.")]
+"""Patterns of the published keys, and ours."""
+
+
+def hinet_of(weights: Mapping[str, Tensor]) -> HINet:
+    """A network with the blocks and channels of *weights*."""
+    out_bands, in_bands = weights["conv_in.weight"].shape[:2]
+    return HINet(in_bands, out_bands, count_of(r"stage_1\.down_path\.(\d+)\.", weights))
+
+
+def _leaky(x: Tensor) -> Tensor:
+    return F.leaky_relu(x, _SLOPE)

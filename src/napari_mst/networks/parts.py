@@ -1,0 +1,77 @@
+"""Parts of several networks: convolutions, and means over all pixels that a softmax weights.
+
+Letters: N batch, C channels, H rows, W columns, T tiles, K softmaxes side by side.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from napari_mst.networks.network import Pass
+
+
+def near(before: int, after: int, side: int = 3, **options: Any) -> nn.Conv2d:
+    """A convolution whose result has the size of what it reads."""
+    return nn.Conv2d(before, after, side, padding=side // 2, **options)
+
+
+class Activated(nn.Sequential):
+    """A convolution of maps side by side, and a leaky ReLU."""
+
+    def __init__(self, before: int, after: int, side: int = 3) -> None:
+        super().__init__(near(before, after, side), nn.LeakyReLU(0.2))
+
+    def forward(self, *maps: Tensor) -> Tensor:
+        """Maps (N, C, H, W) -> (N, C', H, W)."""
+        convolution, activation = self
+        result: Tensor = activation(convolution(torch.cat(maps, 1)))
+        return result
+
+    def writing(self, name: str, *reads: str) -> Pass:
+        """The pass of this convolution that writes the map *name*."""
+        convolution: Any = self[0]
+        halo = convolution.kernel_size[0] // 2
+        return Pass(name, reads, self, convolution.out_channels, halo)
+
+
+def wide(x: Tensor) -> Tensor:
+    """*x* for long sums: in float64, which MPS has not."""
+    return x.float() if x.device.type == "mps" else x.double()
+
+
+def softmax_sums(logits: Tensor, values: Tensor | None = None) -> Tensor:
+    """What a tile adds to softmaxes over all pixels, which weight *values*: (N, 1, K, C + 2).
+
+    *logits* are (N, K, H, W), and *values* (N, C, H, W). A run has to gather tiles: a plain sum of
+    exponentials would overflow, as nobody knows the largest logit before.
+    """
+    values = logits[:, :0] if values is None else values
+    logits, values = (wide(each).flatten(2) for each in (logits, values))
+    largest = logits.amax(2, keepdim=True)
+    weights = (logits - largest).exp()
+    sums = largest, weights.sum(2, keepdim=True), weights @ values.mT
+    return torch.cat(sums, 2)[:, None]
+
+
+class Softmaxes(NamedTuple):
+    """K softmaxes over all pixels: largest logits and sums of exponentials, (N, K, 1, 1).
+
+    `means` are the values that they weight, (N, K, C).
+    """
+
+    largest: Tensor
+    total: Tensor
+    means: Tensor
+
+    def of(self, logits: Tensor) -> Tensor:
+        """Their weights where the logits are known: (N, K, H, W)."""
+        return (logits - self.largest.to(logits)).exp() / self.total.to(logits)
+
+
+def softmaxes(tiles: Tensor, _pixels: int = 0) -> Softmaxes:
+    """The softmaxes of all tiles: (N, T, K, C + 2)."""
+    largest = tiles[..., :1].amax(1, keepdim=True)
+    sums = ((tiles[..., :1] - largest).exp() * tiles[..., 1:]).sum(1)
+    total, means = sums[..., :1], sums[..., 1:] / sums[..., :1]
+    return Softmaxes(largest[:, 0, :, :, None], total[..., None], means)
