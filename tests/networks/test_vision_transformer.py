@@ -1,5 +1,6 @@
 """The vision transformer is that of timm, its attention is exact, and its weights load strictly."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,19 @@ def test_a_photo_of_another_size_is_averaged_first() -> None:
     torch.testing.assert_close(network.outputs(larger), network.outputs(photo))
 
 
+@pytest.mark.parametrize("sides", [(8, 20), (20, 8), (4, 40)], ids=str)
+def test_the_photo_says_how_patches_lie_that_make_no_square(sides: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    state = VisionTransformer(replace(SMALL, size=8, width=20)).state_dict()
+    network = build_vision_transformer(state).double()
+    photo = torch.rand(1, 2, *sides, dtype=torch.float64)
+    cut = photo.unfold(2, 4, 4).unfold(3, 4, 4).flatten(2, 3).movedim(2, 1)
+    expected = network.encoded_patches(cut, torch.arange(10)[None])
+    torch.testing.assert_close(network.outputs(photo), expected.outputs)
+    larger = torch.rand(1, 2, 8, 20).double().repeat_interleave(3, 2).repeat_interleave(2, 3)
+    assert network.encoded(larger).tokens.shape == (1, 11, 8)
+
+
 def test_saved_weights_build_the_same_network() -> None:
     network, photo = small(), torch.rand(1, 2, 12, 12)
     again = build_vision_transformer(network.state_dict())
@@ -95,7 +109,7 @@ def test_saved_weights_build_the_same_network() -> None:
         {"head.bias": torch.zeros(9)},
         {"heads": torch.tensor(3.0)},
         {"heads": torch.tensor(float("nan"))},
-        {"pos_embed": torch.zeros(1, 9, 8)},
+        {"pos_embed": torch.zeros(1, 1, 8)},
         {"more": torch.zeros(1)},
         {"patch_embed.proj.weight": torch.zeros(8, 2, 4)},
         {"blocks.0.perceptron.0.weight": None},

@@ -9,7 +9,7 @@ References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -36,6 +36,8 @@ class TransformerHyperparameters:
     ----------
     size, patch
         Sides in pixels of the photo that it sees and of a patch.
+    width
+        Columns of the photo, where they are not as many as its rows.
     hidden
         Features between the two layers of a feed-forward.
     """
@@ -48,11 +50,24 @@ class TransformerHyperparameters:
     depth: int = 3
     heads: int = 4
     hidden: int = 128
+    width: int | None = None
 
     @property
-    def grid(self) -> int:
-        """Patches on a side of the photo."""
-        return self.size // self.patch
+    def sides(self) -> tuple[int, int]:
+        """Rows and columns of the photo that it sees."""
+        return self.size, self.width or self.size
+
+    @property
+    def patches(self) -> int:
+        """Patches of the photo."""
+        return math.prod(self.sides) // self.patch**2
+
+    def is_cut(self, sides: Sequence[int]) -> bool:
+        """True if patches cut a photo with these *sides* as they cut the one that it sees."""
+        # Weights do not say how patches that make no square lie: there any such photo will do.
+        is_rectangle = self.sides[0] != self.sides[1]
+        is_as_large = is_rectangle and math.prod(sides) == math.prod(self.sides)
+        return (is_as_large and not any(side % self.patch for side in sides)) or sides == self.sides
 
 
 class Encoding(NamedTuple):
@@ -92,7 +107,7 @@ class PatchEmbedding(nn.Module):
 class VisionTransformer(Network):
     """The encoder of Dosovitskiy et al. with *depth* blocks, its outputs from the class token.
 
-    A photo of another size than *size* is averaged to it first. `outputs` and `encoded` are for
+    A photo of another size is averaged to *size* first. `outputs` and `encoded` are for
     photos; as a network of the engine it gives its outputs in every pixel.
     """
 
@@ -107,7 +122,7 @@ class VisionTransformer(Network):
         self.register_buffer(_HEADS, torch.tensor(float(heads)))
         self.patch_embed = PatchEmbedding(self.in_bands, features, hyperparameters.patch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
-        positions = torch.randn(1, hyperparameters.grid**2 + 1, features)
+        positions = torch.randn(1, hyperparameters.patches + 1, features)
         # Arithmetic without memory would make torch import its compiler, which takes two seconds.
         self.pos_embed = nn.Parameter(positions if positions.is_meta else _SPREAD * positions)
         self.blocks = nn.ModuleList(
@@ -123,9 +138,8 @@ class VisionTransformer(Network):
 
     def encoded(self, photo: Tensor) -> Encoding:
         """The tokens and the attention of every block for photos (N, in_bands, H, W)."""
-        size = self.hyperparameters.size
-        if photo.shape[-2:] != (size, size):
-            photo = F.adaptive_avg_pool2d(photo, size)
+        if not self.hyperparameters.is_cut(photo.shape[-2:]):
+            photo = F.adaptive_avg_pool2d(photo, self.hyperparameters.sides)
         return self._encoded(self.patch_embed(photo) + self.pos_embed[:, 1:])
 
     def encoded_patches(self, patches: Tensor, places: Tensor) -> Encoding:
@@ -193,16 +207,19 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
 def hyperparameters_of(state: Mapping[str, Tensor]) -> TransformerHyperparameters:
     """The hyperparameters that the shapes in *state* say; raises `KeyError` or `ValueError`."""
     features, in_bands, patch, _ = state["patch_embed.proj.weight"].shape
-    tokens = state["pos_embed"].shape[1]
-    side = math.isqrt(tokens - 1)
+    patches = state["pos_embed"].shape[1] - 1
+    # Of all rectangles of so many patches, the one nearest to a square, lying.
+    rows = max(side for side in range(1, math.isqrt(patches) + 1) if patches % side == 0)
+    columns = patches // rows
     depth = len([key for key in state if key.endswith(".norm_attention.weight")])
     heads = int(state[_HEADS]) if _HEADS in state else max(features // _USUAL_HEAD, 1)
-    if side**2 != tokens - 1 or heads < 1 or features % heads:
-        raise ValueError("no square of patches, or heads that do not divide the features")
+    if heads < 1 or features % heads:
+        raise ValueError("heads that do not divide the features")
     return TransformerHyperparameters(
         in_bands=in_bands,
         outputs=state["head.weight"].shape[0],
-        size=side * patch,
+        size=rows * patch,
+        width=None if rows == columns else columns * patch,
         patch=patch,
         features=features,
         depth=depth,
