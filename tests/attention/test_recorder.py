@@ -189,6 +189,33 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(
     assert hooks(model.network) == 0
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_hook_on_a_block_hears_in_a_run_the_whole_maps_of_a_plain_forward(
+    model: Model, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Execution, "tile", lambda *_: (16, 16))
+    heard: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def hear(_: torch.nn.Module, read: tuple[torch.Tensor], written: torch.Tensor) -> None:
+        heard.append((read[0].double(), written.double()))
+
+    block = model.network.get_submodule("stages.0.encoder.1")
+    handle = block.register_forward_hook(hear)
+    try:
+        reconstructor = Reconstructor(model, "cpu", precision=precision)
+        reconstructor.reconstruct(photo())
+        seen = reconstructor.see(photo()).job().source().rows(0, 21)
+        with torch.inference_mode():
+            model.network(torch.from_numpy(np.ascontiguousarray(seen, np.float32))[None])
+    finally:
+        handle.remove()
+    in_run, in_forward = heard
+    assert in_run[0].shape == (1, 62, 12, 20)
+    for own, expected in zip(in_run, in_forward, strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+    torch.testing.assert_close(block(in_forward[0].float()).double(), in_forward[1])
+
+
 def test_recorders_in_two_threads_on_one_model_do_not_mix(model: Model) -> None:
     alone = [
         AttentionExplorer(Reconstructor(model, "cpu"), photo(seed)).record() for seed in (0, 1)

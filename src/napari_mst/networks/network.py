@@ -82,6 +82,9 @@ class Pass:
         and writes.
     attends
         The attentions in it, which can be looked at.
+    block
+        The module whose `forward` it computes by another method: its forward hooks hear the map
+        that is read and the one that is written.
     """
 
     writes: str
@@ -100,6 +103,7 @@ class Pass:
     work: float | None = None
     values: int | None = None
     attends: tuple[Attends, ...] = ()
+    block: nn.Module | None = None
 
     @property
     def cost(self) -> float:
@@ -114,10 +118,24 @@ class Pass:
         return of_each or float(self.channels)
 
     def apply(self, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
-        """The map that it writes, from those that it reads."""
-        if self.uses:
-            return self.local(*maps, folded[self.uses])
-        return self.local(*maps)
+        """The map that it writes, from those that it reads; hooks on its block hear both."""
+        used = (folded[self.uses],) if self.uses else ()
+        result: Tensor = self.local(*maps, *used)
+        self.be_heard(maps[0], result)
+        return result
+
+    @property
+    def is_heard(self) -> bool:
+        """True if somebody has registered a forward hook on its block."""
+        return self.block is not None and bool(self.block._forward_hooks)
+
+    def be_heard(self, read: Tensor, written: Tensor) -> None:
+        """Call the forward hooks on its block; what they return is left out."""
+        if self.block is not None:
+            for key, hook in list(self.block._forward_hooks.items()):
+                # A hook that was registered with kwargs takes them between the two.
+                has_kwargs = key in self.block._forward_hooks_with_kwargs
+                hook(self.block, (read,), *([{}] if has_kwargs else []), written)
 
 
 Apply = Callable[[Pass, Sequence[Tensor], Mapping[str, Any]], Tensor]

@@ -113,7 +113,7 @@ class Setup:
         return self.options.correct_colour and is_known
 
     def with_capture(self, capture: Capture) -> "Setup":
-        """The setup for photos of another *capture*; hooks on its softmax modules hear it too."""
+        """The setup for photos of another *capture*; hooks on its modules hear it too."""
         network = copied(self.network)
         _see_with(network, capture)
         return replace(self, options=replace(self.options, capture=capture), network=network)
@@ -135,8 +135,20 @@ class Setup:
         return dtype
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-        """The numbers (B, H, W) that the network makes of *source*."""
-        return execute(self.program, source, self.device.device, plan, watch).numbers
+        """The numbers (B, H, W) that the network makes of *source*.
+
+        Then forward hooks on blocks hear their whole maps, which takes two more runs for each.
+        """
+        program, device = self.program, self.device.device
+        numbers = execute(program, source, device, plan, watch).numbers
+        for each in program.passes:
+            if each.is_heard:
+                maps = (
+                    execute(program.until(name), source, device, plan, watch.part(1, 1)).numbers
+                    for name in (each.reads[0], each.writes)
+                )
+                each.be_heard(*(torch.from_numpy(values)[None].to(device) for values in maps))
+        return numbers
 
 
 def set_up(model: Model, options: RunOptions) -> Setup:
@@ -165,11 +177,13 @@ def set_up(model: Model, options: RunOptions) -> Setup:
 
 
 def copied(network: N) -> N:
-    """A copy of *network* that shares its softmax modules, which have no parameters.
-
-    Hooks on them, such as those that record attention, hear the copy too.
-    """
-    shared = {id(part): part for part in network.modules() if isinstance(part, nn.Softmax)}
+    """A copy of *network* that shares its forward hooks, such as those that record attention."""
+    shared = {
+        id(hooks): hooks
+        for part in network.modules()
+        for name, hooks in vars(part).items()
+        if name.startswith("_forward_")
+    }
     return copy.deepcopy(network, shared)
 
 

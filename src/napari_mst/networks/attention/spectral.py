@@ -236,6 +236,7 @@ class SpectralAttentionBlock(nn.Module):
             work=self.local_work,
             values=BLOCK_VALUES * channels,
             attends=(channel_attends(name, self),),
+            block=self,
         )
         return [whole_block]
 
