@@ -4,7 +4,7 @@
 #   make test        every check and every test, but for the slow ones (make checks, make tests: one of both)
 #   make test-slow   the tests that take long, and all of the window's under the other binding of Qt: some minutes to an
 #                    hour together; CI runs them every night
-#   make docs        the code of README and docs; CI runs it every night, too
+#   make docs        the code of README and docs, and the site in build/site, which a browser tries; CI runs it every night
 #
 # Another interpreter than python3: make test PYTHON=python3.13
 
@@ -57,7 +57,8 @@ test-slow: .venv/ready
 	$(DISPLAYED) $(BIN)/python -m pytest -m slow
 	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin
 
-docs: .venv/ready
+docs: .venv/docs
+	$(BIN)/python site/build.py build/site
 	$(BIN)/python -m pytest -m docs
 
 checks: .venv/ready
@@ -72,6 +73,12 @@ checks: .venv/ready
 	@$(BIN)/python -m pip install --no-input --progress-bar off --no-compile --constraint constraints.txt --editable ".[all,test]"
 	@# pip would compile on one core. A few files of other packages are for other Pythons: not our errors.
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib src >/dev/null 2>&1 || true
+	@touch $@
+
+.venv/docs: .venv/ready
+	@command -v npm >/dev/null || sh tools/install_system_packages.sh npm
+	@command -v chromium google-chrome >/dev/null || sh tools/install_system_packages.sh chromium chromium-driver
+	@$(BIN)/python -m pip install --no-input --progress-bar off --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
 system:

@@ -30,7 +30,7 @@ def test_the_full_sets_differ_in_the_binding_of_qt_alone() -> None:
     """Each extra of a user is in both, but for `charts`: OpenCV brings a Qt of its own."""
     full = [set(EXTRAS[extra]) for extra in ("all", "all-pyside6")]
     (own,) = full[0] & full[1]
-    wanted = EXTRAS.keys() - {"all", "all-pyside6", "charts", "evaluate", "test"}
+    wanted = EXTRAS.keys() - {"all", "all-pyside6", "charts", "docs", "evaluate", "test"}
     assert set(re.split(r"[\[\],]", own)) == {"napari-mst", "", *wanted}
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what Python, Qt and OpenGL need from Debian or Ubuntu, where it is missing; elsewhere it says what that is.
+# Installs what Python, Qt and OpenGL need from Debian or Ubuntu, and the packages that it is given, where they are missing;
+# elsewhere it says what that is.
 # It never waits for an answer, neither of sudo nor of a package.
 set -eu
 
@@ -25,7 +26,7 @@ fi
 
 missing=""
 has_venv || missing="python3-venv"
-for package in $packages; do
+for package in $packages "$@"; do
     dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q "ok installed" ||
         missing="$missing $package"
 done

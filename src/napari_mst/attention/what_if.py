@@ -110,7 +110,7 @@ class HeadEffects(PhotoExplorer):
     def map(
         self, block: str = "", head: int | None = None, watch: Watch | None = None
     ) -> AttentionMap:
-        """The mean over the bands of |cube - cube with equal weights| in a *head* of a *block*.
+        """The mean over the bands of abs(cube - cube with equal weights) in a *head* of a *block*.
 
         Without a head it is that of all heads of the block, and without a block that of all blocks.
 

@@ -166,7 +166,7 @@ def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Ma
     Parameters
     ----------
     expression
-        Numbers, + - * / **, brackets, and `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
+        Numbers, `+ - * / **`, brackets, `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
         band at 800 (in the unit of the cube; nm), at most half a step away; `N` and other letters
         are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands that the file
         calls bad are not taken. Where a divisor is zero, the pixel is NaN.

@@ -1,0 +1,225 @@
+"""Build the site: the pages of docs/, and the page that runs the network in a browser.
+
+python site/build.py build/site
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+import napari_mst as nm
+from napari_mst.cube.colour import srgb_response
+from napari_mst.cube.illuminants import colour_weights
+from napari_mst.models.cards import CAMERA, FACTOR
+from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.reconstruction.error_bands import PIXELWISE, instrument_error
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+MODELS = {
+    PIXELWISE: "Pixel by pixel, at once",
+    "mstpp-srgb": "MST++, within a minute or two",
+}
+LAMPS = {
+    "D65": "daylight (D65)",
+    "A": "a light bulb (A)",
+    "LED-B3": "a white LED (LED-B3)",
+    "F11": "a fluorescent tube (F11)",
+}
+PAGES = [
+    "docs",
+    "lab",
+    "src",
+    "sample_data",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+    "constraints.txt",
+]
+"""All that pages link to."""
+
+SECTIONS = {
+    "start": (
+        "Start",
+        "From a photo to the first spectrum.",
+        ("README", "docs/window", "docs/python", "docs/command_line", "docs/README"),
+    ),
+    "how_to": (
+        "How to",
+        "One task a page.",
+        (
+            "docs/camera",
+            "docs/known_spectra",
+            "docs/denoising",
+            "docs/pictures",
+            "docs/arrays",
+            "docs/files",
+            "docs/clusters",
+        ),
+    ),
+    "understand": (
+        "Understand",
+        "Colour, attention, and how sure we are.",
+        ("docs/metamers", "docs/error_bands", "docs/attention", "docs/models"),
+    ),
+    "reference": (
+        "Reference",
+        "Every public name with its signature, units and ranges; `import napari_mst as nm`.",
+        ("reference/*", "docs/reference", "CHANGELOG"),
+    ),
+    "laboratory": (
+        "Laboratory",
+        "How the numbers and the models came about, and how the code is made.",
+        (
+            "docs/start_reading",
+            "CONTRIBUTING",
+            "docs/training",
+            "lab/README",
+            "lab/training_log",
+            "lab/benchmarks/README",
+            "src/napari_mst/data/README",
+            "sample_data/README",
+            "SECURITY",
+        ),
+    ),
+}
+"""The pages of the bar at the top: title, sentence, and the pages below each."""
+
+TASKS = {
+    "From photos to cubes": ("reconstruction", "models", "engine", "watch", "errors"),
+    "Photos, cameras and charts": ("photo", "light", "denoising"),
+    "Cubes and files": ("cube", "formats", "plugin"),
+    "Known spectra and error bands": ("adaptation",),
+    "Spectra, regions and maps": ("spectra",),
+    "Attention": ("attention",),
+}
+"""The headings of the reference, and the folders of the names below each."""
+
+RUNTIME = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm", "ort-wasm-simd-threaded.mjs"
+
+
+class Distances(nn.Module):
+    """Lower bound, estimate and upper bound of the pixelwise network, (1, 3 B, 1, 1)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = cast("PixelwiseNetwork", nm.load_model(PIXELWISE).network)
+
+    def forward(self, colour: Tensor) -> Tensor:
+        """The three of a *colour*, (1, 3, 1, 1) linear sRGB."""
+        return torch.cat(self.network.quantiles(colour), dim=1)
+
+
+def build_try(folder: Path) -> None:
+    """Put the page that runs the network into *folder*, with all that it loads."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(HERE / "try", folder)
+    shutil.copy(ROOT / "sample_data" / "coffee.jpg", folder)
+    packages = folder / "npm"
+    packages.mkdir()
+    shutil.copy(HERE / "package.json", packages)
+    subprocess.run(["npm", "install", "--no-package-lock", "--silent"], cwd=packages, check=True)
+    for file in RUNTIME:
+        shutil.copy(packages / "node_modules/onnxruntime-web/dist" / file, folder)
+    shutil.rmtree(packages)
+    models = [_model(name, title, folder) for name, title in MODELS.items()]
+    wavelengths = nm.load_model(PIXELWISE).card.wavelengths
+    colour = torch.full((1, 3, 1, 1), 0.5)
+    torch.onnx.export(Distances().eval(), (colour,), folder / "distances.onnx", external_data=False)
+    tables = {
+        "wavelengths": list(wavelengths),
+        "response": srgb_response(wavelengths).tolist(),
+        "instrument": instrument_error(wavelengths).tolist(),
+        "distances": "distances.onnx",
+        "models": models,
+        "lamps": [
+            {"title": title, "weights": colour_weights(wavelengths, lamp).tolist()}
+            for lamp, title in LAMPS.items()
+        ],
+    }
+    (folder / "tables.json").write_text(json.dumps(tables), "utf-8")
+
+
+def _model(name: str, title: str, folder: Path) -> dict[str, object]:
+    """Export the model *name* into *folder*, and return what the page has to know of it."""
+    model = nm.load_model(name)
+    model.to_onnx(folder / f"{name}.onnx", overwrite=True)
+    return {
+        "name": name,
+        "title": title,
+        "file": f"{name}.onnx",
+        "multiple": model.network.program().multiple,
+        "factor": list(model.card.error_band[FACTOR]),
+        "doubt": list(model.card.error_band[CAMERA]),  # a browser does not say what it decoded
+    }
+
+
+def build_pages(folder: Path) -> None:
+    """Let Sphinx make the pages in *folder*; a warning is an error."""
+    pages = folder.with_name(f"{folder.name}-pages")
+    shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir(parents=True)
+    for name in PAGES:  # copies, for links are looked up where a file really is
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, pages / name)
+    index = (HERE / "index.md").read_text("utf-8")
+    (pages / "index.md").write_text(f"{index}\n{_tree(tuple(SECTIONS), 'hidden')}", "utf-8")
+    for name, (title, sentence, below) in SECTIONS.items():
+        text = f"# {title}\n\n{sentence}\n\n{_tree(below, 'glob')}"
+        (pages / f"{name}.md").write_text(text, "utf-8")
+    reference = pages / "reference"
+    reference.mkdir()
+    for title, folders in TASKS.items():
+        path = reference / f"{title.lower().replace(' ', '_').replace(',', '')}.md"
+        path.write_text(_reference(title, folders), "utf-8")
+    options = ["-W", "--keep-going", "--quiet", "-c", str(HERE)]
+    subprocess.run([sys.executable, "-m", "sphinx", *options, pages, folder], check=True)
+    shutil.rmtree(pages)
+
+
+def _tree(names: tuple[str, ...], option: str) -> str:
+    """The list of the pages of these *names*."""
+    return "\n".join(["```{toctree}", f":{option}:", ":maxdepth: 1", "", *names, "```", ""])
+
+
+def _reference(title: str, folders: tuple[str, ...]) -> str:
+    """The page of the public names whose modules are in *folders*, with their signatures."""
+    stubs = (ROOT / "src/napari_mst/__init__.pyi").read_text("utf-8")
+    homes = re.findall(r"from (napari_mst\.(\w+)\S*) import (\w+)", stubs)
+    names = [f"{module}.{name}" for module, folder, name in homes if folder in folders]
+    return f"# {title}\n\n" + "\n".join(map(_entry, names))
+
+
+def _entry(name: str) -> str:
+    thing = getattr(nm, name.rpartition(".")[2])
+    members = "\n    :members:"
+    if isinstance(thing, ModuleType):
+        directive = f".. automodule:: {name}{members}\n    :exclude-members: {', '.join(dir(nm))}"
+    elif isinstance(thing, type):
+        directive = f".. autoclass:: {name}{members}"
+    else:
+        directive = f".. {'autofunction' if callable(thing) else 'autodata'}:: {name}"
+    return f"```{{eval-rst}}\n{directive}\n```\n"
+
+
+def main() -> None:
+    """Build everything in the folder that the command line names."""
+    folder = Path(sys.argv[1]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    build_pages(folder)
+    build_try(folder / "try")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+// Photos in, cubes out. A cube is { values, height, width }, its values band by band, reflectance 0 to about 1.
+
+const worker = new Worker("worker.js", { type: "module" });
+const waiting = new Map();
+let last = 0;
+
+worker.onmessage = ({ data: { id, values, error } }) => {
+  const { resolve, reject } = waiting.get(id);
+  waiting.delete(id);
+  error ? reject(new Error(error)) : resolve(values);
+};
+
+function run(file, values, height, width) {
+  const id = ++last;
+  worker.postMessage({ id, file, values, height, width });
+  return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
+}
+
+/** The cube of a photo of linear light by a model of `tables.json`, which says to which multiple sides are padded. */
+export async function reconstruct(model, { linear, height, width }) {
+  const [rows, columns] = [height, width].map((side) => Math.ceil(side / model.multiple) * model.multiple);
+  const padded = cut(linear, 3, [height, width], [rows, columns]);
+  const values = await run(model.file, padded, rows, columns);
+  return { values: cut(values, 31, [rows, columns], [height, width]), height, width };
+}
+
+/** Planes of another size: cropped, or reflected at their last row and column, as the program does. */
+function cut(values, planes, [height, width], [rows, columns]) {
+  const result = new Float32Array(planes * rows * columns);
+  const inside = (place, side) => Math.max(0, place < side ? place : 2 * (side - 1) - place);
+  for (let plane = 0, at = 0; plane < planes; plane++)
+    for (let row = 0; row < rows; row++) {
+      const start = (plane * height + inside(row, height)) * width;
+      for (let column = 0; column < columns; column++) result[at++] = values[start + inside(column, width)];
+    }
+  return result;
+}
+
+/** The lower and upper spectrum between which nine in ten true ones lie; docs/error_bands.md has the formula. */
+export async function sides(spectrum, model, tables) {
+  const colour = tables.response[0].map((_, c) => spectrum.reduce((sum, value, b) => sum + value * tables.response[b][c], 0));
+  const [lower, middle, upper] = split(await run(tables.distances, Float32Array.from(colour), 1, 1));
+  const away = (b, distance) => Math.hypot(model.factor[b] * distance, model.doubt[b] * spectrum[b]) + tables.instrument[b];
+  return {
+    lower: spectrum.map((value, b) => Math.max(value - away(b, middle[b] - lower[b]), 0)),
+    upper: spectrum.map((value, b) => value + away(b, upper[b] - middle[b])),
+  };
+}
+
+function split(values) {
+  return [0, 31, 62].map((start) => values.slice(start, start + 31));
+}
