@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import napari_mst
+from napari_mst.attention.maps import AttentionMap
+from napari_mst.light.estimate import LightEstimate
+from napari_mst.light.white_balance import WhiteBalance
 from napari_mst.spectra.map_kind import Map
+from napari_mst.spectra.metamers import Metamers
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 
@@ -21,9 +25,10 @@ _FRAME = r"(?m)^(=+)  =+$"
 
 _HEAD = """# Reference
 
-Every public name of `import napari_mst as nm`, with the domain and scale of the numbers that it
-takes and gives. Python shows parameters, errors and examples: `help(nm.resample)`. Names that begin
-with a dot belong to the class above them. In the examples, `np` is NumPy, and `chart.png` a photo
+Every public name of `import napari_mst as nm`, and the classes that these functions return, with
+the domain and scale of the numbers that each takes and gives. Python shows parameters, errors and
+examples: `help(nm.resample)`. Names that begin with a dot belong to the class or group above them.
+In the examples, `np` is NumPy, and `chart.png` a photo
 of a ColorChecker.
 
 Letters: B bands, H rows, W columns, C channels; h, w a part of an image; d channels of a head of
@@ -68,9 +73,15 @@ class Entry:
         return {one: text for labels, text in rows.items() for one in labels.split(", ")}
 
 
+RESULTS = {
+    each.__name__: each for each in (AttentionMap, LightEstimate, Map, Metamers, WhiteBalance)
+}
+"""What public functions return; nobody has to name it."""
+
+
 def entries_of(name: str) -> list[Entry]:
-    """The public *name* itself, and the public members of a class."""
-    thing = getattr(napari_mst, name)
+    """The public *name* itself, or that of a result, and the public members of a class."""
+    thing = RESULTS.get(name) or getattr(napari_mst, name)
     if inspect.ismodule(thing):
         own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=False)
         return [own, *(_function(name, each) for each in _maps_in(thing))]
@@ -130,9 +141,9 @@ def _docstring_of_data(module: str, name: str) -> str:
 
 def page() -> str:
     """The text of `docs/reference.md`."""
-    names = sorted(set(napari_mst.__all__) - {"__version__"})
-    names.sort(key=str.lower)  # `Metamers` before `metamers`
-    return _HEAD + "".join(line for name in names for line in _lines(entries_of(name)))
+    names = {*napari_mst.__all__, *RESULTS} - {"__version__"}
+    ordered = sorted(names, key=lambda name: (name.lower(), name))  # `Metamers` before `metamers`
+    return _HEAD + "".join(line for name in ordered for line in _lines(entries_of(name)))
 
 
 def _lines(entries: list[Entry]) -> list[str]:

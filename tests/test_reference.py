@@ -5,18 +5,19 @@ import doctest
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.reference import PAGE, Entry, entries_of, page
+from tests.reference import PAGE, RESULTS, Entry, entries_of, page
 
 import napari_mst
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.chart import CHARTS
 
-NAMES = sorted(set(napari_mst.__all__) - {"__version__"})
+NAMES = sorted({*napari_mst.__all__, *RESULTS} - {"__version__"})
 
 ARRAYS = r"\b(ndarray|NDArray|_NestedSequence|SpectralCube|Photo|Spectrum)\b"
 """The types of arguments and results that hold numbers with a unit."""
@@ -94,3 +95,43 @@ def arrays_in(entry: Entry) -> tuple[list[str], bool]:
 def test_page_of_reference_is_that_of_the_docstrings() -> None:
     """`python -m tests.reference` writes it anew."""
     assert PAGE.read_text("utf-8") == page()
+
+
+BESIDE_A_PHOTO: dict[str, tuple[Any, ...]] = {
+    "calibrate": (napari_mst.Chart(((5, 5), (5, 55), (35, 55), (35, 5))),),
+    "capture_from_patch": (napari_mst.GreyPatch((35, 5)),),
+    "estimate_light": ("srgb",),
+    "estimated_noise": (),
+    "find_chart": (),
+    "white_balance": (),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_A_PHOTO)
+def test_what_takes_a_photo_takes_a_file_and_an_array(
+    name: str, tmp_path: Path, chart: Image.Image
+) -> None:
+    chart.save(tmp_path / "chart.png")
+    given = (
+        tmp_path / "chart.png",
+        np.asarray(chart),
+        napari_mst.Photo.read(tmp_path / "chart.png"),
+    )
+    answers = []
+    for photo in given:
+        try:
+            answers.append(getattr(napari_mst, name)(photo, *BESIDE_A_PHOTO[name]))
+        except napari_mst.NapariMstError as error:
+            answers.append(re.sub(r"chart\.png|the photo", "", str(error)))
+    assert len({repr(answer) for answer in answers}) == 1
+
+
+def test_reprs_of_public_things_are_short() -> None:
+    spectrum = napari_mst.Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.5))
+    assert len(repr(napari_mst.MODELS)) <= 300
+    assert len(repr(napari_mst.metamers(spectrum))) <= 300
+
+
+def test_no_two_public_names_differ_by_case_alone_and_there_are_few() -> None:
+    names = [name.lower() for name in napari_mst.__all__]
+    assert len(set(names)) == len(names) <= 58

@@ -12,7 +12,6 @@ from napari_mst.attention.explorer import AttentionExplorer as AttentionExplorer
 from napari_mst.attention.explorer import features as features
 from napari_mst.attention.files import read_attention as read_attention
 from napari_mst.attention.files import write_attention as write_attention
-from napari_mst.attention.maps import AttentionMap as AttentionMap
 from napari_mst.attention.maps import Selection as Selection
 from napari_mst.attention.record import AttentionRecord as AttentionRecord
 from napari_mst.attention.record import attention_figure as attention_figure
@@ -28,9 +27,7 @@ from napari_mst.engine.checking import check_network as check_network
 from napari_mst.errors import NapariMstError as NapariMstError
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
-from napari_mst.light.estimate import LightEstimate as LightEstimate
 from napari_mst.light.estimate import estimate_light as estimate_light
-from napari_mst.light.white_balance import WhiteBalance as WhiteBalance
 from napari_mst.light.white_balance import white_balance as white_balance
 from napari_mst.models import MODELS as MODELS
 from napari_mst.models import Model as Model
@@ -53,7 +50,6 @@ from napari_mst.spectra.library import write_spectra as write_spectra
 from napari_mst.spectra.maps import formula as formula
 from napari_mst.spectra.maps import index as index
 from napari_mst.spectra.matching import best_matches as best_matches
-from napari_mst.spectra.metamers import Metamers as Metamers
 from napari_mst.spectra.metamers import metamers as metamers
 from napari_mst.spectra.regions import Region as Region
 from napari_mst.spectra.regions import point_spectrum as point_spectrum

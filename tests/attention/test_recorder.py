@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -191,7 +192,7 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_hook_on_a_block_hears_in_a_run_the_whole_maps_of_a_plain_forward(
-    model: Model, precision: str, monkeypatch: pytest.MonkeyPatch
+    model: Model, precision: Literal["float32", "float64"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Execution, "tile", lambda *_: (16, 16))
     heard: list[tuple[torch.Tensor, torch.Tensor]] = []

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_attention_is_saved_with_its_maps(
     photo: Path,
     weights: Path,
     options: str,
-    precision: str,
+    precision: Any,
     region: Rectangle | None,
     shapes: list[tuple[int, int]],
 ) -> None:

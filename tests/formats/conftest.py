@@ -1,6 +1,7 @@
 """How these tests expect a file to be refused."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube
 
 
-def refuse(path: Path, match: str, **options: object) -> None:
+def refuse(path: Path, match: str, **options: Any) -> None:
     """*path* is refused in one sentence of fewer than 300 letters."""
     with pytest.raises(CubeFileError, match=match) as caught:
         read_cube(path, **options)

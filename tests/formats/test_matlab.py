@@ -79,12 +79,13 @@ def test_read_published_cubes(tmp_path: Path) -> None:
     bare = write_hdf5(tmp_path / "bare.mat", cube=as_matlab)
     savemat(tmp_path / "v5.mat", {"cube": as_matlab, "bands": nominal}, do_compression=True)
     savemat(tmp_path / "v4.mat", {"cube": as_matlab[..., 0]}, format="4")
-    for path, options in (
+    cases: tuple[tuple[Path, dict[str, Any]], ...] = (
         (arad, {}),
         (icvl, {"variable": "rad"}),
         (bare, {}),
         (tmp_path / "v5.mat", {}),
-    ):
+    )
+    for path, options in cases:
         cube = read_cube(path, **options)
         assert np.array_equal(cube.data, DATA)
         assert cube.data.flags.c_contiguous

@@ -11,6 +11,7 @@ from lab.compositions import ColourfulSimulator
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
+from napari_mst.light.white_balance import WhiteBalance
 from napari_mst.photo.cameras import unbalanced_response
 from napari_mst.photo.white import Place
 
@@ -69,7 +70,7 @@ def test_dark_and_masked_pixels_stay_as_they_are() -> None:
     values = np.full((4, 5, 3), 0.5, np.float32)
     values[0, 0] = np.nan
     values[1, 1] = 0
-    better = nm.WhiteBalance((1, 0.5, 0.5)).corrected(nm.Photo.from_array(values))
+    better = WhiteBalance((1, 0.5, 0.5)).corrected(nm.Photo.from_array(values))
     assert better.valid is not None
     assert not better.valid[0, 0]
     np.testing.assert_array_equal(better.pixels[:, 0, 0], 0)
@@ -79,7 +80,7 @@ def test_dark_and_masked_pixels_stay_as_they_are() -> None:
 @pytest.mark.parametrize("white", [(1, 0, 1), (1, np.nan, 1), (1, 1)])
 def test_white_without_a_colour_is_refused(white: tuple[float, float, float]) -> None:
     with pytest.raises(PhotoError, match="Expected red, green and blue of white above 0"):
-        nm.WhiteBalance(white)
+        WhiteBalance(white)
 
 
 def test_linear_photo_is_refused() -> None:
@@ -87,7 +88,7 @@ def test_linear_photo_is_refused() -> None:
     with pytest.raises(PhotoError, match="Expected an sRGB photo to correct its white balance"):
         nm.white_balance(photo)
     with pytest.raises(PhotoError, match="Expected an sRGB photo to correct its white balance"):
-        nm.WhiteBalance((1, 0.5, 0.5)).corrected(photo)
+        WhiteBalance((1, 0.5, 0.5)).corrected(photo)
 
 
 @pytest.mark.parametrize("where", ["estimate", "6,6", "2:10,2:10"])

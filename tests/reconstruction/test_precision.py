@@ -42,7 +42,7 @@ def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory(
     with pytest.raises(
         DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."
     ):
-        Reconstructor(small_model(), "cpu", precision="int8")
+        Reconstructor(small_model(), "cpu", precision="int8")  # type: ignore[arg-type]
 
 
 @needs_bfloat16

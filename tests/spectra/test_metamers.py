@@ -11,7 +11,7 @@ from napari_mst.cube.colour import colour_matching_functions, illuminant
 from napari_mst.errors import CameraError, SpectrumError
 from napari_mst.photo.cameras import camera_response
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.metamers import COUNT, matrix_r, metameric_blacks
+from napari_mst.spectra.metamers import COUNT, Metamers, matrix_r, metameric_blacks
 
 CHART = colour_checker()
 GRID = CHART[0].wavelengths
@@ -23,7 +23,7 @@ def observer(light: str = "D65") -> NDArray[np.float64]:
     return weights / weights[:, 1].sum()
 
 
-def ends(family: nm.Metamers) -> list[nm.Spectrum]:
+def ends(family: Metamers) -> list[nm.Spectrum]:
     """The metamers at both limits of each black."""
     return [
         family.moved(black, amount) for black in family.blacks for amount in family.limits(black)

@@ -29,7 +29,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
 from napari_mst.photo.chart import CHARTS, Chart, chart_colours
 from napari_mst.photo.corrections import recoloured, sha256_after
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watched
 
@@ -216,7 +216,7 @@ class Calibration:
         return adapt(cube, photo, self.known, watch)
 
 
-def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
+def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     """Learn from the *chart* in *photo* what its colours mean.
 
     The patch of index *unused* is left out of everything, so that it can judge the result. So are
@@ -239,10 +239,11 @@ def calibrate(photo: Photo, chart: Chart, unused: int = -1) -> Calibration:
     Examples
     --------
     >>> chart = nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5)))
-    >>> calibration = nm.calibrate(nm.Photo.read("chart.png"), chart)
+    >>> calibration = nm.calibrate("chart.png", chart)
     >>> round(calibration.means.before, 2), round(calibration.means.after, 2)
     (0.12, 0.01)
     """
+    photo = as_photo(photo)
     is_linear = photo.encoding == "linear"
     fit: Fit = _fit_response if is_linear else _fit_colours
     arrangements = chart.arrangements

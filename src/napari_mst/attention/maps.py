@@ -90,7 +90,8 @@ class AttentionMap:
     Examples
     --------
     >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
-    >>> score = nm.AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
+    >>> from napari_mst.attention.maps import AttentionMap
+    >>> score = AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
     >>> score.describe()["block"], score.describe()["total"]
     ('stages.0.encoder.0', 2)
     """

@@ -6,7 +6,7 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -127,6 +127,8 @@ class SpectralCube(PlainCube):
         facts = [f"{self.shape} {self.data.dtype}", self._axis_text()]
         if self.quantity:
             facts.append(shown(self.quantity, 40))
+        if self.provenance.adaptation:
+            facts.append("adapted")
         if self.provenance.model:
             facts.append(f"by {shown(self.provenance.model, 40)}")
         return f"<SpectralCube {', '.join(facts)}>"
@@ -187,8 +189,11 @@ class SpectralCube(PlainCube):
         # The empty key gives a number for an array without axes, and the array itself for others.
         return np.asarray(self.data[key])[()]
 
-    # `__getitem__` alone would make the cube iterable, and `in` would read all of a large file.
-    __iter__ = None
+    def __iter__(self) -> NoReturn:
+        # `__getitem__` alone would make the cube iterable, and `in` would read all of a large file.
+        raise TypeError(
+            "Expected cube.data to loop over, or add_cube(viewer, cube) to show it, got the cube."
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -278,17 +283,18 @@ class SpectralCube(PlainCube):
     def sel(self, *, wavelength: float) -> Array: ...
 
     @overload
-    def sel(self, *, wavelength: slice) -> "SpectralCube": ...
+    def sel(self, *, wavelength: slice | Sequence[float]) -> "SpectralCube": ...
 
-    def sel(self, *, wavelength: float | slice) -> "Array | SpectralCube":
-        """The plane at a wavelength, or the cube of a range of wavelengths.
+    def sel(self, *, wavelength: float | slice | Sequence[float]) -> "Array | SpectralCube":
+        """The plane at a wavelength, or the cube of a range or a list of wavelengths.
 
         Parameters
         ----------
         wavelength
             A number in nm gives the plane (H, W) of the nearest band. A slice in nm gives the cube
             of all bands within it, both ends included; an end may be left out, or lie beyond the
-            wavelengths of the cube.
+            wavelengths of the cube. A list of numbers gives the cube of the nearest bands, each
+            once, in the order of the cube.
 
         Raises
         ------
@@ -303,6 +309,8 @@ class SpectralCube(PlainCube):
         (40, 50)
         >>> cube.sel(wavelength=slice(520, 600)).wavelengths
         array([550., 600.])
+        >>> cube.sel(wavelength=[500, 590]).wavelengths
+        array([500., 600.])
         """
         if not self.has_wavelengths:
             raise CubeError(
@@ -311,13 +319,19 @@ class SpectralCube(PlainCube):
             )
         if isinstance(wavelength, slice):
             return self._of_bands(self._bands_within(wavelength))
+        bands = [self._band_at(each) for each in np.atleast_1d(wavelength).tolist()]
+        if np.ndim(wavelength):
+            return self._of_bands(sorted(set(bands)))
+        plane: Array = self[bands[0]]
+        return plane
+
+    def _band_at(self, wavelength: float) -> int:
         if not self.wavelengths.min() <= wavelength <= self.wavelengths.max():
             raise CubeError(
                 f"Expected a wavelength within {self._axis_text()}, got {wavelength:g}. "
                 "Choose one that the cube has."
             )
-        plane: Array = self[self.nearest_band(wavelength)]
-        return plane
+        return self.nearest_band(wavelength)
 
     def render(
         self,

@@ -25,8 +25,8 @@ import numpy as np
 
 from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.photo.photo import Photo
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.watch import Watch, Watched, watching
 
 MIDDLE_GREY = 0.18
 """The signal at which one number stands for all of the noise: a surface of 18 % reflectance."""
@@ -128,7 +128,7 @@ class _Blocks(NamedTuple):
     clipped: Doubles
 
 
-def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | None:
+def estimated_noise(photo: PhotoLike, watch: Watched = None) -> SensorNoise | None:
     """The noise of *photo*, or None where it has too few blocks that are not clipped.
 
     On photos with simulated noise the standard deviation comes out within 15 %. Photos that were
@@ -153,9 +153,10 @@ def estimated_noise(photo: Photo, watch: Watch = UNWATCHED) -> SensorNoise | Non
     >>> round(noise.sigma(0.3), 3)
     0.019
     """
+    photo = as_photo(photo)
     if min(photo.shape) < SIDE:
         return None
-    bins = _flat_bins(_blocks(photo, watch), photo)
+    bins = _flat_bins(_blocks(photo, watching(watch)), photo)
     if bins is None:
         return None
     gain, floor = _line(*bins)

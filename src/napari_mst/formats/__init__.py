@@ -6,7 +6,7 @@ where there was nothing to say, and writers leave it out.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from os import PathLike
@@ -205,13 +205,31 @@ def is_own_cube(path: str | PathLike[str]) -> bool:
         return False
 
 
-def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
+def read_cube(  # noqa: PLR0913 (public, its options by name)
+    path: str | PathLike[str],
+    *,
+    variable: str | None = None,
+    band_axis: int | None = None,
+    wavelengths: Sequence[float] | slice | None = None,
+    scale: bool | None = None,
+    verify: bool | None = None,
+) -> SpectralCube:
     """The spectral cube in the file at *path*.
+
+    Not every format has every option: those that the one of the file lacks are refused.
 
     Parameters
     ----------
-    options
-        The options of the format's own reader, such as `band_axis` or `verify`.
+    variable
+        The name of the array, in a file that holds several.
+    band_axis
+        The axis of the bands, where the file does not say it.
+    wavelengths
+        (B,) in nm for plain arrays; a slice from the first to the last.
+    scale
+        Apply gain and offset, as is usual; False gives the numbers as they are stored.
+    verify
+        Read all numbers now, and compare them with the checksum in the file.
 
     Raises
     ------
@@ -234,6 +252,14 @@ def read_cube(path: str | PathLike[str], **options: Any) -> SpectralCube:
     """
     path = Path(path)
     form = _reader(path)
+    given = {
+        "variable": variable,
+        "band_axis": band_axis,
+        "wavelengths": wavelengths,
+        "scale": scale,
+        "verify": verify,
+    }
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     unknown = ", ".join(options.keys() - signature(form.read).parameters.keys())
     if unknown:
         raise CubeFileError(

@@ -37,7 +37,7 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
 )
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.photo.white import OFF_DAYLIGHT, angle_between
 
 
@@ -234,7 +234,7 @@ class LightEstimate:
         return ", ".join(f"{each.name} {each.probability:.0%}" for each in self.candidates)
 
 
-def estimate_light(photo: Photo, camera: str) -> LightEstimate:
+def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     """The light that *photo* was taken in by this *camera*.
 
     Parameters
@@ -268,6 +268,7 @@ def estimate_light(photo: Photo, camera: str) -> LightEstimate:
     >>> len(estimate.candidates)
     3
     """
+    photo = as_photo(photo)
     _check(photo, camera)
     sample = sampled(photo, _network().hyperparameters.size)
     encoding, posterior = _answers(sample, camera)

@@ -19,7 +19,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.light.estimate import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.photo.white import FROM_START, Place, angle_between, patch_values
 
 _DARKEST = 0.02
@@ -56,7 +56,8 @@ class WhiteBalance:
 
     Examples
     --------
-    >>> orange = nm.WhiteBalance((1.0, 0.6, 0.25), "a grey card")
+    >>> from napari_mst.light.white_balance import WhiteBalance
+    >>> orange = WhiteBalance((1.0, 0.6, 0.25), "a grey card")
     >>> round(orange.degrees), (orange.matrix @ orange.white).round(3)
     (26, array([1., 1., 1.]))
     >>> photo = nm.Photo.from_array(np.full((4, 6, 3), (0.5, 0.4, 0.26)))
@@ -123,7 +124,7 @@ class WhiteBalance:
         return colours @ self.matrix.T
 
 
-def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
+def white_balance(photo: PhotoLike, patch: Place | None = None) -> WhiteBalance:
     """The colour of white in an sRGB *photo*: of a grey *patch*, or estimated from all pixels.
 
     The estimate is that of `estimate_light`, some 4 degrees off in the median. Look at `is_far`
@@ -158,6 +159,7 @@ def white_balance(photo: Photo, patch: Place | None = None) -> WhiteBalance:
     >>> nm.white_balance(photo).is_far
     True
     """
+    photo = as_photo(photo)
     _check(photo)
     if patch is not None:
         red, green, blue = patch_values(photo, patch).tolist()

@@ -44,7 +44,7 @@ _HEADER_LIMIT = 2**22
 """Most bytes of a header that are parsed: its objects take 20 times as many. MST++ has 25,000."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelCard:
     """A model in words and conventions.
 
@@ -114,6 +114,10 @@ class ModelCard:
     rendering: str = ""
     error_band: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
     is_example: bool = False
+
+    def __repr__(self) -> str:
+        """One line: its name, and the number of its bands."""
+        return f"<ModelCard {shown(self.name, 40)}, {len(self.wavelengths)} bands>"
 
     @property
     def has_error_band(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from napari_mst.arrays import Doubles, Indices, doubles
 from napari_mst.cube.colour import linear_to_srgb, stored
 from napari_mst.errors import PhotoError, shown
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 Points = Doubles
 """Rows and columns (k, 2), or other numbers of several patches."""
@@ -299,7 +299,7 @@ _USUAL = "SETTINGS_SEGMENTATION_COLORCHECKER_CLASSIC"
 _PLUGINS = "QT_QPA_PLATFORM_PLUGIN_PATH"
 
 
-def find_chart(photo: Photo, kind: str = "classic") -> Chart:
+def find_chart(photo: PhotoLike, kind: str = "classic") -> Chart:
     """The ColorChecker that *photo* shows.
 
     Look at its squares, or at the report of `calibrate`, before you trust it.
@@ -318,9 +318,10 @@ def find_chart(photo: Photo, kind: str = "classic") -> Chart:
 
     Examples
     --------
-    >>> chart = nm.find_chart(nm.Photo.read("photo.jpg"))  # doctest: +SKIP
+    >>> chart = nm.find_chart("photo.jpg")  # doctest: +SKIP
     >>> calibration = nm.calibrate(photo, chart)  # doctest: +SKIP
     """
+    photo = as_photo(photo)
     usual = Chart(((0, 0), (0, 99), (99, 99), (99, 0)), kind)
     outlines, squares = _segmented(photo, usual.kind)
     fits = [fit for outline in outlines for fit in grids(outline, squares, CHARTS[kind])]

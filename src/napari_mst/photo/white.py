@@ -20,7 +20,7 @@ from napari_mst.photo.cameras import (
     white_text,
 )
 from napari_mst.photo.lights import load_lamps
-from napari_mst.photo.photo import Photo, Rectangle
+from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 
 Place = tuple[int, int] | Rectangle
 """Row and column of a pixel; or first row, one past the last, first column, one past the last."""
@@ -79,7 +79,7 @@ class GreyPatch:
 
 
 def capture_from_patch(
-    photo: Photo,
+    photo: PhotoLike,
     patch: GreyPatch,
     camera: str = "",
     illuminant: str = "",
@@ -123,6 +123,7 @@ def capture_from_patch(
     >>> capture.illuminant, round(capture.white, 2)
     ('D65', 1.0)
     """
+    photo = as_photo(photo)
     camera = camera or (photo.shot.camera if photo.shot else "")
     if not camera:
         raise CameraError(

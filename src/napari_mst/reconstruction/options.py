@@ -77,11 +77,10 @@ class RunOptions:
         ),
     ] = None
     precision: Annotated[
-        str,
+        Literal["float32", "bfloat16", "float16", "float64"],
         Option(
             "float64 is the reference; bfloat16 and float16 keep features in half the memory, with "
             "an error that is measured on each photo",
-            choices=("float32", "bfloat16", "float16", "float64"),
         ),
     ] = "float32"
     denoise: Annotated[

@@ -199,12 +199,12 @@ class Map:
 
     Notes
     -----
-    ===========  ==========================================================
-    cube         as it was given
-    data         in `kind.unit`, or in the unit of the cube; labels whole
-    to_cube()    the planes as bands, in the same numbers
-    to_labels()  (H, W) int32: 1, 2, ... for regions that touch; 0 for none
-    ===========  ==========================================================
+    ============  ==========================================================
+    cube          as it was given
+    data, planes  in `kind.unit`, or in the unit of the cube; labels whole
+    to_cube()     the planes as bands, in the same numbers
+    to_labels()   (H, W) int32: 1, 2, ... for regions that touch; 0 for none
+    ============  ==========================================================
 
     Examples
     --------

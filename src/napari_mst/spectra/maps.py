@@ -48,11 +48,9 @@ np.float32(0.0)
 """
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
@@ -62,7 +60,7 @@ from napari_mst.cube.pictures import rendering
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
-from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra import classification, formulas, statistics
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import MAPS as MAPS
@@ -246,7 +244,7 @@ def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
 )
 def photo_difference(
     cube: SpectralCube,
-    photo: Photo | str | PathLike[str] | ArrayLike,
+    photo: PhotoLike,
     *,
     watch: Watched = None,
 ) -> Map:

@@ -59,7 +59,7 @@ def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT
     return np.asarray((blacks * signs).T)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Metamers:
     """All spectra along some metameric blacks that have the colour of *spectrum*.
 
@@ -101,6 +101,10 @@ class Metamers:
     spectrum: Spectrum
     response: Doubles
     blacks: Doubles
+
+    def __repr__(self) -> str:
+        """One line: the spectrum, and the number of its metameric blacks."""
+        return f"<Metamers of {self.spectrum}: {len(self.blacks)} blacks>"
 
     @property
     def fundamental(self) -> Spectrum:

@@ -136,12 +136,19 @@ class Region:
         return slice(self.row, self.row + height), slice(self.column, self.column + width)
 
 
-def point_spectrum(
-    cube: SpectralCube, row: int, column: int, window: int = 1, **changes: Any
+def point_spectrum(  # noqa: PLR0913 (public, its options by name)
+    cube: SpectralCube,
+    row: int,
+    column: int,
+    window: int = 1,
+    *,
+    name: str = "",
+    colour: str = "",
+    cube_name: str = "",
 ) -> Spectrum:
     """Return the spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
 
-    *changes* are further arguments of `region_spectrum`.
+    The names and the colour are kept with it. `cube.spectrum` gives its numbers alone.
 
     Notes
     -----
@@ -159,7 +166,8 @@ def point_spectrum(
     array([ 9.4, 21.4])
     """
     region = Region.of_window(row, column, cube.shape[1:], window)
-    return region_spectrum(cube, region, STD if window > 1 else "", **changes)
+    spread = STD if window > 1 else ""
+    return region_spectrum(cube, region, spread, name=name, colour=colour, cube_name=cube_name)
 
 
 def region_spectrum(  # noqa: PLR0913 (public, its options by name)
@@ -170,7 +178,8 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     cube_name: str = "",
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
-    **changes: Any,
+    name: str = "",
+    colour: str = "",
 ) -> Spectrum:
     """Return the mean spectrum of *region*.
 
@@ -185,8 +194,8 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
         bounds.
     pixel_area, area_unit
         The area that one pixel covers.
-    changes
-        Further fields of the `Spectrum`: its name and colour.
+    name, colour
+        Of the `Spectrum`; by default the name of the region, and no colour.
 
     Raises
     ------
@@ -211,9 +220,9 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     check_inside(cube, region)
     statistics = averages(pixels_of(region), cube.data, spread)
     origin = replace(region.origin, cube=cube_name, area_unit=area_unit)
-    name = changes.pop("name", "") or region_name(region)
     fields = statistics.fields(0, origin, pixel_area)
-    return Spectrum(cube.wavelengths, unit=cube.unit, name=name, **fields, **changes)
+    title = name or region_name(region)
+    return Spectrum(cube.wavelengths, unit=cube.unit, name=title, colour=colour, **fields)
 
 
 def pixels_of(region: Region) -> Pixels:
