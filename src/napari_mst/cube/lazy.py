@@ -156,10 +156,12 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
 class Kept:
     """Reads *numbers* in tiles of *sides* (b, h, w), and keeps those that were wanted last.
 
-    Tiles that are missing are read together; threads wait for each other.
+    Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
+    that no tile has are read alone.
     """
 
-    def __init__(self, numbers: Lazy, sides: Sequence[int]) -> None:
+    def __init__(self, numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> None:
+        self._fewest = fewest
         self.sides = tuple(map(min, sides, numbers.shape))
         self._numbers = numbers
         bands, _, width = numbers.shape
@@ -174,6 +176,10 @@ class Kept:
         """The numbers at three ranges."""
         part = np.empty(tuple(map(len, ranges)), self._numbers.dtype)
         cuts = [list(_cuts(*axis)) for axis in zip(ranges, self.sides, strict=True)]
+        if len(ranges[1]) * len(ranges[2]) < self._fewest:
+            places = product(*([cut[0] for cut in axis] for axis in cuts))
+            if not self._tiles.keys() >= set(places):
+                return self._numbers._read(*ranges)
         with self._lock:
             # A few tiles at a time, so that a large part is in memory only once.
             step = max(1, self._most // (4 * len(cuts[0])))

@@ -6,9 +6,11 @@ import numpy as np
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
+from napari_mst.errors import ModelError
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
+from napari_mst.reconstruction.on_demand import on_demand
 from napari_mst.reconstruction.precision import PrecisionError, measured_error
 from napari_mst.reconstruction.preparing import averaged_down, prepare
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
@@ -64,6 +66,18 @@ class SeenPhoto:
     def reconstruct(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
         return reconstruct(self._noted(self._decided(watching(watch))))
+
+    def open(self, watch: Watched = None) -> SpectralCube:
+        """The cube of the photo, computed where it is looked at; see `Reconstructor.open`."""
+        if self._setup.is_narrow or self._setup.options.ensemble:
+            raise ModelError(
+                "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
+                f"{self._setup.options.precision}. Use `reconstruct` for the whole cube."
+            )
+        watch = watching(watch)
+        job = self.job(watch.part(0, SEEING))
+        stage = replace(job, watch=watch.part(SEEING, 1))
+        return build_cube(*on_demand(stage, self._decided(watch).part))
 
     def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.

@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_mst.arrays import doubles
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube, georeference
+from napari_mst.cube.lazy import Lazy
 from napari_mst.models.cards import CAMERA, JPEG, NOISE
 from napari_mst.photo.cameras import (
     BALANCED,
@@ -108,7 +109,7 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
     data = result.planes
     card = result.job.setup.model.card
     part = result.job.part
-    if part.valid is not None:
+    if part.valid is not None and not isinstance(data, Lazy):
         data[:, ~part.valid] = np.nan
     wavelengths = doubles(card.wavelengths or range(len(data)))
     metadata = {georeference.FIELD: part.georeference.to_json()} if part.georeference else {}
@@ -124,7 +125,7 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
             error_band=_band(result.job, correction),
         ),
         metadata=metadata,
-        quality=correction.quality if correction else None,
+        quality=correction.quality if correction and correction.quality.size else None,
     )
 
 

@@ -109,6 +109,7 @@ class Reconstructor:
                                    that needs a camera
     reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
     preview()                      as `reconstruct`, of about 0.25 megapixels
+    open()                         as `reconstruct`, computed where it is looked at
     cube_of(), see().compute()     (B, H, W) in the precision: float32, or float64 if asked for
     read(), see(), plan_for()      photos as for `reconstruct`
     memory                         bytes
@@ -304,6 +305,34 @@ class Reconstructor:
         covers. `cube.provenance.is_preview` marks it; errors are those of `reconstruct`.
         """
         return self.see(photo, region).preview(watch)
+
+    def open(
+        self, photo: PhotoLike, watch: Watched = None, *, region: Rectangle | None = None
+    ) -> SpectralCube:
+        """The cube of *photo*, or of a *region*, of which only what is looked at is computed.
+
+        Its numbers are those of `reconstruct`, to 4e-7 of the largest. Now the photo is passed over
+        once for the statistics that its attention needs, which takes 77 to 91 % of a whole run;
+        then a pixel takes a few hundredths of a second, wherever it lies, and a tile that was
+        computed is kept. The cube has no `quality`. It is meant for spectra, regions and parts of a
+        photo whose cube would not fit into memory; where all of it fits and is needed,
+        `reconstruct` is faster.
+
+        Errors are those of `reconstruct`.
+
+        Raises
+        ------
+        ModelError
+            If the precision is of 16 bits, or the mean over eight orientations is asked for.
+
+        Examples
+        --------
+        >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
+        >>> cube = reconstructor.open(np.full((40, 60, 3), 128, np.uint8))
+        >>> cube.spectrum(row=20, column=30)[::10].round(2)
+        array([0.17, 0.22, 0.22, 0.22], dtype=float32)
+        """
+        return self.see(photo, region).open(watch)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""

@@ -11,6 +11,7 @@ import torch
 
 from napari_mst.arrays import Floats
 from napari_mst.cube.colour import srgb_response
+from napari_mst.cube.lazy import Numbers
 from napari_mst.engine import plan as planning
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, make_plan
@@ -48,7 +49,7 @@ class RunResult:
 
     job: Job
     plan: Plan
-    planes: Planes
+    planes: Numbers
 
 
 def plan_run(setup: Setup, height: int, width: int, beside: int = 0) -> Plan:
@@ -200,12 +201,16 @@ def correct(job: Job, data: Planes) -> Correction | None:
     """
     if not job.setup.corrects_colour:
         return None
+    return correct_colours(data, job.part, response_of(job), job.watch, least=least_of(job))
+
+
+def least_of(job: Job) -> float:
+    """The least half width of a cell of the photo, in 8-bit codes."""
     # The 16-bit codes of a linear photo are finer than its noise, which would come back.
-    least = HALF_CODE if job.options.capture else 0.0
-    return correct_colours(data, job.part, _response(job), job.watch, least=least)
+    return HALF_CODE if job.options.capture else 0.0
 
 
-def _response(job: Job) -> Floats:
+def response_of(job: Job) -> Floats:
     """(B, 3): how the photo itself shows the spectra, in shares of its full scale."""
     capture = job.options.capture
     if capture is None:

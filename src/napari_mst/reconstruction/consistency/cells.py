@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_mst.arrays import Array, Floats, Mask, Singles, singles
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
+from napari_mst.cube.lazy import Numbers
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.compiled import compiled_colours
 from napari_mst.watch import Watch
@@ -158,7 +159,7 @@ class ColourCheck:
 
     def __init__(
         self,
-        data: Floats,
+        data: Numbers,
         photo: Photo,
         response: Singles,
         least: float,
@@ -167,6 +168,7 @@ class ColourCheck:
         self.photo = photo
         self.shape = photo.shape
         self.response = response
+        self.least = least
         self.cells = Cells(photo, np.full(3, least))
 
     def rendered(self, rows: slice) -> Floats:

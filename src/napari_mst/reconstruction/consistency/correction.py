@@ -25,7 +25,8 @@ from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
 from napari_mst.watch import UNWATCHED, Watch
 
-_REGION = 16  # pixels along each side: a block of JPEG whose colours have half the resolution
+REGION = 16
+"""Pixels along each side of a region: a block of JPEG whose colours have half the resolution."""
 _KNOWN = 0.25  # share of its pixels without clipping from which on a region shows its colour
 
 
@@ -71,23 +72,38 @@ def correct_colours(
         As soon as *watch* says so.
     """
     comparison = ColourCheck(data, photo, response.astype(np.float32), least)
+    return corrected(comparison, removed_noise(comparison, watch), watch)
+
+
+def corrected(comparison: ColourCheck, noise: Noise | None, watch: Watch = UNWATCHED) -> Correction:
+    """Do what `correct_colours` does to a photo, or a part of it, whose *noise* is known.
+
+    A part is as it is in the whole, except within `REGION` pixels of its edges; it begins at a
+    multiple of `REGION`.
+    """
+    photo = comparison.photo
     quality = np.empty(photo.shape, dtype=np.float32)
-    noise = removed_noise(comparison, watch)
     if noise is None:
         moved = _move_pixels(comparison, quality, watch)
-        within = "half a code of 8 bits" if least else "half a code"
-    elif least:
+    elif comparison.least:
         _measure_only(comparison, quality, watch)
         moved = 0
-        within = f"any distance, for {noise}"
     else:
         moved = _move_regions(comparison, noise, quality, watch)
-        within = str(noise)
     if photo.valid is not None:
         quality[~photo.valid] = np.nan
-    share = moved / quality.size
-    text = f"spectra moved to the colours of the photo within {within}: {share:.1%} of its pixels"
+    text = f"{aim(comparison, noise)}: {moved / quality.size:.1%} of its pixels"
     return Correction(quality, text, noise is not None and noise.is_jpeg)
+
+
+def aim(comparison: ColourCheck, noise: Noise | None) -> str:
+    """The sentence for the provenance on how near to its photo a cube is brought."""
+    within = str(noise)
+    if noise is None:
+        within = "half a code of 8 bits" if comparison.least else "half a code"
+    elif comparison.least:
+        within = f"any distance, for {noise}"
+    return f"spectra moved to the colours of the photo within {within}"
 
 
 def _move_pixels(comparison: ColourCheck, quality: Singles, watch: Watch) -> int:
@@ -116,7 +132,7 @@ def _move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch
     Returns about how many pixels were moved.
     """
     height, width = comparison.shape
-    strips = [slice(top, min(top + _REGION, height)) for top in range(0, height, _REGION)]
+    strips = [slice(top, min(top + REGION, height)) for top in range(0, height, REGION)]
     pixel_cells = Cells(comparison.photo, noise.half)
 
     def compared(rows: slice) -> Doubles:
@@ -163,7 +179,7 @@ def _region_sums(missing: Floats, codes: Floats) -> Doubles:
     codes = np.where(is_known, codes, 0).astype(np.float64)
     products = [is_known[None], missing * codes, codes * codes, missing * missing]
     columns = np.concatenate(products).sum(axis=1)
-    starts = np.arange(0, codes.shape[2], _REGION)
+    starts = np.arange(0, codes.shape[2], REGION)
     return np.asarray(np.add.reduceat(columns, starts, axis=1))
 
 
@@ -180,7 +196,7 @@ def _gains(sums: Doubles) -> Doubles:
     explained = (products * gain).sum(axis=0)
     noise = missing.sum(axis=0) - explained
     factor = (1 - noise / explained.clip(tiny)).clip(0)
-    is_known = pixels >= _KNOWN * _REGION**2
+    is_known = pixels >= _KNOWN * REGION**2
     return np.asarray(np.where(is_known, factor * gain, 0))
 
 
@@ -197,7 +213,7 @@ def _between(regions: Doubles, rows: slice, width: int) -> Doubles:
 def _stretched(regions: Doubles, pixels: Indices, axis: int) -> Doubles:
     """*regions* along *axis* at *pixels* (n,), linear between the centres."""
     last = regions.shape[axis] - 1
-    places = ((pixels + 0.5) / _REGION - 0.5).clip(0, last)
+    places = ((pixels + 0.5) / REGION - 0.5).clip(0, last)
     before = places.astype(np.intp)
     start, stop = (regions.take(at, axis) for at in (before, np.minimum(before + 1, last)))
     share = places - before
