@@ -286,7 +286,8 @@ def living() -> Counter[str]:
     del found[LAST_MOUSE_EVENT]
     # A worker that has ended holds nothing. napari keeps those that it has listed, and PySide6 one
     # now and then: its thread deletes what Python still counts.
-    ended = sum(isinstance(one, JobWorker) and one._listeners._job is None for one in objects)
+    workers = [one for one in objects if type(one) is JobWorker]  # isinstance asks objects, too
+    ended = sum(worker._listeners._job is None for worker in workers)
     found.subtract(dict.fromkeys((kind(JobWorker), kind(_Listeners)), ended))
     return found + Counter({"widgets": len(QApplication.allWidgets())})
 
