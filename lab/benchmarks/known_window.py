@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari_mst.plugin.spectra.known_layers import ADAPTED
+from napari_mst.plugin.spectra.adapter import ADAPTED
 from tests.plugin.spectra.later import Later
 
 from lab.benchmarks import common
