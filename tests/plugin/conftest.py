@@ -23,7 +23,7 @@ from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct import form
-from napari_mst.plugin.reconstruct.dock import DeviceSurvey, ReconstructDock
+from napari_mst.plugin.reconstruct.dock import ReconstructDock, survey_of
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.reconstruction.options import RunOptions
 
@@ -128,7 +128,7 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A computer whose only device is known at once."""
     cpu = FakeDevice("cpu", "no GPU was found")
-    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(lambda: [cpu]))
+    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey_of(lambda: [cpu]))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import QDockWidget, QMainWindow, QProgressBar, QWidget
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.workspace import JobState
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.sharing import ViewerHelper, report, unwrapped
+from napari_mst.plugin.viewer.sharing import OfViewer, ViewerHelper, report, unwrapped
 from napari_mst.plugin.viewer.widgets import spare_from_wheel
 
 
@@ -86,26 +86,6 @@ def _taking_viewer(act: Act) -> Callable[[ViewerModel], None]:
     return call
 
 
-class DockKeys:
-    """The keys of one dock: they work while it is shown, on the canvas and in *host*."""
-
-    def __init__(self, viewer: ViewerModel, host: QWidget, acts: Sequence[tuple[Key, Act]]) -> None:
-        self._acts = tuple(acts)
-        self._shortcuts = [_shortcut(host, key, act) for key, act in acts]
-        for key, act in self._acts:
-            CanvasKeys.of(viewer).add(key, act)
-
-    def release(self, viewer: ViewerModel | None) -> None:
-        """Let go of all keys; *viewer* is None where it is closed."""
-        for shortcut in self._shortcuts:
-            shortcut.setEnabled(False)
-            shortcut.deleteLater()
-        self._shortcuts = []
-        if viewer is not None:
-            for key, act in self._acts:
-                CanvasKeys.of(viewer).remove(key, act)
-
-
 def _shortcut(host: QWidget, key: Key, act: Act) -> QShortcut:
     # On the window, two docks with the same key would make it ambiguous, and Qt would call neither.
     within = Qt.ShortcutContext.WidgetWithChildrenShortcut
@@ -145,7 +125,7 @@ Link = tuple[Any, Callable[..., object]]
 """An emitter of events, napari's or psygnal's, and the function that it calls."""
 
 
-class Dock(QWidget):
+class Dock(QWidget, OfViewer):
     """A widget in a dock of *viewer*, which it does not keep alive.
 
     napari only hides a dock at its end. So the dock connects when it is shown and
@@ -168,20 +148,13 @@ class Dock(QWidget):
         self.workspace = workspace_of(viewer)
         self.keys_in: QWidget = self
         self._connected: list[Link] = []
-        self._keys: DockKeys | None = None
+        self._acts: Sequence[tuple[Key, Act]] = ()
+        self._shortcuts: list[QShortcut] = []
         self._is_new = self.SIZE is not None
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
         return QSize(*self.SIZE) if self.SIZE else QSize(super().sizeHint())
-
-    @property
-    def viewer(self) -> ViewerModel:
-        """The viewer; it is there whenever the dock is shown."""
-        viewer = self._viewer_ref()
-        if viewer is None:
-            raise RuntimeError("The viewer of this dock is closed.")
-        return viewer
 
     def links(self) -> Iterable[Link]:
         """List what the dock listens to while it is shown."""
@@ -203,7 +176,10 @@ class Dock(QWidget):
             self._connected = list(self.links())
             for emitter, slot in self._connected:
                 emitter.connect(slot)
-            self._keys = DockKeys(self.viewer, self.keys_in, self.acts())
+            self._acts = self.acts()
+            self._shortcuts = [_shortcut(self.keys_in, key, act) for key, act in self._acts]
+            for key, act in self._acts:
+                CanvasKeys.of(self.viewer).add(key, act)
             # The connections come first: `refresh` may start work that reports through them.
             self.refresh()
         if self._is_new:
@@ -230,9 +206,14 @@ class Dock(QWidget):
         for emitter, slot in self._connected:
             emitter.disconnect(slot)
         self._connected = []
-        if self._keys is not None:
-            self._keys.release(self._viewer_ref())
-            self._keys = None
+        for shortcut in self._shortcuts:
+            shortcut.setEnabled(False)
+            shortcut.deleteLater()
+        viewer = self._viewer_ref()
+        if viewer is not None:  # it may be closed
+            for key, act in self._acts:
+                CanvasKeys.of(viewer).remove(key, act)
+        self._acts, self._shortcuts = (), []
 
     def changeEvent(self, event: QEvent) -> None:
         """Delete the dock when napari takes it out of its window, which is how napari closes it."""

@@ -28,10 +28,10 @@ from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct import dock as reconstruct_dock_module
 from napari_mst.plugin.reconstruct.dock import (
-    DeviceSurvey,
     ReconstructDock,
     list_devices,
     remembered,
+    survey_of,
 )
 from napari_mst.plugin.reconstruct.form import Finding, resolve
 from napari_mst.plugin.viewer import picks
@@ -64,7 +64,7 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
         calls.append(gate.wait(30))
         return [FakeDevice("cpu", "slow")]
 
-    survey = DeviceSurvey(list_devices)
+    survey = survey_of(list_devices)
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey)
     docks = [ReconstructDock(viewer) for _ in range(2)]
     for dock in docks:
@@ -85,7 +85,7 @@ def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs_on_the_automatic
     def list_devices() -> list[FakeDevice]:
         raise ImportError("libcuda is broken")
 
-    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: DeviceSurvey(list_devices))
+    monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey_of(list_devices))
     dock = ReconstructDock(viewer)
     qtbot.addWidget(dock)
     dock.show()

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from napari.qt.threading import create_worker
 from qtpy.QtCore import QObject, Signal
 from superqt.utils import FunctionWorker
 
-from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory
+from napari_mst.errors import Cancelled, NapariMstError, OutOfMemory, plain
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, ignore
 
 logger = logging.getLogger("napari_mst")
@@ -120,6 +121,44 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
             return "", None
         except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
             return "on_failed", sentence_of(error)
+
+
+class Inquirer(QObject):
+    """Finds the *answer* to the question that was asked last, on a thread of its own; each once.
+
+    `ready` carries a question and its answer, `failed` a sentence. The thread is Python's, which
+    waits for it at its end: Qt's pool would go on after PySide6 has taken all objects apart.
+    """
+
+    ready = Signal(object, object)
+    failed = Signal(str)
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._answers: dict[Any, Any] = {}
+        self._latest: Any = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="napari-mst inquirer")
+
+    def ask(self, question: Any) -> Any:
+        """Return the answer to *question*; None if it is to come by `ready`."""
+        self._latest = question
+        if question not in self._answers:
+            self._thread.submit(self._work, question)
+        return self._answers.get(question)
+
+    def _work(self, question: Any) -> None:
+        # A person who presses an arrow key skips most questions.
+        if question != self._latest or question in self._answers:
+            return
+        try:
+            self._answers[question] = self._answer(question)
+        except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
+            # Python lets no engine start while the program ends, and nobody is left to read this.
+            if threading.main_thread().is_alive():
+                self.failed.emit(plain(sentence_of(error)))
+        else:
+            self.ready.emit(question, self._answers[question])
 
 
 def sentence_of(error: Exception) -> NapariMstError:

@@ -24,7 +24,7 @@ from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer, painted
 from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
-from napari_mst.plugin.viewer.sharing import calling, picture_choices, report, unwrapped
+from napari_mst.plugin.viewer.sharing import OfViewer, calling, picture_choices, report, unwrapped
 from napari_mst.watch import Watch
 
 PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
@@ -53,7 +53,7 @@ Of = Callable[[ViewerModel], Any]
 """Finds a helper of a viewer, such as `Composer.of`."""
 
 
-class PictureBar(QFrame):
+class PictureBar(QFrame, OfViewer):
     """Shows how the active cube of *viewer* is seen, and changes it; hidden without a cube.
 
     It lies in a corner of the widget *image*.
@@ -136,14 +136,6 @@ class PictureBar(QFrame):
         viewer.layers.events.connect(self._on_layers)
         viewer.layers.selection.events.active.connect(self.refresh)
         viewer.canvas.grid.events.enabled.connect(self.refresh)
-
-    @property
-    def viewer(self) -> ViewerModel:
-        """The viewer, which is there as long as its window."""
-        viewer = self._viewer_ref()
-        if viewer is None:
-            raise RuntimeError("The viewer of this bar is closed.")
-        return viewer
 
     @property
     def _layer(self) -> Image | None:

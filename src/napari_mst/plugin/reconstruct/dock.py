@@ -4,7 +4,6 @@ Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock
 it and to the workspace, and draws what they say.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
@@ -13,7 +12,6 @@ from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_warning
-from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
@@ -24,11 +22,13 @@ from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.folder import Folder, folder_request
+from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.jobs.workspace import JobState, Request
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
     Device,
+    DeviceEntry,
     ReconstructionForm,
     device_entries,
     request_of,
@@ -69,41 +69,23 @@ def list_devices() -> Sequence[Device]:
     return devices
 
 
-class DeviceSurvey(QObject):
-    """Asks for the devices on a thread of its own; `ended` is emitted once they are known, or not.
+def survey_of(list_them: Callable[[], Sequence[Device]] = list_devices) -> Inquirer:
+    """Return what lists the devices; where *list_them* fails, it answers with the reason."""
 
-    The thread is Python's, which waits for it at its end: Qt's pool would go on after PySide6 has
-    taken all objects apart.
-    """
-
-    ended = Signal()
-
-    def __init__(self, list_them: Callable[[], Sequence[Device]] = list_devices) -> None:
-        super().__init__()
-        self.devices: Sequence[Device] = ()
-        self.error = ""
-        self._list = list_them
-        self._thread: threading.Thread | None = None
-
-    def begin(self) -> None:
-        """Start to list the devices, unless that has been done."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="napari-mst devices")
-            self._thread.start()
-
-    def _work(self) -> None:
+    def entries(_: object) -> tuple[DeviceEntry, ...]:
         try:
-            self.devices = self._list()
+            return device_entries(list_them())
         except Exception as error:  # noqa: BLE001 (a broken torch raises anything)
-            self.error = f"The devices could not be listed: {error}"
-        self.ended.emit()
+            return device_entries((), f"The devices could not be listed: {error}")
+
+    return Inquirer(entries)
 
 
 @cache
-def survey() -> DeviceSurvey:
+def survey() -> Inquirer:
     """Return the survey of this process."""
-    # A dock is the first to ask, on the thread of the window, so Qt delivers `ended` there.
-    return DeviceSurvey()
+    # A dock is the first to ask, on the thread of the window, so Qt delivers `ready` there.
+    return survey_of()
 
 
 def remembered() -> Any:
@@ -149,6 +131,8 @@ def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
 Order = Callable[..., Request]
 """Orders a look at the photo, of the form, the viewer and perhaps a clicked place."""
 DRAW = "Draw a rectangle on the photo, then press Run."
+DEVICES = "devices"
+"""The question of the survey."""
 BUSY = "Another job is running. Wait for its end, then ask the photo again."
 
 
@@ -246,7 +230,7 @@ class ReconstructDock(Dock):
             # The photos are listed as the layers lie, topmost first.
             (layers.reordered, self.refresh),
             (layers.renamed, self.refresh),
-            (self.survey.ended, self._list_devices),
+            (self.survey.ready, self._list_devices),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.cube_ready, self._on_cube),
             (self.workspace.failed, self._on_failed),
@@ -263,8 +247,7 @@ class ReconstructDock(Dock):
         self.save_button.setEnabled(has_cube)
         self.save_button.setToolTip(texts.SAVE_HINT if has_cube else texts.NO_CUBE)
         # The survey imports torch, so it waits until a dock is seen.
-        self.survey.begin()
-        self._list_devices()
+        self._list_devices(DEVICES, self.survey.ask(DEVICES))
         self._show_state(self.workspace.state)
 
     # ------------------------------------------------------------------------ what the user does
@@ -346,11 +329,10 @@ class ReconstructDock(Dock):
     def _recall(self) -> None:
         recall(self.form)
 
-    def _list_devices(self) -> None:
+    def _list_devices(self, _: str, entries: tuple[DeviceEntry, ...] | None) -> None:
         """List the devices, once they are known."""
-        is_known = bool(self.survey.devices or self.survey.error)
-        if is_known and not self.form.is_ready:
-            self.form.devices = device_entries(self.survey.devices, self.survey.error)
+        if entries and not self.form.is_ready:
+            self.form.devices = entries
             self._show_state(self.workspace.state)
 
     def _show_state(self, state: JobState) -> None:

@@ -3,8 +3,6 @@
 Its state is a `Lesson`; the dock forwards what a person does to it, and draws its page.
 """
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut
 from qtpy.QtWidgets import (
     QComboBox,
@@ -29,7 +27,7 @@ from qtpy.QtWidgets import (
 from napari_mst.cube.pictures import good_bands
 from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link
-from napari_mst.plugin.jobs.worker import sentence_of
+from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
 from napari_mst.plugin.teaching.colours import ChartGrid, ColourRow, ColourTable
@@ -58,44 +56,6 @@ MODEL = "pixelwise-srgb"
 """The network that sees one pixel at a time: there is nothing else to see of one colour."""
 
 
-class Estimator(QObject):
-    """Estimates the spectrum of the colour that was asked for last.
-
-    `ready` carries the codes and their spectrum, `failed` a sentence.
-    """
-
-    ready = Signal(object, object)
-    failed = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._estimates: dict[Codes, Spectrum] = {}
-        self._latest: Codes | None = None
-        # Python waits for its thread at the end; Qt's pool would go on after PySide6 has taken all
-        # objects apart.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="napari-mst metamers")
-
-    def ask(self, codes: Codes) -> Spectrum | None:
-        """Return the estimate for a photo's *codes*; None if it is to come by `ready`."""
-        self._latest = codes
-        if codes not in self._estimates:
-            self._thread.submit(self._work, codes)
-        return self._estimates.get(codes)
-
-    def _work(self, codes: Codes) -> None:
-        # The arrow keys skip most of the chart.
-        if codes != self._latest or codes in self._estimates:
-            return
-        try:
-            self._estimates[codes] = estimated(codes)
-        except Exception as error:  # noqa: BLE001 (the last place that can turn it into a sentence)
-            # Python lets no engine start while the program ends, and nobody is left to be told.
-            if threading.main_thread().is_alive():
-                self.failed.emit(f"There is no estimate. {plain(sentence_of(error))}")
-        else:
-            self.ready.emit(codes, self._estimates[codes])
-
-
 def estimated(codes: Codes) -> Spectrum:
     """Reconstruct a photo of one pixel. The first call is slow, as it imports torch."""
     cube = _reconstructor().reconstruct(np.array(codes, dtype=np.uint8)[None, None])
@@ -111,10 +71,10 @@ def _reconstructor() -> "Reconstructor":
 
 
 @cache
-def estimator() -> Estimator:
-    """Return the estimator of this process."""
+def estimator() -> Inquirer:
+    """Return what estimates spectra in this process."""
     # A dock is the first to ask, on the thread of the window, so Qt delivers `ready` there.
-    return Estimator()
+    return Inquirer(estimated)
 
 
 REFLECTANCE = "reflectance"
@@ -287,7 +247,7 @@ class MetamersDock(Dock):
             (self.lesson.subject_changed, self._ask),
             (self.lesson.changed, self._draw),
             (estimator().ready, self.lesson.take_estimate),
-            (estimator().failed, self.text.setText),
+            (estimator().failed, self._on_failed),
             (CanvasMouse(self.viewer), self.look_at),
             (self.viewer.events.theme, self._on_theme),
         ]
@@ -343,6 +303,9 @@ class MetamersDock(Dock):
             estimate = estimator().ask(codes)
             if estimate is not None:
                 self.lesson.take_estimate(codes, estimate)
+
+    def _on_failed(self, reason: str) -> None:
+        self.text.setText(f"There is no estimate. {reason}")
 
     # ------------------------------------------------------------------------ what is drawn
 

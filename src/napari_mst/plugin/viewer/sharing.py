@@ -45,25 +45,31 @@ def unwrapped(viewer: ViewerModel) -> ViewerModel:
     return getattr(viewer, "__wrapped__", viewer)
 
 
-class ViewerHelper:
-    """The base of what each viewer has one of: it finds its viewer, and does not keep it alive.
+class OfViewer:
+    """Finds its viewer, and does not keep it alive.
 
     Events, keys and docks of the viewer call it, so the viewer is there when its methods run. Only
     a job may end after the viewer was closed: ask `has` first.
     """
 
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._viewer_ref = weakref.ref(unwrapped(viewer))
+    _viewer_ref: "weakref.ref[ViewerModel]"
 
     @property
     def viewer(self) -> ViewerModel:
-        """The viewer that it helps."""
+        """The viewer that it is of."""
         return cast(ViewerModel, self._viewer_ref())
 
     def has(self, layer: object) -> bool:
         """True if *layer* is in the viewer, and the viewer still there."""
         viewer = self._viewer_ref()
         return viewer is not None and layer in viewer.layers
+
+
+class ViewerHelper(OfViewer):
+    """The base of what each viewer has one of."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        self._viewer_ref = weakref.ref(unwrapped(viewer))
 
     @classmethod
     def of(cls, viewer: ViewerModel) -> Self:
