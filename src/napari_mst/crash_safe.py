@@ -12,7 +12,7 @@ replaced.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -120,7 +120,8 @@ def saving_folder(
             try:
                 temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
                 yield temporary
-                _flush_all(file for file in temporary.rglob("*") if file.is_file())
+                with ThreadPoolExecutor(_FLUSHES) as pool:
+                    list(pool.map(_flush, filter(Path.is_file, temporary.rglob("*"))))
                 if folder.exists():
                     _keep_access_within(folder, temporary)
                     folder.replace(backup)
@@ -374,12 +375,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _flush_all(files: Iterable[Path]) -> None:
-    with ThreadPoolExecutor(_FLUSHES) as pool:
-        for _ in pool.map(_flush, files):
-            pass
 
 
 def _flush_folder(folder: Path) -> None:

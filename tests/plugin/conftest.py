@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import napari
@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.in_viewer import add_cube
 
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.plugin import session
 from napari_mst.plugin.jobs.job import Reports
@@ -82,14 +83,6 @@ class GatedJob:
         return replace(make_cube(rows, columns), quality=quality)
 
 
-@dataclass(frozen=True)
-class FakeDevice:
-    """A device that is not there."""
-
-    name: str
-    reason: str
-
-
 @pytest.fixture(autouse=True)
 def _bands_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave cubes without pictures, so that a test knows all layers that there are."""
@@ -127,7 +120,7 @@ def with_photo(viewer: ViewerModel, job: GatedJob) -> ViewerModel:
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A computer whose only device is known at once."""
-    cpu = FakeDevice("cpu", "no GPU was found")
+    cpu = DeviceChoice("cpu", "no GPU was found")
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey_of(lambda: [cpu]))
 
 

@@ -19,6 +19,7 @@ from tests.plugin.in_viewer import add_cube
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.errors import AttentionError, OutOfMemory
 from napari_mst.photo.cameras import OF_SENSOR, Capture
 from napari_mst.plugin.attention.exploration import (
@@ -70,14 +71,6 @@ assert not any(map(sys.modules.get, blocked))
 BLOCK = "stages.0.encoder.0"
 
 
-class Device:
-    """A device that is not there."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.reason = "for a test"
-
-
 class Starts:
     """Starts no job, but keeps all; a test calls their listeners."""
 
@@ -103,8 +96,8 @@ def filled(viewer: ViewerModel) -> ReconstructionForm:
     """The form with the photo of *viewer* and two devices."""
     form = ReconstructionForm()
     form.photo = weakref.ref(viewer.layers["photo"])
-    cuda = Device("cuda:0")
-    cpu = Device("cpu")
+    cuda = DeviceChoice("cuda:0", "for a test")
+    cpu = DeviceChoice("cpu", "for a test")
     form.devices = device_entries([cuda, cpu])
     return form
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -183,7 +183,7 @@ columns with --known:
     def _trials(self) -> Iterator[_Trial]:
         """One trial for sRGB photos, or one for every camera under every illuminant."""
         from napari_mst.training import known_spectra, tables
-        from napari_mst.training.inputs import INPUTS, camera_inputs
+        from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
 
         if self.known is not None:
             plan = known_spectra.SpotPlan(self.known, self.suggested)
@@ -195,7 +195,8 @@ columns with --known:
             inputs = _chosen_inputs(self.input, INPUTS)
             yield _Trial("", inputs, self._srgb_methods, tables.score)
             return
-        for camera, light in product(_cameras(self.camera), self.illuminant or ["D65"]):
+        named = (HELD_OUT_CAMERAS if name == HELD_OUT else [name] for name in self.camera)
+        for camera, light in product(chain(*named), self.illuminant or ["D65"]):
             capture = Capture(camera, light)
             inputs = _chosen_inputs(self.input, camera_inputs(capture))
             methods = partial(self._camera_methods, capture)
@@ -240,19 +241,6 @@ def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
         for text in scene.notes:
             note(text)
         yield scene
-
-
-def _cameras(names: Sequence[str]) -> list[str]:
-    """The cameras that are meant by *names*."""
-    from napari_mst.training.inputs import HELD_OUT_CAMERAS
-
-    cameras: list[str] = []
-    for name in names:
-        if name == HELD_OUT:
-            cameras.extend(HELD_OUT_CAMERAS)
-        else:
-            cameras.append(name)
-    return cameras
 
 
 def _chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":

@@ -37,16 +37,6 @@ from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zar
 from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.watch import Watched, watching
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "check_target",
-    "find_format",
-    "is_own_cube",
-    "read_cube",
-    "write_cube",
-]
-
 
 @dataclass(frozen=True)
 class Format:

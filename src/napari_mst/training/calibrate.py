@@ -132,14 +132,6 @@ _EXACT = "exact"
 Draw = Callable[[np.random.Generator], Mapping[str, Any]]
 
 
-def _exact(_: np.random.Generator) -> Mapping[str, Any]:
-    return {}
-
-
-def _noisy(random: np.random.Generator) -> Mapping[str, Any]:
-    return {"noise": _between(random, _NOISE)}
-
-
 def _compressed(random: np.random.Generator) -> Mapping[str, Any]:
     noise = _between(random, _NOISE) * random.integers(2)
     return {"noise": noise, "quality": int(random.integers(*_ANY_JPEG))}
@@ -158,8 +150,8 @@ def _of_unknown_camera(random: np.random.Generator) -> Mapping[str, Any]:
 
 # One row for each kind of photo: draws the arguments of its `Input`.
 _DRAWS: Mapping[str, Draw] = {
-    _EXACT: _exact,
-    NOISE: _noisy,
+    _EXACT: lambda _: {},
+    NOISE: lambda random: {"noise": _between(random, _NOISE)},
     JPEG: _compressed,
     CAMERA: _of_unknown_camera,
 }

@@ -104,6 +104,11 @@ class FitOptions:
     drawers: int = 0
 
 
+_NUMBERS = ("step", "best", "best_loss", "reports_since_best")
+_MODULES = ("network", "average", "optimizer")
+"""The attributes of a fit that its checkpoint holds."""
+
+
 class Fit:
     """One fit: `Fit(settings, checkpoint).run()` returns the averaged network.
 
@@ -138,8 +143,8 @@ class Fit:
         self.patience = options.patience
         self.report = options.report
         self.best_loss = math.inf
-        self._reports_since_best = 0
-        self._best: dict[str, Tensor] = {}
+        self.reports_since_best = 0
+        self.best: dict[str, Tensor] = {}
         network = options.network
         if network is None:
             pixelwise = pixelwise or pixelwise_network()
@@ -164,8 +169,8 @@ class Fit:
         steps = range(self.step, self.settings.steps)
         with self._drawing.ahead(self._order, steps):
             self._take_steps(report_every)
-        if self.patience and self._best:
-            self.average.load_state_dict(self._best)
+        if self.patience and self.best:
+            self.average.load_state_dict(self.best)
         return self.average
 
     def _take_steps(self, report_every: int) -> None:
@@ -206,17 +211,17 @@ class Fit:
         return index, self.settings.batch, self.settings.lesson_at(step)
 
     def _is_out_of_patience(self) -> bool:
-        return 0 < self.patience <= self._reports_since_best
+        return 0 < self.patience <= self.reports_since_best
 
     def _remember(self, held_out: float) -> None:
         """Keep the averaged network if it is the best so far."""
-        self._reports_since_best += 1
+        self.reports_since_best += 1
         if held_out < self.best_loss:
             self.best_loss = held_out
-            self._reports_since_best = 0
+            self.reports_since_best = 0
             if self.patience:
                 state = self.average.state_dict()
-                self._best = {key: value.clone() for key, value in state.items()}
+                self.best = {key: value.clone() for key, value in state.items()}
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
@@ -286,15 +291,8 @@ class Fit:
 
     def save_checkpoint(self) -> None:
         """Write all that the fit needs to go on from here to its checkpoint."""
-        state = {
-            "step": self.step,
-            "network": self.network.state_dict(),
-            "average": self.average.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "best": self._best,
-            "best_loss": self.best_loss,
-            "reports_since_best": self._reports_since_best,
-        }
+        state = {name: getattr(self, name) for name in _NUMBERS}
+        state |= {name: getattr(self, name).state_dict() for name in _MODULES}
         # A run that is stopped while it saves leaves the checkpoint before.
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save(state, temporary)
@@ -303,13 +301,10 @@ class Fit:
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
         check_same_network(self.network, state["network"], self.checkpoint.name)
-        self.step = state["step"]
-        self.network.load_state_dict(state["network"])
-        self.average.load_state_dict(state["average"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self._best = state["best"]
-        self.best_loss = state["best_loss"]
-        self._reports_since_best = state["reports_since_best"]
+        for name in _NUMBERS:
+            setattr(self, name, state[name])
+        for name in _MODULES:
+            getattr(self, name).load_state_dict(state[name])
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:

@@ -6,6 +6,7 @@ Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst t
 import copy
 import csv
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -59,7 +60,7 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
         plan.output.with_suffix(".checkpoint"),
         pixelwise,
         device,
-        _options(plan, source, network),
+        FitOptions(source, network, plan.patience, partial(_log, plan), plan.drawers),
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -67,17 +68,6 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     card = _card(plan, settings, source, fit)
     save(best, plan.output, card)
     return calibrate(plan.output) if card.rendering else card
-
-
-def _options(plan: TrainingPlan, source: LessonSource, network: MSTPlusPlus | None) -> FitOptions:
-    log = plan.output.with_suffix(".csv")
-    return FitOptions(
-        source=source,
-        network=network,
-        patience=plan.patience,
-        report=lambda progress: _log(log, progress),
-        drawers=plan.drawers,
-    )
 
 
 def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
@@ -164,9 +154,10 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
     )
 
 
-def _log(path: Path, progress: FitProgress) -> None:
+def _log(plan: TrainingPlan, progress: FitProgress) -> None:
     """Print a report and append it to the log."""
     print(progress, flush=True)
+    path = plan.output.with_suffix(".csv")
     is_new = not path.exists()
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication
-from tests.plugin.conftest import Desk, FakeDevice, make_cube
+from tests.plugin.conftest import Desk, make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.cube import Provenance
@@ -60,9 +60,9 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
     gate = threading.Event()
     calls: list[bool] = []
 
-    def list_devices() -> list[FakeDevice]:
+    def list_devices() -> list[DeviceChoice]:
         calls.append(gate.wait(30))
-        return [FakeDevice("cpu", "slow")]
+        return [DeviceChoice("cpu", "slow")]
 
     survey = survey_of(list_devices)
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey)
@@ -82,7 +82,7 @@ def test_the_devices_are_listed_once_and_a_dock_that_goes_meanwhile_does_no_harm
 def test_a_torch_that_is_broken_is_told_and_the_dock_still_runs_on_the_automatic_device(
     viewer: ViewerModel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def list_devices() -> list[FakeDevice]:
+    def list_devices() -> list[DeviceChoice]:
         raise ImportError("libcuda is broken")
 
     monkeypatch.setattr(reconstruct_dock_module, "survey", lambda: survey_of(list_devices))

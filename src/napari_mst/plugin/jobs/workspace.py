@@ -305,8 +305,8 @@ class Workspace:
                 on_end=partial(self._end, request),
                 on_progress=self._report,
                 on_said=self._say,
-                on_preview=partial(self._preview, request),
-                on_record=partial(self._record, request),
+                on_preview=lambda cube: self.preview_ready.emit(cube, request.source),
+                on_record=lambda record: self.keep(Recording.of(record, request)),
             )
         )
         return True
@@ -332,14 +332,6 @@ class Workspace:
     def _say(self, text: str) -> None:
         """The job has one sentence for the user."""
         self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
-
-    def _preview(self, request: Request, cube: SpectralCube) -> None:
-        """The job shows what its cube will look like."""
-        self.preview_ready.emit(cube, request.source)
-
-    def _record(self, request: Request, record: AttentionRecord) -> None:
-        """The job has recorded the attention of its run."""
-        self.keep(Recording.of(record, request))
 
     def _deliver(self, request: Request, result: Any) -> None:
         """The job has finished its cube, or another result; `_end` follows."""

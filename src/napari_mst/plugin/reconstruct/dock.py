@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from napari.components import ViewerModel
 from napari.utils.notifications import show_warning
@@ -27,7 +27,6 @@ from napari_mst.plugin.jobs.workspace import JobState, Request
 from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
-    Device,
     DeviceEntry,
     ReconstructionForm,
     device_entries,
@@ -54,8 +53,11 @@ from napari_mst.plugin.viewer.sharing import calling, section, shared
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
 from napari_mst.reconstruction.options import RunOptions
 
+if TYPE_CHECKING:
+    from napari_mst.engine.device import DeviceChoice
 
-def list_devices() -> Sequence[Device]:
+
+def list_devices() -> "Sequence[DeviceChoice]":
     """List the devices that torch finds; the first call is slow, as it imports torch.
 
     Where there is only a processor, its kernels are made ready, too.
@@ -69,7 +71,7 @@ def list_devices() -> Sequence[Device]:
     return devices
 
 
-def survey_of(list_them: Callable[[], Sequence[Device]] = list_devices) -> Inquirer:
+def survey_of(list_them: "Callable[[], Sequence[DeviceChoice]]" = list_devices) -> Inquirer:
     """Return what lists the devices; where *list_them* fails, it answers with the reason."""
 
     def entries(_: object) -> tuple[DeviceEntry, ...]:

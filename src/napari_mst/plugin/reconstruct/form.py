@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -30,6 +30,7 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
+    from napari_mst.engine.device import DeviceChoice
     from napari_mst.light.estimate import LightEstimate
     from napari_mst.light.white_balance import WhiteBalance
 
@@ -92,18 +93,6 @@ NO_WEIGHTS = "Choose the weights file of this model first."
 NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
 
 
-class Device(Protocol):
-    """A device of this computer, as `engine.device` describes it."""
-
-    @property
-    def name(self) -> str:
-        """Torch's name: "cpu", "cuda:0", "mps"."""
-
-    @property
-    def reason(self) -> str:
-        """A description of the device for a person."""
-
-
 @dataclass(frozen=True)
 class DeviceEntry:
     """A device in the list.
@@ -122,7 +111,7 @@ class DeviceEntry:
     is_known: bool = True
 
 
-def device_entries(devices: Sequence[Device], error: str = "") -> tuple[DeviceEntry, ...]:
+def device_entries(devices: "Sequence[DeviceChoice]", error: str = "") -> tuple[DeviceEntry, ...]:
     """List the *devices*, best first, after the automatic choice.
 
     An *error* that hid the devices leaves the automatic choice alone.

@@ -309,7 +309,7 @@ class Adapter:
 
     # ------------------------------------------------------------ adapting
 
-    def follow(self, known: Mapping[str, KnownSpectrum], photos: Sequence[LayerPhoto]) -> None:
+    def adapt_to(self, known: Mapping[str, KnownSpectrum], photos: Sequence[LayerPhoto]) -> None:
         """Adapt the cube to what is *known*, by the keys of the marks, unless that was done.
 
         The cube is from one of *photos*.

@@ -30,7 +30,6 @@ from napari_mst.plugin.spectra.adapter import (
 )
 from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
 from napari_mst.plugin.spectra.scene import SpectraScene
-from napari_mst.plugin.spectra.snapshot import KnownState
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
 from napari_mst.spectra import table
@@ -53,21 +52,13 @@ Pixel = tuple[int, int]
 _SEPARATORS = re.compile(r"[\s,;]+")
 
 
-class KnownSpectra:
+class KnownSpectra(Adapter):
     """Marks picks as known, and keeps the cube adapted to them."""
 
     def __init__(self, scene: SpectraScene, start: Start) -> None:
-        self._scene = scene
-        self._layers = KnownLayers(scene.viewer)
-        self._adapter = Adapter(self._layers, start, scene)
-        self.changed = self._adapter.changed
+        super().__init__(KnownLayers(scene.viewer), start, scene)
         # Cubes whose own known spectra were put back as marks, or need not be.
         self._seen = weakref.WeakSet[Image]()
-
-    @property
-    def state(self) -> KnownState:
-        """The state of the adaptation."""
-        return self._adapter.state
 
     @property
     def cube(self) -> SpectralCube:
@@ -168,13 +159,13 @@ class KnownSpectra:
         known = _former(cube)
         known |= {(spot.row, spot.column): spot for spot in self._known(layer).values()}
         photos = photos_for(self._scene.viewer, layer, cube)
-        ground = self._adapter.ground_of(cube, photos)
+        ground = self.ground_of(cube, photos)
 
         def run(watch: Watch) -> list[Pixel]:
             # The photo is read here, on the thread of the job.
             return suggest_spots(cube, ground.photo, tuple(known.values()), count, watch=watch)
 
-        self._adapter.run("Looking for spots to measure", run, self._put_spots)
+        self.run("Looking for spots to measure", run, self._put_spots)
 
     def _put_spots(self, places: Sequence[Pixel]) -> None:
         if self._scene.is_closed:  # the search may outlive the viewer
@@ -190,7 +181,7 @@ class KnownSpectra:
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
-        self._adapter.again()
+        self.again()
         self._scene.acted.emit()
         self._scene.said.emit(f"Measure {len(added)} numbered spots, then say what they are.")
 
@@ -205,7 +196,7 @@ class KnownSpectra:
     def is_after(self, is_after: bool) -> None:
         # A person may have deleted the adapted layer: it is made again.
         if is_after and self._layers.adapted is None:
-            self._adapter.again()
+            self.again()
         self._layers.show_after(is_after)
         self._scene.touched.emit()
 
@@ -213,11 +204,7 @@ class KnownSpectra:
         """Show the width of the error band as a layer, or take that away."""
         if is_shown:
             self._layers.set_base(self._base())
-        self._adapter.want_width(is_shown)
-
-    def stop(self) -> None:
-        """Stop what is being computed."""
-        self._adapter.stop()
+        self.want_width(is_shown)
 
     # ------------------------------------------------------------ following
 
@@ -234,7 +221,7 @@ class KnownSpectra:
         known = self._known(layer)
         if not _is_news(known.values(), _former(cube)):
             known = {}
-        self._adapter.follow(known, photos_for(self._scene.viewer, layer, cube))
+        self.adapt_to(known, photos_for(self._scene.viewer, layer, cube))
 
     def _restore(self) -> None:
         """Mark the known spectra that were saved with a cube which was opened."""

@@ -74,7 +74,7 @@ def _reconstructor() -> "Reconstructor":
 def estimator() -> Inquirer:
     """Return what estimates spectra in this process."""
     # A dock is the first to ask, on the thread of the window, so Qt delivers `ready` there.
-    return Inquirer(estimated)
+    return Inquirer(lambda codes: estimated(codes))
 
 
 REFLECTANCE = "reflectance"
