@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from napari_mst import HeadEffects, Reconstructor, load_model, record_attention
-from napari_mst.attention.what_if import with_equal_weights
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
+from napari_mst.networks.attends import with_equal_weights
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 
 BLOCK, HEAD = "stages.0.encoder.1", 1

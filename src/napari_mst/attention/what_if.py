@@ -5,13 +5,10 @@ network. It is run like any network: exact, streamed, at any size. The correctio
 follows the network, is left out.
 """
 
-import copy
-from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
@@ -21,7 +18,7 @@ from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
-from napari_mst.networks.attends import Attends
+from napari_mst.networks.attends import Attends, with_equal_weights
 from napari_mst.watch import Watch
 
 NO_SOFTMAX = (
@@ -36,43 +33,6 @@ class HeadShares:
 
     blocks: dict[str, tuple[float, ...]]
     provenance: Provenance
-
-
-class EqualWeights(nn.Module):
-    """A softmax that gives each key that a query may hear the same weight, in one head or in all.
-
-    Scores are (..., heads, queries, keys); -inf hides a key.
-    """
-
-    def __init__(self, head: int | None = None) -> None:
-        super().__init__()
-        self.heads = slice(None) if head is None else slice(head, head + 1)
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Weights of the shape of *scores*; rows add up to 1."""
-        weights = scores.softmax(-1)
-        is_heard = scores[..., self.heads, :, :].isfinite().to(scores.dtype)
-        weights[..., self.heads, :, :] = is_heard / is_heard.sum(-1, keepdim=True)
-        return weights
-
-
-def with_equal_weights(
-    network: Network, softmaxes: Sequence[nn.Module | None], head: int | None = None
-) -> Network:
-    """A copy of *network* with equal weights in a *head* of each of *softmaxes*, or in all heads.
-
-    Examples
-    --------
-    >>> vit = nm.load_model("light-vit").network
-    >>> changed = with_equal_weights(vit, [block.attention.softmax for block in vit.blocks])
-    """
-    # The copy takes these for its own: new softmaxes, and the weights that both share.
-    memo: dict[int, object] = {id(each): each for each in network.parameters()}
-    memo |= {id(each): each for each in network.buffers()}
-    # An open record hears the network itself.
-    memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
-    memo |= {id(each): EqualWeights(head) for each in softmaxes}
-    return copy.deepcopy(network, memo)
 
 
 class HeadEffects(PhotoExplorer):

@@ -26,7 +26,9 @@ from napari_mst.light.lights import (
 )
 from napari_mst.light.seeing import CellColours, Sample, picture, sampled, to_common
 from napari_mst.models import load_model
+from napari_mst.networks.attends import with_equal_weights
 from napari_mst.networks.attention.class_token import rollout
+from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import (
     DAYLIGHT,
@@ -181,10 +183,13 @@ class LightEstimate:
         Angle in degrees between the whites of the light and of the candidates, on average.
     attention
         The patches that the network looked at.
+    sample
+        The cells of the photo, from which it was estimated.
 
     Notes
     -----
     ====================  ===============================================
+    head_effects          degrees
     candidates, families  probabilities 0-1
     power                 (31,) relative power at 400, 410, ..., 700 nm
     white                 (3,) linear values of the sensor, green being 1
@@ -197,6 +202,8 @@ class LightEstimate:
     >>> estimate = nm.estimate_light(photo, "Nikon_D5100")
     >>> len(estimate.candidates), estimate.power.shape, estimate.white.shape
     (3, (31,), (3,))
+    >>> estimate.head_effects.shape
+    (4, 4)
     >>> sum(estimate.families.values()) > 0.99
     True
     """
@@ -207,6 +214,7 @@ class LightEstimate:
     illuminant: str
     spread: float
     attention: LightAttention
+    sample: Sample
 
     @property
     def power(self) -> Doubles:
@@ -228,6 +236,29 @@ class LightEstimate:
         """True if the light is so far from D65 that an sRGB photo is better corrected for it."""
         # Twice its spread off, the light is hardly near by chance.
         return self.off_daylight >= FAR + 2 * self.spread
+
+    @property
+    def head_effects(self) -> Doubles:
+        """(L + 1, h): by how many degrees equal weights in a head of each block turn the light.
+
+        The last row is that of equal weights in all heads of all blocks.
+        """
+        return self._head_effects
+
+    @functools.cached_property
+    def _head_effects(self) -> Doubles:
+        network = _network()
+        softmaxes = [cast("Heads", block.attention).softmax for block in network.blocks]
+        alone = [(softmax,) for softmax in softmaxes]
+        heads = range(network.hyperparameters.heads)
+        changed = [[with_equal_weights(network, each, head) for head in heads] for each in alone]
+        changed.append([with_equal_weights(network, softmaxes)] * len(heads))
+        return np.array([[self._turned_by(each) for each in block] for block in changed])
+
+    def _turned_by(self, changed: VisionTransformer) -> float:
+        """Degrees to the white of the light as a *changed* network estimates it."""
+        *_, illuminant = _likely(self.sample, self.camera, changed)
+        return float(angle_between(sensor_white(self.camera, illuminant), self.white))
 
     def __str__(self) -> str:
         """The candidates and their probabilities, in one line."""
@@ -271,12 +302,9 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     photo = as_photo(photo)
     _check(photo, camera)
     sample = sampled(photo, _network().hyperparameters.size)
-    encoding, posterior = _answers(sample, camera)
-    bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
+    encoding, probabilities, illuminant = _likely(sample, camera, _network())
     table = light_table()
-    probabilities = _seconded(table, table.probabilities(posterior), bright)
     candidates = _candidates(camera, table, probabilities)
-    illuminant = _named_mixture(table, probabilities)
     white = sensor_white(camera, illuminant)
     weights = np.array([each.probability for each in candidates])
     angles = angle_between(np.stack([each.white for each in candidates]), white)
@@ -286,8 +314,19 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     maps = torch.stack([block[0] for block in encoding.attentions]).double()
     attention = LightAttention((maps / maps.sum(-1, keepdim=True)).numpy())
     return LightEstimate(
-        camera, candidates, MappingProxyType(shares), illuminant, spread, attention
+        camera, candidates, MappingProxyType(shares), illuminant, spread, attention, sample
     )
+
+
+def _likely(
+    sample: Sample, camera: str, network: VisionTransformer
+) -> tuple[Encoding, Doubles, str]:
+    """The encoding of *sample*, the probabilities of known lights, and the likeliest mixture."""
+    encoding, posterior = _answers(sample, camera, network)
+    bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
+    table = light_table()
+    probabilities = _seconded(table, table.probabilities(posterior), bright)
+    return encoding, probabilities, _named_mixture(table, probabilities)
 
 
 def warning_of(photo: Photo) -> str:
@@ -333,9 +372,10 @@ def _in_common_space(values: Doubles, camera: str) -> Doubles:
     return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
 
 
-def _answers(sample: Sample, camera: str) -> tuple[Encoding, LightPosterior]:
-    """The answers of the network for a photo and its mirror images."""
-    network = _network()
+def _answers(
+    sample: Sample, camera: str, network: VisionTransformer
+) -> tuple[Encoding, LightPosterior]:
+    """The answers of the *network* for a photo and its mirror images."""
     is_known = torch.from_numpy(sample.is_known).flatten()[None]
     means, brightest = (
         CellColours(

@@ -1,8 +1,10 @@
-"""`Attends`, by which a pass of a network says that it attends, and gives the weights."""
+"""`Attends`, by which a pass says that it attends and gives the weights; equal weights instead."""
 
+import copy
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -71,3 +73,43 @@ class Attends:
     shift: int = 0
     halo: int = 0
     parts: Any = None
+
+
+N = TypeVar("N", bound=nn.Module)
+
+
+class EqualWeights(nn.Module):
+    """A softmax that gives each key that a query may hear the same weight, in one head or in all.
+
+    Scores are (..., heads, queries, keys); -inf hides a key.
+    """
+
+    def __init__(self, head: int | None = None) -> None:
+        super().__init__()
+        self.heads = slice(None) if head is None else slice(head, head + 1)
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Weights of the shape of *scores*; rows add up to 1."""
+        weights = scores.softmax(-1)
+        is_heard = scores[..., self.heads, :, :].isfinite().to(scores.dtype)
+        weights[..., self.heads, :, :] = is_heard / is_heard.sum(-1, keepdim=True)
+        return weights
+
+
+def with_equal_weights(
+    network: N, softmaxes: Sequence[nn.Module | None], head: int | None = None
+) -> N:
+    """A copy of *network* with equal weights in a *head* of each of *softmaxes*, or in all heads.
+
+    Examples
+    --------
+    >>> vit = nm.load_model("light-vit").network
+    >>> changed = with_equal_weights(vit, [block.attention.softmax for block in vit.blocks])
+    """
+    # The copy takes these for its own: new softmaxes, and the weights that both share.
+    memo: dict[int, object] = {id(each): each for each in network.parameters()}
+    memo |= {id(each): each for each in network.buffers()}
+    # An open record hears the network itself.
+    memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
+    memo |= {id(each): EqualWeights(head) for each in softmaxes}
+    return copy.deepcopy(network, memo)

@@ -344,6 +344,9 @@ def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(
     for button, name in zip(rows.bars.buttons, names, strict=True):
         button.click()
         assert sensor_form.illuminant == name
+    assert rows.effects.isHidden()
+    rows.heads.click()
+    assert f"in all heads: {finding.light.head_effects[-1, 0]:.1f}" in rows.effects.text()
     rows.seen.click()
     np.testing.assert_array_equal(viewer.layers[-1].data, finding.light.attention.rollout_map)
 

@@ -200,6 +200,7 @@ def _light(camera: str, balance: str, photo: Photo) -> Finding:
     from napari_mst.reconstruction.lighting import estimated
 
     estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
+    _ = estimate.head_effects  # kept: a click must not wait for them
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
     return Finding(text, light=estimate)
 
@@ -221,6 +222,7 @@ def _srgb_light(photo: Photo) -> Finding:
     from napari_mst.light.white_balance import balance_for
 
     estimate = estimate_light(photo, SRGB)
+    _ = estimate.head_effects
     balance = balance_for(estimate)
     advice = TICK_TO_CORRECT if balance.is_far else "near enough: nothing has to be corrected."
     text = (

@@ -200,6 +200,10 @@ HINT = (
     "Show as a layer which patches of the photo show the light, through all blocks of the network. "
     "Click a patch there to see what it attends to."
 )
+HEADS_HINT = (
+    "Estimate the light again with equal weights in each head of the network. A head that hardly "
+    "turns it does little for this photo."
+)
 
 
 def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention") -> Image:
@@ -254,9 +258,19 @@ class FindingRows(QWidget):
         self._viewer = weakref.ref(viewer)
         self.seen = QPushButton("Where the light was seen", toolTip=HINT)
         self.seen.clicked.connect(self._show_seen)
+        self.heads = QPushButton("What does each head do?", checkable=True, toolTip=HEADS_HINT)
+        self.heads.toggled.connect(self._show_heads)
+        self.effects = Paragraph()
         self.forget = QPushButton("Forget", toolTip=texts.FORGET_HINT)
         self.forget.clicked.connect(form.forget)
-        layout = fill(QVBoxLayout(self), self.text, self.correct_white, self.bars, self.seen)
+        layout = fill(
+            QVBoxLayout(self),
+            self.text,
+            self.correct_white,
+            self.bars,
+            fill(QHBoxLayout(), self.seen, self.heads),
+            self.effects,
+        )
         layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
 
     def draw(self) -> None:
@@ -279,9 +293,25 @@ class FindingRows(QWidget):
         if viewer is not None and finding and finding.light and layer in viewer.layers:
             show_attention(viewer, layer, finding.light.attention)
 
+    def _show_heads(self) -> None:
+        """Show how far equal weights in each head turn the light, once a person asks for it."""
+        light = None if self._form.finding is None else self._form.finding.light
+        self.effects.setVisible(light is not None and self.heads.isChecked())
+        if light is not None and self.heads.isChecked():
+            *blocks, every = light.head_effects
+            rows = [
+                f"block {number}: {', '.join(f'{turn:.1f}' for turn in turns)}"
+                for number, turns in enumerate(blocks)
+            ]
+            text = "Equal weights in one head turn the white by these degrees:"
+            all_heads = f"in all heads: {every[0]:.1f}"
+            self.effects.setText("\n".join([text, *rows, all_heads]))
+
     def _draw_light(self, light: "LightEstimate | None") -> None:
         self.bars.setVisible(light is not None)
         self.seen.setVisible(light is not None)
+        self.heads.setVisible(light is not None)
+        self._show_heads()
         if light is not self._light:
             self._light = light
             self.bars.show_lights(light.candidates if light is not None else ())
