@@ -82,6 +82,8 @@ RESULTS = {
 def entries_of(name: str) -> list[Entry]:
     """The public *name* itself, or that of a result, and the public members of a class."""
     thing = RESULTS.get(name) or getattr(napari_mst, name)
+    if callable(thing) and inspect.ismodule(thing):  # which hides a function of its name
+        thing = getattr(importlib.import_module(_home(name)), name)
     if inspect.ismodule(thing):
         own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=False)
         return [own, *(_function(name, each) for each in _maps_in(thing))]

@@ -14,6 +14,7 @@ from tests.reference import PAGE, RESULTS, Entry, entries_of, page
 
 import napari_mst
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
+from napari_mst.models import MODELS
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.chart import CHARTS
 
@@ -128,7 +129,7 @@ def test_what_takes_a_photo_takes_a_file_and_an_array(
 
 def test_reprs_of_public_things_are_short() -> None:
     spectrum = napari_mst.Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.5))
-    assert len(repr(napari_mst.MODELS)) <= 300
+    assert len(repr(MODELS)) <= 300
     assert len(repr(napari_mst.metamers(spectrum))) <= 300
 
 

@@ -29,9 +29,7 @@ from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
 from napari_mst.light.estimate import estimate_light as estimate_light
 from napari_mst.light.white_balance import white_balance as white_balance
-from napari_mst.models import MODELS as MODELS
 from napari_mst.models import Model as Model
-from napari_mst.models import ModelCard as ModelCard
 from napari_mst.models import load_model as load_model
 from napari_mst.photo.cameras import Capture as Capture
 from napari_mst.photo.chart import Chart as Chart
@@ -41,6 +39,8 @@ from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
 from napari_mst.plugin.session import add_cube as add_cube
+from napari_mst.reconstruction.choosing import models as models
+from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.compare import compare_region as compare_region

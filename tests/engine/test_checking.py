@@ -11,8 +11,9 @@ from tests.networks.test_programs import MAKERS, Gated, built
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst import Model, ModelCard, Reconstructor, check_network
+from napari_mst import Model, Reconstructor, check_network
 from napari_mst.errors import ModelError
+from napari_mst.models import ModelCard
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.reconstruction import setup
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst import (
-    MODELS,
     Model,
     NapariMstError,
     Reconstructor,
@@ -19,6 +18,7 @@ from napari_mst import (
 )
 from napari_mst.engine.run import Execution
 from napari_mst.errors import ModelError
+from napari_mst.models import MODELS
 from napari_mst.networks.measured import MeasuredNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 

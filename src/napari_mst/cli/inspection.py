@@ -25,40 +25,29 @@ from napari_mst.errors import NapariMstError, shown
 from napari_mst.formats import read_cube
 from napari_mst.memory import free_host_memory
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.models.cards import LIGHT_MODELS, WEIGHTS
+from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.option import Option
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
 @dataclass(frozen=True)
 class Models:
-    """The list of the models; as JSON with all that is known of each."""
+    """The models, with their speed on this computer; as JSON with all that is known of each."""
 
     json: AsJson = False
 
     examples = ("models", "models --json")
 
     def run(self) -> int:
-        """Print the card of each model."""
-        cards = (*MODELS.values(), *LIGHT_MODELS.values())
+        """Print a line for each model."""
         if self.json:
+            cards = (*MODELS.values(), *LIGHT_MODELS.values())
             print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
-        else:
-            print("\n\n".join("\n".join(_card_lines(card)) for card in cards))
+            return DONE
+        from napari_mst.reconstruction.choosing import models
+
+        print(models())
         return DONE
-
-
-def _card_lines(card: ModelCard) -> list[str]:
-    """A title, and one indented line for each field by which a person chooses."""
-    fields = _card_fields(card)
-    scores = [(each["MRAE"], data) for data, each in card.accuracy.items() if "MRAE" in each]
-    if scores:
-        error, data = min(scores)
-        fields["accuracy"] = f"mean relative error {error:.3f}: {data}"
-    if card.file:
-        fields["weights"] += f", {(WEIGHTS / card.file).stat().st_size / 1000:,.0f} kB"
-    chosen = [name for name in ("for", "needs", "accuracy", "weights") if fields[name]]
-    return [f"{card.name}: {card.title}", *(f"  {name:<10}  {fields[name]}" for name in chosen)]
 
 
 def _card_fields(card: ModelCard) -> dict[str, str]:

@@ -90,7 +90,7 @@ class ModelCard:
 
     Examples
     --------
-    >>> card = nm.MODELS["mstpp-srgb"]
+    >>> card = nm.load_model("mstpp-srgb").card
     >>> card.wavelengths[0], card.wavelengths[-1], len(card.wavelengths)
     (400.0, 700.0, 31)
     >>> card.has_error_band, card.needs_camera
@@ -269,20 +269,6 @@ MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
 
 The weights of the published one are for the user to bring. Behind it come the models of this
 session: those that `Model.of` made with a name.
-
-Notes
------
-===========  ===================================================================
-wavelengths  nm
-accuracy     MRAE and RMSE in shares and reflectance, PSNR in dB, SAM in degrees
-===========  ===================================================================
-
-Examples
---------
->>> list(nm.MODELS)
-['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mst-plus-plus']
->>> nm.MODELS["mstpp-srgb"].quantity
-'reflectance'
 """
 
 LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(

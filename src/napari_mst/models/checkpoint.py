@@ -212,7 +212,7 @@ class Model:
         card
             Fields of the `ModelCard`, as ``name``, ``is_linear``, ``normalisation``, ``quantity``.
             By default the module takes linear light as it is and gives reflectance. With a name,
-            the model is one of `MODELS` until the program ends: the window lists it.
+            the model is one of `models` until the program ends: the window lists it.
 
         Raises
         ------
@@ -270,7 +270,7 @@ def _sha256_of(network: nn.Module) -> str:
 
 
 def load_model(name_or_path: str | PathLike[str] = DEFAULT, **card: Any) -> Model:
-    """Load a model of `MODELS` by name, or a weights file of a network of `NETWORKS`.
+    """Load a model of `models` by name, or a weights file of a network of `NETWORKS`.
 
     The default is the first model. A file is `.pth`, `.safetensors` or, with the extra `onnx`,
     `.onnx`, which its content shows. An ONNX file may hold any network of photos: see `Model.of`.
