@@ -56,6 +56,7 @@ from napari_mst.spectra.regions import point_spectrum as point_spectrum
 from napari_mst.spectra.regions import region_spectrum as region_spectrum
 from napari_mst.spectra.resampling import resample as resample
 from napari_mst.spectra.spectrum import Spectrum as Spectrum
+from napari_mst.spectra.unmixing import endmembers as endmembers
 from napari_mst.watch import Watch as Watch
 
 __all__: list[str]

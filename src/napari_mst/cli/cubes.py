@@ -225,7 +225,8 @@ class Map:
         takes = [kind.needs, kind.number and "number", kind.text and "text"]
         for name in ("spectra", "photo", "reference", "number", "text"):
             is_given = getattr(self, name) is not None
-            if name in (kind.needs, kind.text and "text") and not is_given:
+            is_formula = name == "text" and kind.text is not None and kind.text.bands is not None
+            if (name == kind.needs or is_formula) and not is_given:
                 raise SpectrumError(
                     f"Expected --{name} for a map of {kind.name}, got none. Add it."
                 )
@@ -264,7 +265,7 @@ class Map:
         asked: dict[str, Any] = {}
         if self.number is not None and kind.number is not None:
             asked[kind.number.name] = self.number
-        if kind.text is not None:
+        if kind.text is not None and self.text is not None:
             asked[kind.text.name] = self.text
         read: dict[str, Callable[[Path], Any]] = {
             "spectra": read_spectra,

@@ -58,15 +58,9 @@ def classify(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    bands = _shared_bands(cube, spectra)
-    members = _members(spectra, cube.wavelengths[bands])
+    part, members = members_on(cube, spectra)
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
-    # wavelengths in another order than a rising or falling one need.
-    first, last = np.flatnonzero(bands)[[0, -1]]
-    chosen = slice(first, last + 1) if bands[first:last].all() else bands
-    part = SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit)
     members /= np.linalg.norm(members, axis=1, keepdims=True)
     for rows, good, values in pixels(part, watching(watch)):
         with np.errstate(invalid="ignore"):  # a pixel that is zero everywhere has no angle
@@ -78,11 +72,26 @@ def classify(
     return Classes(labels, angles)
 
 
+def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[SpectralCube, Doubles]:
+    """Return the part of *cube* at the bands that all *spectra* cover, and their values there.
+
+    The values are (spectra, bands). Raises `SpectrumError` if there are no spectra, they share
+    fewer than two bands with the cube, or one has no number or no angle there.
+    """
+    bands = _shared_bands(cube, spectra)
+    members = _members(spectra, cube.wavelengths[bands])
+    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
+    # wavelengths in another order than a rising or falling one need.
+    first, last = np.flatnonzero(bands)[[0, -1]]
+    chosen = slice(first, last + 1) if bands[first:last].all() else bands
+    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit), members
+
+
 def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> Mask:
     """(B,) True for the bands of *cube* that all *spectra* cover."""
     if not spectra:
         raise SpectrumError(
-            "Expected one or more spectra to classify by, got none. Pin some, or open a library."
+            "Expected one or more spectra to compare with, got none. Pin some, or open a library."
         )
     bands = covered_bands(cube, spectra)
     if bands.sum() < FEWEST_BANDS:

@@ -9,6 +9,7 @@ Notes
 =============================================================  ====================================
 classes(), clusters()                                          (H, W) uint16 labels; 0 is none
 components(), anomalies()                                      (n, H, W); (H, W) float32, no unit
+abundances(), unmixed()                                        (n + 1, H, W) shares; residual last
 formula(), index(), ratio(), normalised_difference()           (H, W) float32; wavelengths in nm
 photo_difference()                                             (H, W) CIEDE2000; photo 0-255 or 0-1
 denoised()                                                     (B, H, W), unit of the cube
@@ -32,6 +33,8 @@ Examples
 np.uint16(1)
 >>> nm.maps.clusters(cube, 4).data.max(), nm.maps.components(cube, 2).data.shape
 (np.uint16(4), (2, 20, 30))
+>>> nm.maps.unmixed(cube, 2).titles[2], nm.maps.abundances(cube, nm.endmembers(cube, 2)).data.shape
+('residual', (3, 20, 30))
 >>> nm.maps.anomalies(cube).data.shape, nm.maps.denoised(cube, h=1).to_cube().shape
 ((20, 30), (3, 20, 30))
 >>> bool(nm.maps.photo_difference(cube, cube.render()).data.max() < 1)
@@ -61,7 +64,7 @@ from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
 from napari_mst.photo.photo import PhotoLike, as_photo
-from napari_mst.spectra import classification, formulas, statistics
+from napari_mst.spectra import classification, formulas, statistics, unmixing
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import MAPS as MAPS
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
@@ -131,6 +134,50 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
     bands, explained = statistics.principal_components(cube, int(count), watch=watch)
     titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(explained, 1))
     return Map(cube, bands, tuple(titles))
+
+
+_CONSTRAINTS = {
+    "sum to one": "Shares of 0 or more that add up to 1.",
+    "non-negative": "Shares of 0 or more.",
+    "free": "Any numbers, as least squares give them.",
+}
+
+
+@MapKind(
+    "Abundances",
+    "How much of each kept spectrum a pixel is mixed of, and what the mixture leaves (residual).",
+    needs="spectra",
+    text=Text("constraint", "Constraint", lambda _: _CONSTRAINTS),
+    is_of_spectra=True,
+    colormap="viridis",
+)
+def abundances(
+    cube: SpectralCube,
+    spectra: Sequence[Spectrum],
+    constraint: unmixing.Constraint = "sum to one",
+    *,
+    watch: Watched = None,
+) -> Map:
+    """The shares of *spectra* in each pixel, and the residual: see `unmixing.abundances`."""
+    shares, residual = unmixing.abundances(cube, spectra, constraint, watch)
+    names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
+    return Map(cube, np.stack([*shares, residual]), (*names, "residual"))
+
+
+@MapKind(
+    "Endmembers and abundances",
+    "The purest pixels (N-FINDR), how much of each a pixel is mixed of, and the residual.",
+    number=Number("count", "Endmembers", 3, 2, 20),
+    is_of_spectra=True,
+    colormap="viridis",
+)
+def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
+    watch = watching(watch)
+    found = unmixing.endmembers(cube, int(count), watch.part(0, 0.3))
+    shares, residual = unmixing.abundances(cube, found, watch=watch.part(0.3, 1))
+    names = (spectrum.name for spectrum in found)
+    return Map(cube, np.stack([*shares, residual]), (*names, "residual"))
 
 
 @MapKind(

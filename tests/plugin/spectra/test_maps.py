@@ -33,6 +33,14 @@ Make = Callable[[str], Any]
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
 
 
+NAMES = {
+    "Principal components": "PC 1 (",
+    "Formula or index": "r",
+    "Abundances": "pick 1",
+    "Endmembers and abundances": "pixel ",
+}
+
+
 @pytest.fixture
 def maps_dock(cube_viewer: ViewerModel, qtbot: QtBot) -> MapsDock:
     dock = MapsDock(cube_viewer)
@@ -79,7 +87,7 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     maps_dock.viewer.layers.selection.active = chart
     maps_dock.bench.reference = truth
     layer = make(title)
-    named = {"Principal components": "PC 1 (", "Formula or index": "r"}.get(title, title)
+    named = NAMES.get(title, title)
     assert layer.name.startswith(named)  # napari cuts long names in the middle
     assert layer.name.endswith(": chart")
     assert layer.visible
