@@ -96,6 +96,12 @@ def test_spectral_and_scikit_image_are_loaded_on_first_use() -> None:
     assert not loaded_by(statement, ("spectral", "skimage", "scipy"))
 
 
+def test_a_first_run_does_not_wait_for_the_compiler_of_torch() -> None:
+    photo = "numpy.full((8, 8, 3), 99, numpy.uint8)"
+    run = f"napari_mst.Reconstructor(napari_mst.load_model('mstpp-srgb')).reconstruct({photo})"
+    assert not loaded_by(f"import napari_mst, numpy\n{run}", ("sympy",))
+
+
 def test_every_public_name_can_be_imported() -> None:
     for name in napari_mst.__all__:
         assert getattr(napari_mst, name) is not None

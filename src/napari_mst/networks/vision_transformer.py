@@ -122,9 +122,10 @@ class VisionTransformer(Network):
         self.register_buffer(_HEADS, torch.tensor(float(heads)))
         self.patch_embed = PatchEmbedding(self.in_bands, features, hyperparameters.patch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
-        positions = torch.randn(1, hyperparameters.patches + 1, features)
-        # Arithmetic without memory would make torch import its compiler, which takes two seconds.
-        self.pos_embed = nn.Parameter(positions if positions.is_meta else _SPREAD * positions)
+        positions = torch.empty(1, hyperparameters.patches + 1, features)
+        # To fill what has no memory would make torch import its compiler, which takes two seconds.
+        is_empty = positions.is_meta
+        self.pos_embed = nn.Parameter(positions if is_empty else positions.normal_(std=_SPREAD))
         self.blocks = nn.ModuleList(
             TransformerBlock(MultiHeadAttention(features, heads), hyperparameters.hidden, _EPSILON)
             for _ in range(hyperparameters.depth)

@@ -4,6 +4,7 @@ Its state is a `ReconstructionForm`, which all docks of a viewer share. The dock
 it and to the workspace, and draws what they say.
 """
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
@@ -75,10 +76,20 @@ def survey_of(list_them: "Callable[[], Sequence[DeviceChoice]]" = list_devices) 
     """Return what lists the devices; where *list_them* fails, it answers with the reason."""
 
     def entries(_: object) -> tuple[DeviceEntry, ...]:
+        is_collecting = gc.isenabled()
+        # The many objects of torch would set off full collections, for which every thread waits:
+        # the window stood still for up to 0.9 s.
+        gc.disable()
         try:
             return device_entries(list_them())
         except Exception as error:  # noqa: BLE001 (a broken torch raises anything)
             return device_entries((), f"The devices could not be listed: {error}")
+        finally:
+            # Together they put all objects among the old ones, without looking at them.
+            gc.freeze()
+            gc.unfreeze()
+            if is_collecting:
+                gc.enable()
 
     return Inquirer(entries)
 
