@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import imagecodecs
@@ -138,6 +139,27 @@ def test_a_large_cube_is_mapped_or_read_in_pieces(
     assert isinstance(cube.data, Lazy)
     assert np.array_equal(np.asarray(cube.data), CUBE.data)
     assert cube.provenance == CUBE.provenance
+
+
+@over_formats
+def test_bands_that_come_together_are_had_once_for_a_save(tmp_path: Path, form: Format) -> None:
+    counts = np.zeros(CUBE.shape[1:], int)
+    shares = list[float]()
+
+    def read(*ranges: range) -> Array:
+        part = tuple(slice(at.start, at.stop, at.step) for at in ranges)
+        counts[part[1:]] += 1
+        return CUBE.data[part]
+
+    together = Lazy("a", CUBE.shape, CUBE.data.dtype, read, (CUBE.shape[0], 1, 1))
+    path = tmp_path / f"a{form.suffixes[0]}"
+    cube = replace(CUBE, data=together)
+    np.testing.assert_array_equal(
+        read_cube(write_cube(path, cube, watch=shares.append)).data, CUBE.data
+    )
+    assert counts.max() == 1
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 @over_formats

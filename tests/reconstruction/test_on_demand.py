@@ -1,16 +1,19 @@
 """A cube that is computed where it is looked at is that of the whole run."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import Reconstructor, load_model, read_cube, write_cube
 from napari_mst.arrays import Array
 from napari_mst.cube.lazy import Lazy
+from napari_mst.engine.crop import execute_crop
 from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.reconstruction import on_demand
 from napari_mst.watch import Watch
 
 SHAPE = (150, 170)
@@ -77,6 +80,30 @@ def test_a_region_is_that_of_the_run_of_the_region() -> None:
     whole = reconstructor.reconstruct(waves(), region=region)
     key = (slice(None), slice(5, 40), slice(0, 9))
     assert off(reconstructor.open(waves(), region=region)[key], whole, key) < ROUNDING
+
+
+def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
+    whole = reconstructor.reconstruct(waves())
+    cube = reconstructor.open(waves())
+    pixels = list[int]()
+
+    def counted(*arguments: Any) -> Array:
+        part = execute_crop(*arguments)
+        pixels.append(part[0].size)
+        return part
+
+    monkeypatch.setattr(on_demand, "execute_crop", counted)
+    _, arguments, _ = cube.to_layer_data()
+    low, high = arguments["contrast_limits"]
+    assert sum(pixels) < whole.data[0].size / 10
+    assert 0 <= low < high <= whole.data.max()
+    pixels.clear()
+    saved = read_cube(write_cube(tmp_path / "a.hdr", cube))
+    assert off(saved.data, whole, (slice(None),)) < ROUNDING
+    assert sum(pixels) == whole.data[0].size
 
 
 def test_opening_can_be_cancelled() -> None:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, singles
+from napari_mst.arrays import Doubles, singles
 from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.lazy import Numbers, sample_of
 
 METADATA_KEY = "napari_mst"
 """The key under which a layer's metadata hold what this plugin knows of the layer."""
@@ -52,7 +53,7 @@ def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
     return SpectralAxis(float(wavelengths[0]), _mean_step(wavelengths), WAVELENGTH)
 
 
-def layer_arguments(data: Array, axis: SpectralAxis, name: str) -> dict[str, Any]:
+def layer_arguments(data: Numbers, axis: SpectralAxis, name: str) -> dict[str, Any]:
     """The arguments of the layer called *name* of *data* (B, H, W), from pixel (0, 0)."""
     return {
         "name": name,
@@ -67,13 +68,13 @@ def layer_arguments(data: Array, axis: SpectralAxis, name: str) -> dict[str, Any
     }
 
 
-def contrast_limits(data: Array) -> tuple[float, float]:
+def contrast_limits(data: Numbers) -> tuple[float, float]:
     """One range for all bands of *data* (B, H, W), from a sample of its pixels.
 
     It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
     """
-    stride = max(1, int(np.sqrt(data.size / SAMPLES)))
-    sample = singles(data[:, ::stride, ::stride])
+    parts = [singles(data[:, *part]).ravel() for part in sample_of(data, SAMPLES / len(data))]
+    sample = np.concatenate(parts)
     values = sample[np.isfinite(sample)]
     if not values.size:
         return 0.0, 1.0

@@ -25,6 +25,9 @@ SKIPPED_BYTES = 2**15
 KEPT_BYTES = 2**29
 """Bytes of tiles that are kept of a cube for the next look: as many, or a row of tiles."""
 
+_SQUARES = 3
+"""Squares of a sample along each side of an image."""
+
 BLOCK = 2**18
 """Numbers that are changed at a time: a few megabytes, which a processor caches."""
 
@@ -51,13 +54,21 @@ class Lazy:
     An index as of NumPy gives an array of the numbers there, read at this moment. `part`, `mapped`
     and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
     more than the memory that is free. It does not change, so a deep copy is the same object; a
-    pickle holds the numbers.
+    pickle holds the numbers. *sides* (b, h, w) are those of the smallest part that can be had.
     """
 
     ndim = 3
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, read: Read) -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        read: Read,
+        sides: tuple[int, ...] = (1, 1, 1),
+    ) -> None:
         self.name = name
+        self.sides = sides
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.size = prod(shape)
@@ -102,7 +113,7 @@ class Lazy:
             pairs = zip(within, ranges, strict=True)
             return self._of(*(outer[at.start : at.stop : at.step] for outer, at in pairs))
 
-        return Lazy(self.name, tuple(map(len, within)), self.dtype, read)
+        return Lazy(self.name, tuple(map(len, within)), self.dtype, read, self.sides)
 
     def mapped(self, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
         """What *change* makes of the numbers: it gets some (b, h, w), and the range of bands."""
@@ -115,7 +126,7 @@ class Lazy:
                 numbers[:, block] = change(self._of(bands, rows[block], columns), bands)
             return numbers
 
-        return Lazy(self.name, self.shape, dtype, read)
+        return Lazy(self.name, self.shape, dtype, read, self.sides)
 
     def transpose(self, axes: tuple[int, ...]) -> "Lazy":
         """The numbers with their *axes* in another order, as NumPy's own functions ask for it."""
@@ -123,11 +134,24 @@ class Lazy:
         def read(*ranges: range) -> Array:
             return self._of(*(ranges[axes.index(at)] for at in range(3))).transpose(axes)
 
-        return Lazy(self.name, tuple(self.shape[at] for at in axes), self.dtype, read)
+        shape, sides = (tuple(each[at] for at in axes) for each in (self.shape, self.sides))
+        return Lazy(self.name, shape, self.dtype, read, sides)
 
     def _of(self, *ranges: range) -> Array:
         sizes = tuple(map(len, ranges))
         return self._read(*ranges) if all(sizes) else np.empty(sizes, self.dtype)
+
+
+def sample_of(data: Numbers, pixels: float) -> list[tuple[slice, slice]]:
+    """Rows and columns of about *pixels* pixels of *data* (B, H, W), from all over the image."""
+    _, height, width = data.shape
+    if not isinstance(data, Lazy) or data.sides[1] == 1:
+        every = slice(None, None, max(1, int(np.sqrt(height * width / pixels))))
+        return [(every, every)]
+    # Each pixel alone would take a tile: a few squares show the image as well.
+    shares = (np.arange(_SQUARES) + 0.5) / _SQUARES
+    tops, lefts = ((shares * size).astype(int).tolist() for size in (height, width))
+    return [(slice(top, top + 8), slice(left, left + 8)) for top, left in product(tops, lefts)]
 
 
 def part_of(data: Any, *slices: slice) -> Any:
@@ -156,6 +180,8 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
 class Kept:
     """Reads *numbers* in tiles of *sides* (b, h, w), and keeps those that were wanted last.
 
+    Its own `numbers` are the same, read in this way.
+
     Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
     that no tile has are read alone.
     """
@@ -164,6 +190,7 @@ class Kept:
         self._fewest = fewest
         self.sides = tuple(map(min, sides, numbers.shape))
         self._numbers = numbers
+        self.numbers = Lazy(numbers.name, numbers.shape, numbers.dtype, self.read, self.sides)
         bands, _, width = numbers.shape
         row = bands * self.sides[1] * width * numbers.dtype.itemsize
         # Who goes down the image in strips looks at all tiles of a row again and again.
@@ -241,7 +268,7 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
     order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
     sides = tuple(data.shape[at] for at in order)
     stored = _Stored(Path(str(data.filename)), data.dtype, data.offset, sides)
-    lazy = Lazy(stored.path.name, sides, stored.native, stored.read)
+    lazy = Lazy(stored.path.name, sides, stored.native, stored.read, (1, 1, sides[2]))
     return lazy.transpose(tuple(order.index(at) for at in range(3)))
 
 

@@ -18,6 +18,7 @@ from napari_mst.arrays import Array, Codes, Singles, doubles, singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
+from napari_mst.cube.lazy import sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
 from napari_mst.errors import CubeError, shown
 from napari_mst.watch import UNWATCHED, Watch
@@ -271,10 +272,8 @@ def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
     Pixels that are no numbers, that the file ignores, or that are zero in all channels are left
     out: the frame of a map, or of a cube that was turned, shows nothing of the scene.
     """
-    rows, columns = cube.data.shape[1:]
-    stride = max(1, int(np.sqrt(rows * columns / SAMPLES)))
-    every = slice(None, None, stride)
-    mixed = _mixed(cube, recipe, (every, every)).reshape(3, -1)
+    parts = [_mixed(cube, recipe, part) for part in sample_of(cube.data, SAMPLES)]
+    mixed = np.concatenate([part.reshape(3, -1) for part in parts], axis=1)
     is_valid = np.isfinite(mixed).all(axis=0) & mixed.any(axis=0)
     return mixed[:, is_valid]
 

@@ -30,7 +30,7 @@ from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
-from napari_mst.formats.numbers import stored_type
+from napari_mst.formats.numbers import by_bands, stored_type
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
@@ -310,11 +310,12 @@ def write_cube(
     # Besides the numbers there are headers and the record.
     room: Any = {"needed": cube.data.size * dtype.itemsize + 2**20, "overwrite": overwrite}
     if form.is_folder:
-        with crash_safe.saving_folder(path, form.is_mine, **room) as folder:
-            form.write(folder, cube, dtype, watching(watch))
+        saving: Any = crash_safe.saving_folder(path, form.is_mine, **room)
     else:
-        with crash_safe.saving(*files, **room) as temporaries:
-            form.write(*temporaries, cube, dtype, watching(watch))
+        saving = crash_safe.saving(*files, **room)
+    with saving as temporaries, by_bands(cube, path.parent, watching(watch)) as (ordered, rest):
+        places = [temporaries] if form.is_folder else temporaries
+        form.write(*places, ordered, dtype, rest)
     return files[-1]
 
 

@@ -4,11 +4,16 @@ Letters: B bands, H rows, W columns.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
 
 from napari_mst.arrays import Array, DType
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room, in_file
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.watch import UNWATCHED, Watch
@@ -90,6 +95,32 @@ def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Arra
         for start in range(0, height, rows):
             yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
         watch.reach((band + 1) / bands)
+
+
+@contextmanager
+def by_bands(
+    cube: SpectralCube, folder: Path, watch: Watch
+) -> Iterator[tuple[SpectralCube, Watch]]:
+    """*cube* for one who takes band after band: by way of a file in *folder*, where that helps.
+
+    Bands that can only be had together would be read, or computed, again for each of them. With it
+    comes the *watch* for the rest of the work.
+    """
+    data = cube.data
+    if not isinstance(data, Lazy) or data.sides[0] == 1:
+        yield cube, watch
+        return
+    bands, height, width = data.shape
+    step = max(data.sides[1], BLOCK_BYTES // (bands * width))
+    with TemporaryFile(dir=folder) as file:
+        for top in range(0, height, step):
+            for band, plane in enumerate(data[:, top : top + step]):
+                file.seek((band * height + top) * width * data.dtype.itemsize)
+                file.write(np.ascontiguousarray(plane).data)
+            watch.reach(min(1.0, (top + step) / height) / 2)
+        file.flush()
+        mapped = np.memmap(file, data.dtype, "r", shape=data.shape)
+        yield replace(cube, data=mapped), watch.part(0.5, 1)
 
 
 def in_native_order(data: Array) -> Numbers:

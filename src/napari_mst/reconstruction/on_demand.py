@@ -63,7 +63,7 @@ def on_demand(job: Job, shot: Photo) -> tuple[RunResult, Correction | None]:
         finished = _Corrected(raw, shot, check, noise)
         correction = Correction(NO_QUALITY, aim(check, noise), noise is not None and noise.is_jpeg)
     tiles = Kept(Lazy(raw.name, shape, raw.dtype, finished.part), (shape[0], TILE, TILE), ALONE)
-    return RunResult(job, plan, Lazy(raw.name, shape, raw.dtype, tiles.read)), correction
+    return RunResult(job, plan, tiles.numbers), correction
 
 
 def _statistics(job: Job) -> tuple[Known, Plan]:

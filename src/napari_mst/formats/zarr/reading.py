@@ -317,8 +317,7 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
 
     sides = array.shards or array.chunks
     dtype = array.dtype.newbyteorder("=")
-    tiles = Kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes])
-    return Lazy(path.name, shape, dtype, tiles.read)
+    return Kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes]).numbers
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
