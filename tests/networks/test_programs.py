@@ -31,7 +31,12 @@ from napari_mst.errors import Cancelled, ModelError, OutOfMemory
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
-from napari_mst.networks.attention.spectral import FeedForward
+from napari_mst.networks.attention.spectral import (
+    FeedForward,
+    FullFeedForward,
+    SpectralAttentionBlock,
+)
+from napari_mst.networks.attention.transformer_block import ConvolutionMerging, PatchMerging
 from napari_mst.networks.awan import AWAN
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.edsr import EDSR
@@ -111,6 +116,23 @@ class EveryPixel(Network):
         return Program(passes, dtype=self.last.weight.dtype)
 
 
+class Merged(MSTPlusPlus):
+    """MST++ with Swin's patch merging."""
+
+    make_down = PatchMerging
+
+
+class OfTheTexts(MSTPlusPlus):
+    """MST++ as texts have it: scores without norms, full convolutions, and the text's merging."""
+
+    make_down = ConvolutionMerging
+
+    def make_block(self, channels: int, heads: int) -> SpectralAttentionBlock:
+        block = SpectralAttentionBlock(channels, heads, True, False, FullFeedForward)
+        block.attention.rescale.data.fill_(1e-4)  # sums over all pixels are large
+        return block
+
+
 def camera() -> CameraNetwork:
     network = CameraNetwork(torch.rand(6, 4), width=8)
     network.see_with(torch.rand(6, 3))
@@ -144,7 +166,11 @@ MAKERS = {
     for kind, makers in OF_THE_TABLE.items()
     for index, make in enumerate(makers)
 }
-MAKERS |= {"gated": Gated}
+MAKERS |= {
+    "gated": Gated,
+    "patch merging": lambda: Merged(stages=1, out_bands=5),
+    "words of the texts": lambda: OfTheTexts(stages=1, out_bands=5),
+}
 MAKERS |= {
     kind: partial(MSTPlusPlus, stages=1, out_bands=5, attention=kind, window=4)
     for kind in ATTENTIONS

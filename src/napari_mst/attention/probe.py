@@ -16,7 +16,6 @@ from torch import Tensor
 
 from napari_mst.attention.blocks import attentions
 from napari_mst.attention.maps import Selection
-from napari_mst.networks.attention.spectral import channel_norms
 from napari_mst.networks.network import Pass, Program
 
 Block = Any
@@ -48,8 +47,8 @@ class HeadProbe:
         value_weight = module.to_v.weight.to(gram)[span]
         # Weights over the norms of their channels, so that products of pixels add up to logits.
         sigma = module.rescale[selection.head].to(gram)[0]
-        keys = sigma * key_weight[span] / channel_norms(key_weight, gram)[0, span, None]
-        queries = query_weight[span] / channel_norms(query_weight, gram)[0, span, None]
+        keys = sigma * key_weight[span] / module.norms(key_weight, gram)[0, span, None]
+        queries = query_weight[span] / module.norms(query_weight, gram)[0, span, None]
         projection = module.proj.weight.to(gram)[:, span]
         self._block = block
         self._mixing = module.mixing(matrix)

@@ -10,7 +10,7 @@ Letters: N batch, B bands, C feature channels, H rows, W columns.
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,11 @@ MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""
 
 
+def halving(channels: int) -> nn.Module:
+    """Halves a map and doubles its *channels*, as published."""
+    return nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)
+
+
 class SpectralTransformer(nn.Module):
     """SST: a U-shape of five blocks with a residual.
 
@@ -50,7 +55,12 @@ class SpectralTransformer(nn.Module):
     of so many channels and heads: a SAB as published.
     """
 
-    def __init__(self, width: int, make_block: MakeBlock = SpectralAttentionBlock) -> None:
+    def __init__(
+        self,
+        width: int,
+        make_block: MakeBlock = SpectralAttentionBlock,
+        make_down: Callable[[int], nn.Module] = halving,
+    ) -> None:
         super().__init__()
 
         def block(scale: int) -> Block:
@@ -58,9 +68,7 @@ class SpectralTransformer(nn.Module):
 
         self.embedding = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.encoder = _modules([block(1), block(2)])
-        self.down = _modules(
-            [nn.Conv2d(width * s, width * s * 2, 4, 2, 1, bias=False) for s in (1, 2)]
-        )
+        self.down: list[Any] = _modules([make_down(width * s) for s in (1, 2)])
         self.bottleneck = block(4)
         self.up = _modules([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
         self.fuse = _modules([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
@@ -84,7 +92,8 @@ class SpectralTransformer(nn.Module):
             skip = f"{name}.encoder.{level}"
             lower = f"{name}.down.{level}"
             passes += encoder[level].passes(skip, features)
-            halved = Pass(lower, (skip,), down, down.out_channels, halo=1, scale=Fraction(1, 2))
+            halo = getattr(down, "halo", 1)
+            halved = Pass(lower, (skip,), down, down.out_channels, halo, scale=Fraction(1, 2))
             passes.append(encoder[level + 1].prepared(halved))
             features = lower
         passes += self.bottleneck.passes(lowest, features)
@@ -155,6 +164,9 @@ class MSTPlusPlus(Network):
     >>> network = MSTPlusPlus(stages=1, attention="shifted", window=8)
     """
 
+    make_down: Callable[[int], nn.Module] = staticmethod(halving)
+    """Halves maps in the U-shapes: a subclass may take `PatchMerging` or `ConvolutionMerging`."""
+
     def __init__(
         self,
         in_bands: int = 3,
@@ -169,7 +181,9 @@ class MSTPlusPlus(Network):
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, **attention)
         self._blocks_made = 0
         self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
-        self.stages = _modules([SpectralTransformer(width, self.make_block) for _ in range(stages)])
+        self.stages = _modules(
+            [SpectralTransformer(width, self.make_block, self.make_down) for _ in range(stages)]
+        )
         self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
 
     def make_block(self, channels: int, heads: int) -> Block:

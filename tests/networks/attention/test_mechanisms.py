@@ -148,6 +148,15 @@ def test_spectral_weights_are_the_rows_of_its_attention() -> None:
     assert own.places.flatten().tolist() == [0, 1, 2]
 
 
+def test_scores_of_the_text_are_products_of_all_pixels_without_norms() -> None:
+    torch.manual_seed(0)
+    attention = SpectralAttention(6, 2, has_cosines=False).double().requires_grad_(False)
+    pixels = 0.3 * image_of(5, 7).flatten(2)[0]
+    keys, queries = (part.weight @ pixels for part in (attention.to_k, attention.to_q))
+    expected = (keys[:3] @ queries[:3].mT).softmax(-1)
+    torch.testing.assert_close(attention.attention(pixels[None] @ pixels.mT[None])[0, 0], expected)
+
+
 def test_only_columns_of_scaled_dot_product_attention_sum_to_one() -> None:
     torch.manual_seed(0)
     x = torch.randn(5, 7)

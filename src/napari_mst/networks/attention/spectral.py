@@ -95,13 +95,14 @@ class SpectralAttention(nn.Module):
 
     *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
     `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d)
-    attention.
+    attention. *has_cosines* divides scores by the norms of keys and queries, as published.
     """
 
-    def __init__(self, channels: int, heads: int) -> None:
+    def __init__(self, channels: int, heads: int, has_cosines: bool = True) -> None:
         super().__init__()
         check_heads(channels, heads)
         self.heads = heads
+        self.has_cosines = has_cosines
         self.to_q = nn.Linear(channels, channels, bias=False)
         self.to_k = nn.Linear(channels, channels, bias=False)
         self.to_v = nn.Linear(channels, channels, bias=False)
@@ -117,11 +118,14 @@ class SpectralAttention(nn.Module):
         k = self.to_k.weight.to(gram)
         # The published code multiplies keys by queries, in this order: a row is a key channel.
         kq = k @ gram @ q.mT
-        q_norm = channel_norms(q, gram)
-        k_norm = channel_norms(k, gram)
-        cosines = kq / (k_norm[:, :, None] * q_norm[:, None, :])
-        per_head = torch.stack([_head(cosines, i, self.heads) for i in range(self.heads)], dim=1)
+        scores = kq / (self.norms(k, gram)[:, :, None] * self.norms(q, gram)[:, None, :])
+        per_head = torch.stack([_head(scores, i, self.heads) for i in range(self.heads)], dim=1)
         return self.softmax(per_head * self.rescale.to(gram))
+
+    def norms(self, weight: Tensor, gram: Tensor) -> Tensor:
+        """The norms of the channels of queries or keys that scores are divided by, (N, C)."""
+        norms = channel_norms(weight, gram)
+        return norms if self.has_cosines else torch.ones_like(norms)
 
     def mixing(self, attention: Tensor, values: Tensor | None = None) -> Tensor:
         """Attention (N, h, d, d) -> the mixing matrix M (N, C, C) with W concat(A v) = M x.
@@ -182,22 +186,39 @@ class FeedForward(nn.Module):
         return self.reduce(F.gelu(self.depthwise(hidden)))
 
 
+class FullFeedForward(FeedForward):
+    """Three full convolutions, as a text has them: the one in the middle is not depthwise."""
+
+    def __init__(self, channels: int, expansion: int = 4) -> None:
+        super().__init__(channels, expansion)
+        hidden = expansion * channels
+        self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, bias=False)
+
+
 class SpectralAttentionBlock(nn.Module):
     """SAB: x + S-MSA(x), then x + FFN(LayerNorm(x)).
 
     *norm_before_attention* adds the LayerNorm that the paper's text puts before S-MSA and that the
-    published weights do not have.
+    published weights do not have. Without *has_cosines*, and with `FullFeedForward`, scores and
+    feed-forward network are those of a text as well.
     """
 
     halo = HALO
     align = 1
 
-    def __init__(self, channels: int, heads: int, norm_before_attention: bool = False) -> None:
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        norm_before_attention: bool = False,
+        has_cosines: bool = True,
+        feed_forward: type[FeedForward] = FeedForward,
+    ) -> None:
         super().__init__()
         self.has_norm = norm_before_attention
         self.norm = ChannelNorm(channels) if norm_before_attention else nn.Identity()
-        self.attention = SpectralAttention(channels, heads)
-        self.feed_forward = FeedForward(channels)
+        self.attention = SpectralAttention(channels, heads, has_cosines)
+        self.feed_forward = feed_forward(channels)
 
     @property
     def channel_attention(self) -> SpectralAttention:

@@ -108,8 +108,11 @@ def renamed_key(key: str) -> str:
 class PatchMerging(nn.Module):
     """Swin's merging: stack 2 x 2, LayerNorm, linear: (N, C, H, W) -> (N, 2C, H/2, W/2)."""
 
+    halo = 0
+
     def __init__(self, channels: int) -> None:
         super().__init__()
+        self.out_channels = 2 * channels
         self.norm = ChannelNorm(4 * channels)
         self.reduction = nn.Linear(4 * channels, 2 * channels, bias=False)
 
@@ -122,8 +125,11 @@ class PatchMerging(nn.Module):
 class ConvolutionMerging(nn.Module):
     """The text's merging: stack 2 x 2, 3 x 3 convolution: (N, C, H, W) -> (N, 2C, H/2, W/2)."""
 
+    halo = 2
+
     def __init__(self, channels: int) -> None:
         super().__init__()
+        self.out_channels = 2 * channels
         self.reduction = nn.Conv2d(4 * channels, 2 * channels, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
