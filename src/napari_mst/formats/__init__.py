@@ -25,6 +25,7 @@ from napari_mst.errors import (
     shown,
     unreadable,
 )
+from napari_mst.extensions import load_extensions
 from napari_mst.formats import folder, npy, npz
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
@@ -374,3 +375,6 @@ def _writer(path: Path) -> Format:
 
 def _suffixes() -> str:
     return ", ".join(suffix for form in FORMATS for suffix in form.suffixes)
+
+
+load_extensions("formats")

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from napari_mst.extensions import load_extensions
 from napari_mst.networks.awan import awan_of
 from napari_mst.networks.edsr import edsr_of
 from napari_mst.networks.hdnet import hdnet_of
@@ -112,3 +113,6 @@ NETWORKS: dict[str, Kind] = {
     ),
 }
 """In the order of asking: the first row that recognises a weights file builds its network."""
+
+
+load_extensions("networks")

@@ -63,6 +63,7 @@ from napari_mst.cube.pictures import rendering
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
+from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra import classification, formulas, statistics, unmixing
 from napari_mst.spectra.compare import Measure, error_map
@@ -432,3 +433,6 @@ reference_angle = _error(
     "Spectral angle between each pixel and the reference.",
     unit="spectral angle, deg",
 )
+
+
+load_extensions("maps")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
+from napari_mst.extensions import load_extensions
 from napari_mst.networks.attention.blocks import (
     LIKE_SPECTRAL,
     AttentionBlock,
@@ -203,3 +204,6 @@ ATTENTIONS: dict[str, AttentionKind] = {
     ),
 }
 """By their names; the first row that recognises the weights of a block makes it."""
+
+
+load_extensions("attention")

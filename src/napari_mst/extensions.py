@@ -1,0 +1,27 @@
+"""Rows of our tables that other packages bring.
+
+A package names a module of its own in the entry-point group of a table: `napari_mst.networks`,
+`napari_mst.attention`, `napari_mst.formats` or `napari_mst.maps`. The module is imported as soon as
+the table is there, and adds its rows. Specification:
+https://packaging.python.org/specifications/entry-points.
+"""
+
+import warnings
+from functools import cache
+from importlib import metadata
+
+_entry_points = cache(metadata.entry_points)
+
+
+def load_extensions(table: str) -> None:
+    """Import the modules of other packages that add rows to *table*; warn of those that cannot."""
+    for entry in _entry_points().select(group=f"napari_mst.{table}"):
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - a stranger's module fails in its own way
+            warnings.warn(
+                f"Expected the module {entry.value} to add rows to the {table} of napari-mst, got "
+                f"{error!r:.100}. Update the package that has it, or uninstall it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
