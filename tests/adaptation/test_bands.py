@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.adaptation.conftest import Scene
+from tests.adaptation.conftest import Scene, simulated
 
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.bands import error_bands, has_band, spectrum_band
@@ -15,7 +15,10 @@ from napari_mst.adaptation.process import OFFSET, Spots
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CubeError
+from napari_mst.models import load_model
 from napari_mst.reconstruction import error_bands as of_models
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.training.inputs import INPUTS
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40), (24, 24), (36, 24), (6, 24))
 
@@ -98,6 +101,22 @@ def test_band_holds_what_a_calibration_with_the_known_spectra_hides(scene: Scene
     assert (wide > narrow).all()
     least = (cube.data + OFFSET) * (np.exp(BAND_FACTOR * 0.1) - 1)
     assert (wide - cube.data >= 0.999 * least).all()
+
+
+@pytest.mark.parametrize("kind", ["noise 1e-3", "JPEG 75"])
+def test_band_of_a_noisy_or_compressed_photo_holds_what_single_pixels_are_off(kind: str) -> None:
+    (taken,) = (each for each in INPUTS if each.name == kind)
+    scene = simulated(3, 96)
+    photo = np.moveaxis(taken.photograph(scene.truth), 0, -1)
+    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct(photo)
+    known = [replace(spot, is_certain=True) for spot in scene.known(*SPOTS)]
+    better = adapt(cube, photo, known)
+    record = better.provenance.adaptation
+    assert record["photo"] == kind.split()[0]
+    unaware = replace(better.provenance, adaptation={**record, "photo": ""})
+    widths = [mean_width(each) for each in (replace(better, provenance=unaware), better)]
+    assert 1.01 * widths[0] < widths[1] < 1.6 * widths[0]
+    assert adapted(scene, 8).provenance.adaptation["photo"] == ""
 
 
 def test_band_of_a_pixel_is_that_of_the_cube(scene: Scene) -> None:

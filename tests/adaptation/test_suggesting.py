@@ -36,6 +36,14 @@ def test_suggestions_avoid_dark_and_clipped_pixels(scene: Scene) -> None:
         assert (data[:, spot[0], spot[1]] > 0.01).all()
 
 
+def test_suggestions_may_be_where_a_channel_is_nothing(scene: Scene) -> None:
+    """A saturated colour lacks a channel, and is a material like any other."""
+    photo = scene.photo.copy()
+    photo[..., 2] = 0
+    cube = replace(scene.cube, provenance=UNCORRECTED)
+    assert suggest_spots(cube, photo, count=4) == suggest_spots(scene.cube, scene.photo, count=4)
+
+
 def test_suggestions_are_not_where_something_is_known(scene: Scene) -> None:
     first = suggest_spots(scene.cube, scene.photo, count=1)[0]
     second = suggest_spots(scene.cube, scene.photo, scene.known(first), count=1)[0]

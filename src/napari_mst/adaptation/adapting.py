@@ -29,6 +29,7 @@ from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.reconstruction.consistency.noise import removed_noise
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
@@ -121,7 +122,10 @@ def learn(
     """
     check_cube(cube)
     check_known(cube, known)
-    known, notes = checked(cube, view, known)
+    noise = None if view is None else removed_noise(view.comparison(cube.data), UNWATCHED)
+    is_jpeg = noise is not None and noise.is_jpeg
+    photo = "" if noise is None else memory.JPEG if is_jpeg else memory.NOISE
+    known, notes = checked(cube, view, known, is_jpeg)
     again = {spot.place: spot for spot in known}
     former = memory.known_spectra(cube.provenance)
     every = (*(spot for spot in former if spot.place not in again), *known)
@@ -137,7 +141,8 @@ def learn(
     # the fitted kernel would take a contradiction for noise
     notes += caution.contradictions(KERNEL, spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
-    return learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
+    learnt = learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
+    return learnt._replace(adaptation=replace(learnt.adaptation, photo=photo))
 
 
 def learnt_from(

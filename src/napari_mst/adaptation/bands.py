@@ -34,15 +34,15 @@ _MEASUREMENTS = 2
 class _Doubt(NamedTuple):
     """The doubts about an adapted cube: of the *process*, of a calibration, of the *instrument*.
 
-    A calibration by the known spectra themselves fits them better than other colours: *hidden* is
-    the variance of the logarithm that it is off there beyond that.
+    A calibration by the known spectra themselves fits them better than other colours, and single
+    pixels of a noisy photo or a JPEG are off: *hidden* (B,) is the variance of the logarithm.
 
     The error of an *instrument* (B,) is much the same all over a scene: stray light, a dark signal.
     So it is learnt with the other errors, and its variance falls with the number of known spectra.
     """
 
     process: Posterior
-    hidden: float
+    hidden: Doubles
     instrument: Doubles
 
 
@@ -178,7 +178,7 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
     instrument = share * instrument_error(cube.wavelengths)
     return _Doubt(
         posterior(adaptation.kernel, adaptation.spots, adaptation.band_scale),
-        adaptation.hidden,
+        adaptation.hidden(cube.wavelengths),
         instrument,
     )
 

@@ -21,7 +21,6 @@ from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.metrics import delta_e
-from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
 from napari_mst.spectra.spectrum import Spectrum
 
 # CIEDE2000 between a spectrum and the photo from which on they disagree: see docs/known_spectra.md.
@@ -55,14 +54,16 @@ class Checked(NamedTuple):
     doubts: list[str]
 
 
-def checked(cube: SpectralCube, view: ColourView | None, known: Sequence[KnownSpectrum]) -> Checked:
+def checked(
+    cube: SpectralCube, view: ColourView | None, known: Sequence[KnownSpectrum], is_jpeg: bool
+) -> Checked:
     """*known* spectra as far as they have the colours of the photo; all of them without a view.
 
     Those that a person insists on, and those that the photo was calibrated with, stay as they are.
     """
     if view is None or not known:
         return Checked([*known], [])
-    colours = _Colours(cube, view, known)
+    colours = _Colours(cube, view, known, _MOST_OF_JPEG if is_jpeg else _MOST)
     factor, doubts = colours.common_factor()
     if not colours.is_off().any():
         return Checked([_divided(spot, factor) for spot in known], doubts)
@@ -123,14 +124,13 @@ class _Colours:
     """
 
     def __init__(
-        self, cube: SpectralCube, view: ColourView, known: Sequence[KnownSpectrum]
+        self, cube: SpectralCube, view: ColourView, known: Sequence[KnownSpectrum], most: float
     ) -> None:
         self._view = view
         self._known = known
         self._expected = without_gaps(known_values(cube, known)) @ view.response
         response = srgb_response(cube.wavelengths)
         self._to_srgb, *_ = np.linalg.lstsq(view.response, response, rcond=None)
-        most = _MOST_OF_JPEG if has_jpeg_grid(view.comparison(cube.data).cells) else _MOST
         shares = np.array([np.inf if spot.is_trusted else spot.uncertainty for spot in known])
         self.limits = most + _OF_UNCERTAINTY * shares
 

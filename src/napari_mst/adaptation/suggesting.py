@@ -43,7 +43,7 @@ def suggest_spots(
 ) -> list[tuple[int, int]]:
     """The *count* spots (row, column) to measure, the most helpful first.
 
-    They see only the photo and the estimate, and avoid pixels that are dark or clipped. The same
+    They see only the photo and the estimate, and avoid pixels that are dark or burnt out. The same
     input gives the same spots. *known* spectra count as measured. There are fewer where the image
     has no more that can be measured.
 
@@ -146,7 +146,7 @@ def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
         line = doubles(cube.data[:, row])
         shown = photo.rows(row, row + 1, linear=False)[:, 0]
         lit[row] = (line.min(axis=0) > _DARK) & (line.mean(axis=0) > _DIM)
-        usable[row] = lit[row] & ((shown > 0) & (shown < 1)).all(axis=0)
+        usable[row] = lit[row] & (shown < 1).all(axis=0)
     if photo.valid is not None:
         lit &= photo.valid
         usable &= photo.valid
