@@ -14,6 +14,7 @@ from typing import Any
 
 import napari_mst
 from napari_mst.attention.maps import AttentionMap
+from napari_mst.cube.parts import PlainCube
 from napari_mst.light.estimate import LightEstimate
 from napari_mst.light.white_balance import WhiteBalance
 from napari_mst.spectra.map_kind import Map
@@ -92,7 +93,8 @@ def entries_of(name: str) -> list[Entry]:
     own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=True)
     if inspect.isroutine(thing):
         return [own]
-    members = sorted(member for member in vars(thing) if not member.startswith("_"))
+    fields = vars(PlainCube) if issubclass(thing, PlainCube) else {}
+    members = sorted(member for member in {**fields, **vars(thing)} if not member.startswith("_"))
     return [own, *(each for member in members for each in _member(thing, member))]
 
 

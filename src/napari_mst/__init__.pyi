@@ -38,7 +38,7 @@ from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
-from napari_mst.plugin.session import add_cube as add_cube
+from napari_mst.plugin.adding import add_cube as add_cube
 from napari_mst.reconstruction.choosing import models as models
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor

@@ -7,17 +7,17 @@ arrays with NaN. Letters: B bands, H rows, W columns.
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
-from napari_mst.arrays import Array, Doubles
-from napari_mst.cube.curves import NANOMETRES
+from napari_mst.arrays import Array, Doubles, doubles
+from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.provenance import Provenance
-from napari_mst.errors import CubeError, shown
+from napari_mst.errors import CubeError, check_pixel, shown
 
 
 def array_of_tensor(tensor: Any) -> Array:
@@ -72,7 +72,7 @@ ABOUT_BANDS = frozenset({*_OF_BANDS, DEFAULT_BANDS})
 
 @dataclass(frozen=True, eq=False)
 class PlainCube:
-    """The fields of a `SpectralCube`, which describes them, without its methods."""
+    """The fields of a `SpectralCube`, which describes them, and the array that others see in it."""
 
     data: Numbers
     wavelengths: Doubles
@@ -80,6 +80,129 @@ class PlainCube:
     quantity: str = "reflectance"
     provenance: Provenance = field(default_factory=Provenance)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        given: Any = self.data
+        if not isinstance(given, np.ndarray) and hasattr(given, "__dlpack__"):
+            object.__setattr__(self, "data", array_of_tensor(given))
+        if isinstance(given, np.ma.MaskedArray):
+            object.__setattr__(self, "data", plain_array(given))
+        if self.data.ndim != 3 or 0 in self.data.shape:
+            raise CubeError(
+                f"Expected a cube of shape (bands, rows, columns), got {self.data.shape}."
+            )
+        wavelengths = doubles(self.wavelengths)
+        if wavelengths.shape != self.data.shape[:1] or not np.isfinite(wavelengths).all():
+            raise CubeError(
+                f"Expected {len(self.data)} finite wavelengths, one a band, "
+                f"got {wavelengths.shape}."
+            )
+        # The only way to set a field of a frozen class.
+        object.__setattr__(self, "wavelengths", wavelengths)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """`data` (B, H, W) as NumPy asks for it: without a copy where that is possible.
+
+        Raises
+        ------
+        CubeError
+            If *copy* is False, and `data` is of another *dtype* or would have to be read first.
+        """
+        is_there = isinstance(self.data, np.ndarray)
+        is_same = dtype is None or np.dtype(dtype) == self.data.dtype
+        if copy is False and not (is_there and is_same):
+            raise CubeError(
+                f"Expected to copy {self.data.dtype} data of type {type(self.data).__name__}, "
+                "got copy=False. Leave `copy` out."
+            )
+        # Before NumPy 2, copy=None meant something else there.
+        return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """`data` for other array libraries, as `torch.from_dlpack(cube)` asks for it.
+
+        Raises
+        ------
+        BufferError
+            If the numbers may not be written, as those of a file that is only read.
+        """
+        return np.asarray(self.data).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device of `data` in the terms of DLPack: the main memory."""
+        return np.empty(0).__dlpack_device__()
+
+    def __getitem__(self, key: Any) -> Any:
+        """The numbers at *key* as a plain array, or one number: NumPy's indexing of `data`.
+
+        Data that are still in a file are read there only. Where `data` are in memory, slices are
+        views of them.
+
+        Raises
+        ------
+        IndexError
+            If *key* lies outside the cube.
+
+        Examples
+        --------
+        >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
+        >>> cube[0].shape, cube[:, 10:20].shape
+        ((40, 50), (3, 10, 50))
+        """
+        # The empty key gives a number for an array without axes, and the array itself for others.
+        return np.asarray(self.data[key])[()]
+
+    def __iter__(self) -> NoReturn:
+        # `__getitem__` alone would make the cube iterable, and `in` would read all of a large file.
+        raise TypeError(
+            "Expected cube.data to loop over, or add_cube(viewer, cube) to show it, got the cube."
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Bands, rows and columns, (B, H, W)."""
+        bands, rows, columns = self.data.shape
+        return bands, rows, columns
+
+    @property
+    def has_wavelengths(self) -> bool:
+        """True if the spectral axis is in nanometres."""
+        return self.unit == NANOMETRES
+
+    def spectrum(self, row: int, column: int) -> Array:
+        """The (B,) values of one pixel.
+
+        Raises
+        ------
+        CubeError
+            If the pixel lies outside the image; negative numbers do not count from the end.
+        """
+        check_pixel(CubeError, row, column, self.shape[1:])
+        return np.array(self.data[:, row, column])
+
+    def nearest_band(self, wavelength: float) -> int:
+        """Index of the band whose wavelength is nearest to *wavelength* (in `unit`)."""
+        return int(np.abs(self.wavelengths - wavelength).argmin())
+
+    def _axis_text(self) -> str:
+        if self.unit == BAND_INDEX:
+            return "no wavelengths"
+        low = self.wavelengths.min()
+        high = self.wavelengths.max()
+        return f"{low:g}-{high:g} {shown(self.unit, 20)}"
+
+    def _bands_within(self, span: slice) -> list[int]:
+        """The indices of the bands within *span*, both ends included."""
+        low = -np.inf if span.start is None else span.start
+        high = np.inf if span.stop is None else span.stop
+        is_within = (self.wavelengths >= low) & (self.wavelengths <= high)
+        bands: list[int] = np.flatnonzero(is_within).tolist()
+        if not bands or span.step is not None:
+            raise CubeError(
+                f"Expected two wavelengths with bands of {self._axis_text()} between them, "
+                f"got {span}. Write the lower one first, and no step."
+            )
+        return bands
 
 
 def without(fields: Mapping[str, Any], left_out: Collection[str]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Results are shown here rather than in a dock, since the dock may be hidden or cl
 """
 
 import weakref
-from typing import TYPE_CHECKING
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -12,7 +11,7 @@ from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
-from napari_mst.errors import CubeError, NapariMstError, shown
+from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import Make, Request, Workspace, reconstruct
@@ -27,11 +26,6 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
-
-if TYPE_CHECKING:
-    from napari.components import ViewerModel
-    from napari.layers import Image
-
 
 PREVIEW = " (preview)"
 """Ends the name of a layer until its exact cube is there."""
@@ -145,54 +139,3 @@ def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: Layer
 def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
     ending = PREVIEW if cube.provenance.is_preview else ""
     return f"{name} ({cube.provenance.model}){photo.region_label}{ending}"
-
-
-def add_cube(viewer: "ViewerModel", cube: SpectralCube, name: str = "") -> "Image":
-    """Add *cube* to *viewer*, as if its file had been opened there, and return its layer.
-
-    The layer holds the bands, with the wavelengths on its first axis. Above it comes the picture of
-    the cube, unless the user has switched pictures off, and with it the picks that were saved with
-    the cube. Docks that are open list it at once.
-
-    Parameters
-    ----------
-    name
-        The name of the layer; by default that of the photo that the cube was made from.
-
-    Raises
-    ------
-    CubeError
-        If *viewer* is no viewer of napari, or *cube* no `SpectralCube`.
-
-    Notes
-    -----
-    =======  =====================================================================================
-    cube     in any unit and number type; the layer holds the very same numbers
-    returns  the layer of the bands; its first axis in nm where these are evenly spaced
-    =======  =====================================================================================
-
-    Examples
-    --------
-    >>> viewer = napari.Viewer()  # doctest: +SKIP
-    >>> layer = nm.add_cube(viewer, nm.read_cube("cube.hdr"))  # doctest: +SKIP
-    """
-    if not isinstance(cube, SpectralCube):
-        raise CubeError(
-            f"Expected a SpectralCube, got {shown(type(cube).__name__)}. "
-            "Make one of an array: SpectralCube(data, wavelengths)."
-        )
-    if not (hasattr(viewer, "layers") and hasattr(viewer, "add_image")):
-        raise CubeError(
-            f"Expected a viewer of napari, got {shown(type(viewer).__name__)}. "
-            "Make one: napari.Viewer()."
-        )
-    from napari_mst.plugin.files.opening import add_layers, saved_picks
-    from napari_mst.plugin.files.recognising import attend
-    from napari_mst.plugin.viewer.sharing import unwrapped
-
-    viewer = unwrapped(viewer)
-    attend(viewer)
-    data, arguments, kind = cube.to_layer_data(name)
-    described = (data, arguments, kind)
-    layers = [described, *saved_picks({arguments["name"]: cube}, viewer)]
-    return add_layers(viewer, layers)[0]
