@@ -260,17 +260,6 @@ def test_a_part_reads_no_more_of_the_photo_than_its_halos_ask_for() -> None:
     assert asked == [(98, 106)]
 
 
-def test_a_smaller_halo_of_the_default_model_is_exact_where_it_was_measured() -> None:
-    program = load_model("mstpp-srgb").network.program()
-    photo = photo_of(160, 170)
-    numbers, folded = execute(program, source_of(photo), CPU)
-    own = Window(72, 88, 80, 96)
-    near = execute_crop(program, Known(folded), source_of(photo), own, halo=32)
-    np.testing.assert_allclose(
-        near, numbers[:, own.rows, own.columns], rtol=0, atol=5e-7 * np.abs(numbers).max()
-    )
-
-
 @pytest.mark.parametrize("place", ["device", "memory", "file"])
 @pytest.mark.parametrize("kind", ["gated", "window", "global", "hdnet 0", "hinet 0", "awan 0"])
 def test_a_new_network_goes_through_every_place_with_progress_and_cancel(

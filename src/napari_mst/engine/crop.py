@@ -50,39 +50,24 @@ class Known(NamedTuple):
         return next((value.device for value in tensors), torch.device("cpu"))
 
 
-def execute_crop(
-    program: Program, known: Known, source: PhotoRows, window: Window, halo: int | None = None
-) -> Floats:
+def execute_crop(program: Program, known: Known, source: PhotoRows, window: Window) -> Floats:
     """The pixels of *window* of the cube that a run makes of *source*: (B, h, w), to rounding.
 
-    Parameters
-    ----------
-    known
-        The statistics of this photo, and maps that were computed before.
-    halo
-        Pixels around the window that are read at most; None: all that the passes ask for. Fewer are
-        faster, and no longer exact: 32 are exact to 2e-7 of the largest value for the bundled
-        default model. Not with known maps.
+    *known* are the statistics of this photo, and maps that were computed before.
     """
     device = known.device
     photo = PaddedPhoto(source, device, program)
     sizes = program.sizes(source.height, source.width)
-    corner = Window(0, 0, 0, 0)  # of the part of the photo that is taken for the whole
-    if halo is not None:
-        # A cut that began elsewhere would group other pixels into those of the halved maps.
-        read = window.grown(halo).aligned(program.multiple).clipped(sizes[PHOTO])
-        corner = Window(read.top, read.top, read.left, read.left)
-        sizes = program.sizes(*read.size)
     dtypes = precisions(program, program.dtype, program.dtype)
     output = program.output.writes
     # With all statistics known, no pass waits for another: one sweep computes all of them.
     everything = Sweep(program.needed_beside(known.maps), (output,), ())
     with exact_products(device), torch.inference_mode():
         steps = steps_of(everything, device, dtypes)
-        needed = needs(steps, {output: _moved(window, corner, -1)}, sizes)
+        needed = needs(steps, {output: window}, sizes)
         maps = {}
         if PHOTO in needed:
-            maps[PHOTO] = needed[PHOTO], photo.read(_moved(needed[PHOTO], corner, 1))
+            maps[PHOTO] = needed[PHOTO], photo.read(needed[PHOTO])
         for name in known.maps.keys() & needed.keys():
             part = known.maps[name][None, :, needed[name].rows, needed[name].columns]
             maps[name] = needed[name], torch.from_numpy(np.ascontiguousarray(part)).to(device)
@@ -91,8 +76,3 @@ def execute_crop(
             values = executable(step, dtypes, known.folded)(maps, needed[name], sizes)
             maps[name] = needed[name], values
         return values[0].cpu().numpy()
-
-
-def _moved(window: Window, by: Window, sign: int) -> Window:
-    """*window*, moved by as many pixels as *by* says, or back."""
-    return Window(*(side + sign * start for side, start in zip(window, by, strict=True)))
