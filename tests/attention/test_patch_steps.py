@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_mst.attention.patch_steps import patch_steps
+from napari_mst.attention.head_steps import patch_steps
 from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.noise import SensorNoise
 from napari_mst.denoising.photos import Denoising
@@ -18,33 +18,33 @@ PHOTO = Photo.from_array(
 
 
 def test_the_result_is_the_patch_denoised_by_itself() -> None:
-    found = patch_steps(PHOTO, HOW, (3, 5), 4, "columns")
+    steps = patch_steps(PHOTO, HOW, (3, 5), 4, "columns")
     patch = HOW.noise.codes * HOW.stabilised(PHOTO.cropped((3, 7, 5, 9)))
     # The filter itself averages in float32; this is its formula in float64.
     using = Filter(HOW.codes, patch=1)
     compared = tokens(patch, using)
     expected = attention(compared, compared, using) @ patch.reshape(3, -1).T
-    np.testing.assert_allclose(found["O"], expected.T, rtol=1e-9)
-    np.testing.assert_allclose(found["A"].sum(0), 1)
-    np.testing.assert_allclose(found["V"].reshape(patch.shape), patch)
+    np.testing.assert_allclose(steps["O"], expected.T, rtol=1e-9)
+    np.testing.assert_allclose(steps["A"].sum(0), 1)
+    np.testing.assert_allclose(steps["V"].reshape(patch.shape), patch)
 
 
 @pytest.mark.parametrize(("reading", "axis"), [("columns", 0), ("rows", 1)])
 def test_every_matrix_is_what_its_formula_says(reading: str, axis: int) -> None:
-    found = patch_steps(PHOTO, HOW, (0, 0), 3, reading)  # type: ignore[arg-type]
-    x = found["X"]
+    steps = patch_steps(PHOTO, HOW, (0, 0), 3, reading)  # type: ignore[arg-type]
+    x = steps["X"]
     assert x.shape == (5, 9)
     for name in "QKV":
-        np.testing.assert_allclose(found[name], found[f"W_{name}"] @ x)
-    np.testing.assert_allclose(found["S"], found["K"].T @ found["Q"] / np.sqrt(5), atol=1e-9)
-    powers = np.exp(found["S"])
-    np.testing.assert_allclose(found["A"], powers / powers.sum(axis, keepdims=True))
-    np.testing.assert_allclose(found["O"], found["V"] @ found["A"])
+        np.testing.assert_allclose(steps[name], steps[f"W_{name}"] @ x)
+    np.testing.assert_allclose(steps["S"], steps["K"].T @ steps["Q"] / np.sqrt(5), atol=1e-9)
+    powers = np.exp(steps["S"])
+    np.testing.assert_allclose(steps["A"], powers / powers.sum(axis, keepdims=True))
+    np.testing.assert_allclose(steps["O"], steps["V"] @ steps["A"])
 
 
 def test_a_patch_at_the_border_is_moved_onto_the_photo() -> None:
-    found = patch_steps(PHOTO, HOW, (11, 14), 4, "columns")
-    assert (found.row, found.column) == (8, 11)
+    steps = patch_steps(PHOTO, HOW, (11, 14), 4, "columns")
+    assert (steps.row, steps.column) == (8, 11)
 
 
 @pytest.mark.parametrize(

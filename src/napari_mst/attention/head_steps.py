@@ -1,9 +1,16 @@
 """One head between pixels, step by step: every matrix on the way with all its numbers.
 
-It is a head of a block with windows, on the window of a pixel of a photo, or that of `patch_steps`.
-Tokens are columns here and rows in the code of the network: every matrix is the transpose of the
-one that a run computes. Letters: C channels, d channels of a head, n pixels
-that ask, m pixels that answer: as many, except in overlapping windows.
+It is a head of a block with windows, on the window of a pixel of a photo, or a single head on the
+pixels of a small patch. Tokens are columns here and rows in the code of a network: every matrix is
+the transpose of the one that a run computes.
+
+The single head is that of non-local means between single pixels (see `denoising.attention`), whose
+matrices are known: no training is needed, and its result is the patch denoised by itself. A pixel
+is a column of X, its embedding Xi(t) = [|t|^2, t, 1] of its colour t, in 8-bit codes: on the scale
+on which noise is the same everywhere, times the codes of the noise at middle grey.
+
+Letters: C channels, d channels of a head, n pixels that ask, m pixels that answer: as many, except
+in overlapping windows.
 """
 
 from dataclasses import dataclass
@@ -17,7 +24,13 @@ from torch import Tensor
 from napari_mst.arrays import Doubles
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.cube import Provenance
+from napari_mst.denoising.attention import embedding, projections
+from napari_mst.denoising.photos import Denoising
+from napari_mst.errors import AttentionError, check_pixel
+from napari_mst.networks.attention.query import square
+from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.networks.attention.windows import WindowAttention, WindowTokens
+from napari_mst.photo.photo import Photo
 
 Places = NDArray[np.int64]
 """(n, 2): row and column of the photo of each of n pixels."""
@@ -61,22 +74,22 @@ class HeadSteps:
         return next(step.values for step in self.steps if step.name == name)
 
 
-def sums_said(values: Doubles, axis: int) -> str:
+def _sums_said(values: Doubles, axis: int) -> str:
     """Say what the weights of each column (*axis* 0) or row (1) add up to."""
     sums = values.sum(axis)
     which = "rows" if axis else "columns"
     return f"{BETWEEN} Each of the {which} adds up to 1: {sums.min():.6f} to {sums.max():.6f}."
 
 
-def numbers(matrix: Tensor) -> Doubles:
+def _numbers(matrix: Tensor) -> Doubles:
     """A matrix of a step, in float64."""
     values: Doubles = matrix.detach().double().cpu().numpy()
     return values
 
 
-def of_pixels(name: str, formula: str, matrix: Tensor, at: Places) -> MatrixStep:
+def _of_pixels(name: str, formula: str, matrix: Tensor, at: Places) -> MatrixStep:
     """The step of a *matrix* with a column for each pixel."""
-    return MatrixStep(name, formula, numbers(matrix), OF_PIXELS, columns=at)
+    return MatrixStep(name, formula, _numbers(matrix), OF_PIXELS, columns=at)
 
 
 _LEARNT = "The weights are those of the network, of this head."
@@ -120,16 +133,16 @@ class _WindowHead(NamedTuple):
 
     def asking(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
         """The step of numbers (n, C) of the pixels that ask."""
-        return of_pixels(name, formula, tokens.mT, self.at[0])
+        return _of_pixels(name, formula, tokens.mT, self.at[0])
 
     def answering(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
         """The step of numbers (m, C) of the pixels that answer."""
-        return of_pixels(name, formula, tokens.mT, self.at[1])
+        return _of_pixels(name, formula, tokens.mT, self.at[1])
 
     def between(self, name: str, formula: str, matrix: Tensor) -> MatrixStep:
         """The step of a matrix (n, m) between the pixels."""
         asking, answering = self.at
-        return MatrixStep(name, formula, numbers(matrix.mT), BETWEEN, answering, asking)
+        return MatrixStep(name, formula, _numbers(matrix.mT), BETWEEN, answering, asking)
 
     def features(self, is_normed: bool) -> list[MatrixStep]:
         """The features before the projections."""
@@ -175,7 +188,7 @@ class _WindowHead(NamedTuple):
             steps.append(self.between("M", formula, mask))
         shares = (scores + tokens.bias[head] + mask).softmax(-1)
         weights = self.between("A", f"softmax of the columns of {added}", shares)
-        about = sums_said(weights.values, 0)
+        about = _sums_said(weights.values, 0)
         return [*steps, weights._replace(about=about)], shares
 
     def result(self, shares: Tensor) -> list[MatrixStep]:
@@ -225,4 +238,97 @@ def _scaled_key(attention: WindowAttention) -> str:
 
 
 def _learnt(name: str, formula: str, weights: Tensor) -> MatrixStep:
-    return MatrixStep(name, formula, numbers(weights), _LEARNT)
+    return MatrixStep(name, formula, _numbers(weights), _LEARNT)
+
+
+MOST_SIDE = 16
+"""Pixels along a side of a patch, at most: 256 columns of numbers."""
+
+COLOURS = 3
+
+_OF_FILTER = "The weights are those of non-local means between single pixels."
+
+
+@dataclass(frozen=True, eq=False)
+class PatchSteps(HeadSteps):
+    """Every matrix of a single head, for the pixels of a patch.
+
+    Attributes
+    ----------
+    row, column, side
+        The first pixel of the patch, and the pixels along each of its sides.
+    """
+
+    row: int
+    column: int
+    side: int
+
+
+def patch_steps(
+    photo: Photo, how: Denoising, corner: tuple[int, int], side: int, reading: Reading
+) -> PatchSteps:
+    """Every matrix of a single head for *side* x *side* pixels of *photo* from *corner* on.
+
+    *how* has the noise and h. The patch is moved to lie on the photo.
+
+    Raises
+    ------
+    AttentionError
+        If the side is not 1 to `MOST_SIDE` pixels, or the corner is not on the photo.
+    """
+    height, width = photo.shape
+    if not 1 <= side <= min(MOST_SIDE, height, width):
+        raise AttentionError(
+            f"Expected a patch of 1 to {min(MOST_SIDE, height, width)} pixels a side, got {side}. "
+            "Choose another one."
+        )
+    row, column = corner
+    check_pixel(AttentionError, row, column, photo.shape)
+    row = min(row, height - side)
+    column = min(column, width - side)
+    patch = photo.cropped((row, row + side, column, column + side))
+    tokens = how.noise.codes * how.stabilised(patch).reshape(COLOURS, -1).T
+    features = torch.from_numpy(embedding(tokens).T.copy())
+    head = filter_head(how.codes, reading)
+    steps = _steps(head, features, square((row, column), side).numpy())
+    return PatchSteps(steps, row, column, side)
+
+
+def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[MatrixStep, ...]:
+    """Every matrix of *head* for the *features* of the pixels *at* their places."""
+    with torch.inference_mode():
+        head_steps = head.steps(features)
+    reading = head.reading
+    shares = _numbers(head_steps.attention)
+    of_shares = _sums_said(shares, 0 if reading == "columns" else 1)
+    scores = "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)"
+
+    def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> MatrixStep:
+        return MatrixStep(name, formula, _numbers(layer.weight), _OF_FILTER)
+
+    return (
+        _of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1; t in 8-bit codes", features, at),
+        of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
+        _of_pixels("Q", "W_Q X", head_steps.queries, at),
+        of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),
+        _of_pixels("K", "W_K X", head_steps.keys, at),
+        of_filter("W_V", "picks the colour t", head.value),
+        _of_pixels("V", "W_V X", head_steps.values, at),
+        MatrixStep("S", scores, _numbers(head_steps.scores), BETWEEN, at, at),
+        MatrixStep("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
+        _of_pixels("O", "V A", head_steps.output, at),
+    )
+
+
+def filter_head(h: float, reading: Reading = "columns") -> SingleHeadAttention:
+    """The head of non-local means between single pixels of three colours."""
+    queries, keys, values = projections(COLOURS)
+    depth = COLOURS + 2
+    head = SingleHeadAttention(depth, depth, COLOURS, reading).double().requires_grad_(False)
+    # The head divides scores by the root of its channels, and the filter by h^2 and the colours.
+    scale = depth**0.5 / (COLOURS * h**2)
+    # Tokens are rows there and columns here.
+    head.query.weight.copy_(torch.from_numpy(scale * queries.T))
+    head.key.weight.copy_(torch.from_numpy(keys.T.copy()))
+    head.value.weight.copy_(torch.from_numpy(values.T.copy()))
+    return head

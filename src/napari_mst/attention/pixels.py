@@ -210,7 +210,7 @@ def _places_of_queries(tokens: WindowTokens, near: _Near) -> Places:
     """The places on the whole map of the pixels that ask in the window of *tokens*."""
     asking, answering = tokens.at
     if len(asking) == len(answering):
-        window = QueryWeights(tokens.bias[:, tokens.own], answering, tokens.regions)
+        window = QueryWeights(tokens.bias[:, tokens.query_index], answering, tokens.regions)
         return _on_the_map(window, near).numpy()
     corner = near.part.top, near.part.left
     places: Places = asking.numpy() + np.array(corner)

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.arrays import Doubles
-from napari_mst.attention.patch_steps import COLOURS, filter_head
+from napari_mst.attention.head_steps import COLOURS, filter_head
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
 from napari_mst.denoising.attention import embedding

@@ -98,7 +98,7 @@ class AttentionBlock(nn.Module):
         return [attended, fed_forward]
 
     def attends(self, name: str) -> tuple[Attends, ...]:  # noqa: ARG002 - without attention: none
-        """What the first half says of its attention, in the block *name*."""
+        """The attention of the first half, in the block *name*."""
         return ()
 
     def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
@@ -106,7 +106,7 @@ class AttentionBlock(nn.Module):
         return cast("Heads", self.attention).weights(self.normal(x), query)
 
     def normal(self, x: Tensor) -> Tensor:
-        """What the attention gets of *x*, in the precision of the weights."""
+        """The input of the attention, made of *x*, in the precision of the weights."""
         return self.norm(x.to(self.attention.value_weight.dtype))
 
     def attention_pass(self, name: str, source: str) -> Pass:
@@ -152,7 +152,7 @@ class WindowBlock(AttentionBlock):
     attention: WindowAttention
 
     def attends(self, name: str) -> tuple[Attends, ...]:
-        """What the first half says of its windows."""
+        """The attention in windows."""
         attention = self.attention
         between_pixels = Attends(
             block=name,
@@ -214,7 +214,7 @@ class HybridBlock(WindowBlock):
         return self.attention.window
 
     def attends(self, name: str) -> tuple[Attends, ...]:
-        """What the first half says of both attentions."""
+        """Both attentions of the first half."""
         return (channel_attends(name, self), *super().attends(name))
 
     def channel_input(self, x: Tensor) -> Tensor:
@@ -273,7 +273,7 @@ class GlobalBlock(AttentionBlock):
     attention: PatchAttention
 
     def attends(self, name: str) -> tuple[Attends, ...]:
-        """What the first half says of its attention, whose scores no module hears."""
+        """The attention between all pixels, whose scores no module hears."""
         channels, heads = self.attention.channels, self.attention.heads
         return (Attends(block=name, channels=channels, heads=heads, weights=self.weights),)
 

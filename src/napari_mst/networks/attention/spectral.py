@@ -292,7 +292,7 @@ class SpectralAttentionBlock(nn.Module):
 
 
 def channel_attends(name: str, block: Any) -> Attends:
-    """What a pass says of the `channel_attention` of *block*."""
+    """Describes the `channel_attention` of *block*, for its pass."""
     attention: SpectralAttention = block.channel_attention
     channels = attention.to_v.in_features
     return Attends(

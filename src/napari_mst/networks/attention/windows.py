@@ -59,7 +59,7 @@ class WindowTokens(NamedTuple):
         (m,): the part of a shifted window in which each key lies.
     is_apart
         (n, m): pairs that the mask keeps from each other.
-    own
+    query_index
         The index of the query that was asked for.
     """
 
@@ -71,7 +71,7 @@ class WindowTokens(NamedTuple):
     at: tuple[Tensor, Tensor]
     regions: Tensor
     is_apart: Tensor
-    own: int
+    query_index: int
 
     @property
     def places(self) -> Tensor:
@@ -168,9 +168,9 @@ class WindowAttention(Heads):
             If the query lies outside the map, or there are several maps.
         """
         tokens = self.around(x, query)
-        asking = slice(tokens.own, tokens.own + 1)
+        asking = slice(tokens.query_index, tokens.query_index + 1)
         scores = self.scores(tokens.queries[:, asking], tokens.keys) + tokens.bias[:, asking]
-        is_apart = tokens.is_apart[tokens.own].to(scores.device)
+        is_apart = tokens.is_apart[tokens.query_index].to(scores.device)
         weights = scores[:, 0].masked_fill(is_apart, -torch.inf).softmax(-1)
         return QueryWeights(weights, tokens.places, tokens.regions)
 

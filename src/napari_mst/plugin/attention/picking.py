@@ -397,7 +397,7 @@ class Picking(ViewerHelper):
 
     def _shown_patch(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
         """Every number of a single head on the patch that begins at the pixel."""
-        from napari_mst.attention.patch_steps import patch_steps
+        from napari_mst.attention.head_steps import patch_steps
         from napari_mst.attention.pixel_weights import Outline
 
         steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
