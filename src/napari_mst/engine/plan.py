@@ -67,10 +67,10 @@ _SMALL = 70_000  # pixels below which what a thread has in work shrinks with the
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
 # grow with the photo, because more memory stays mapped in a long run.
 _COMPILED_BYTES = (
-    (80_000, 4 << 20, 4 << 20),
-    (200_000, 7 << 20, 5 << 20),
-    (800_000, 8 << 20, 12 << 20),
-    (math.inf, 14 << 20, 24 << 20),
+    (80_000, 4 << 20, 8 << 20),
+    (200_000, 8 << 20, 10 << 20),
+    (800_000, 12 << 20, 16 << 20),
+    (math.inf, 24 << 20, 32 << 20),
 )
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 

@@ -21,7 +21,7 @@ _AHEAD = 4
 """Tiles that wait for each thread: enough to keep it busy, and few, so that a cancel is felt."""
 
 _LARGEST_BLOCK = 5 << 20
-"""Bytes: twice the largest block of a tile, with the published widths."""
+"""Bytes: more than the largest block of most tiles, with the published widths."""
 
 
 class Workers:
