@@ -1,9 +1,9 @@
-"""The regions that a person has drawn: their layers, their names and colours, and their rows."""
+"""The rows of regions that a person has drawn, of spectra from files, and of differences."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
 from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
-from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
-from napari_mst.plugin.viewer.layers import active_cube_layer
+from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra, compared_spectra
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.labels import Labelled
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.spectra.spectrum import Origin, Spectrum
 
 WHITE = [1.0, 1.0, 1.0, 0.15]
 """RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
@@ -37,6 +37,93 @@ def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
     """Return the visible layers with regions, without the maps that we made."""
     regions = (layer for layer in viewer.layers if isinstance(layer, Shapes | Labels))
     return [layer for layer in regions if layer.visible and not is_made(layer)]
+
+
+class ListedRows(Rows):
+    """Rows that are on no layer: the *kept* records have a name and a colour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Any] = []
+
+    def delete(self, indices: set[int]) -> None:
+        """See `Rows`."""
+        self.kept = [each for index, each in enumerate(self.kept) if index not in indices]
+        self.removed(indices)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        self.kept[index] = replace(self.kept[index], name=name)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        self.kept[index] = replace(self.kept[index], colour=colour)
+
+
+class FileRows(ListedRows):
+    """The spectra that were opened from files and belong to no place on the image."""
+
+    def gather(self, layers: Sequence[Image]) -> list[Entry]:
+        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
+        unit = cube_at(layers[0]).unit if layers else None
+        # A spectrum from a file lies on no cube: it stands in the column of the first.
+        blank = (None,) * max(0, len(layers) - 1)
+        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
+        return [
+            Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
+            for index, spectrum in enumerate(self.kept)
+            if unit is None or spectrum.unit == unit
+        ]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first of two rows minus the second; a name and a colour that a person has given."""
+
+    pair: tuple[Place, Place]
+    name: str = ""
+    colour: str = ""
+
+
+class DifferenceRows(ListedRows):
+    """Differences of two rows each: they follow the rows as these move."""
+
+    is_measured = False
+
+    def add(self, first: Entry, second: Entry) -> None:
+        """Subtract *second* from *first* from now on."""
+        pair = Place(first.rows, first.index), Place(second.rows, second.index)
+        for place in pair:
+            place.rows.places.append(place)
+        self.kept.append(Difference(pair))
+
+    def gather(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries of the differences of these *entries*, where both lie on one cube."""
+        rows = {(entry.rows, entry.index): entry for entry in entries} if self.kept else {}
+        read = dict[int, Spectra]()
+        gathered = list[Entry]()
+        for index, difference in enumerate(self.kept):
+            first, second = (rows.get((place.rows, place.index)) for place in difference.pair)
+            if first is not None and second is not None:
+                subtract = partial(_difference, difference)
+                read[index] = tuple(map(subtract, first.spectra, second.spectra))
+            if any(read.get(index, ())):
+                is_shown = index not in self.hidden
+                gathered.append(Entry(self, index, read.__getitem__, is_shown=is_shown))
+                rows[self, index] = gathered[-1]
+        return gathered
+
+
+def _difference(
+    difference: Difference, first: Spectrum | None, second: Spectrum | None
+) -> Spectrum | None:
+    scores = compared_spectra(first, second)
+    if first is None or second is None or scores is None:
+        return None
+    name = difference.name or f"{first.name} - {second.name}"
+    # The place of a difference in the table and in files says how large it is.
+    origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
+    return replace(scores.error, name=name, colour=difference.colour, origin=origin)
 
 
 class RegionRows(Rows, ABC):

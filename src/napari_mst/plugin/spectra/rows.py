@@ -7,7 +7,7 @@ of the picks brings it back. The marks themselves lie in the metadata of the lay
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import MODEL_ERROR, Origin, Spectrum
+from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 LEAST_WINDOW = 3
 """Side in pixels of the spot that is known under a pick of a single pixel."""
@@ -291,93 +291,6 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
     return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
 
 
-class ListedRows(Rows):
-    """Rows that are on no layer: the *kept* records have a name and a colour."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: list[Any] = []
-
-    def delete(self, indices: set[int]) -> None:
-        """See `Rows`."""
-        self.kept = [each for index, each in enumerate(self.kept) if index not in indices]
-        self.removed(indices)
-
-    def rename(self, index: int, name: str) -> None:
-        """See `Rows`."""
-        self.kept[index] = replace(self.kept[index], name=name)
-
-    def recolour(self, index: int, colour: str) -> None:
-        """See `Rows`."""
-        self.kept[index] = replace(self.kept[index], colour=colour)
-
-
-class FileRows(ListedRows):
-    """The spectra that were opened from files and belong to no place on the image."""
-
-    def gather(self, layers: Sequence[Image]) -> list[Entry]:
-        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
-        unit = cube_at(layers[0]).unit if layers else None
-        # A spectrum from a file lies on no cube: it stands in the column of the first.
-        blank = (None,) * max(0, len(layers) - 1)
-        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
-        return [
-            Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
-            for index, spectrum in enumerate(self.kept)
-            if unit is None or spectrum.unit == unit
-        ]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first of two rows minus the second; a name and a colour that a person has given."""
-
-    pair: tuple[Place, Place]
-    name: str = ""
-    colour: str = ""
-
-
-class DifferenceRows(ListedRows):
-    """Differences of two rows each: they follow the rows as these move."""
-
-    is_measured = False
-
-    def add(self, first: Entry, second: Entry) -> None:
-        """Subtract *second* from *first* from now on."""
-        pair = Place(first.rows, first.index), Place(second.rows, second.index)
-        for place in pair:
-            place.rows.places.append(place)
-        self.kept.append(Difference(pair))
-
-    def gather(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of the differences of these *entries*, where both lie on one cube."""
-        rows = {(entry.rows, entry.index): entry for entry in entries} if self.kept else {}
-        read = dict[int, Spectra]()
-        gathered = list[Entry]()
-        for index, difference in enumerate(self.kept):
-            first, second = (rows.get((place.rows, place.index)) for place in difference.pair)
-            if first is not None and second is not None:
-                subtract = partial(_difference, difference)
-                read[index] = tuple(map(subtract, first.spectra, second.spectra))
-            if any(read.get(index, ())):
-                is_shown = index not in self.hidden
-                gathered.append(Entry(self, index, read.__getitem__, is_shown=is_shown))
-                rows[self, index] = gathered[-1]
-        return gathered
-
-
-def _difference(
-    difference: Difference, first: Spectrum | None, second: Spectrum | None
-) -> Spectrum | None:
-    scores = _compared(first, second)
-    if first is None or second is None or scores is None:
-        return None
-    name = difference.name or f"{first.name} - {second.name}"
-    # The place of a difference in the table and in files says how large it is.
-    origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
-    return replace(scores.error, name=name, colour=difference.colour, origin=origin)
-
-
 class PickRows(Rows):
     """The picks; after one of a thousand has moved, the others are not read again."""
 
@@ -435,7 +348,7 @@ class PickRows(Rows):
 
         def comparison_of(index: int) -> Comparison | None:
             spectra = rows[index]
-            return None if reference is None else _compared(spectra[0], spectra[reference])
+            return None if reference is None else compared_spectra(spectra[0], spectra[reference])
 
         shown = points.shown.tolist()
         marks = marks_of(points)
@@ -493,7 +406,8 @@ def _read(  # noqa: PLR0913 (all that a pick depends on)
     return placed(spectrum, cube)
 
 
-def _compared(estimate: Spectrum | None, reference: Spectrum | None) -> Comparison | None:
+def compared_spectra(estimate: Spectrum | None, reference: Spectrum | None) -> Comparison | None:
+    """Compare two spectra; None where one is missing, or they do not fit together."""
     if estimate is None or reference is None:
         return None
     try:

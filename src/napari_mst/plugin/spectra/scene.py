@@ -19,6 +19,8 @@ from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
+    DifferenceRows,
+    FileRows,
     Group,
     LabelRows,
     RegionRows,
@@ -26,7 +28,7 @@ from napari_mst.plugin.spectra.regions import (
     add_regions,
     region_layers,
 )
-from napari_mst.plugin.spectra.rows import DifferenceRows, Entry, FileRows, PickRows, Rows
+from napari_mst.plugin.spectra.rows import Entry, PickRows, Rows
 from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
