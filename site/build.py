@@ -3,7 +3,9 @@
 python site/build.py build/site
 """
 
+import inspect
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -66,6 +68,18 @@ SECTIONS = {
             "docs/arrays",
             "docs/files",
             "docs/clusters",
+        ),
+    ),
+    "notebooks": (
+        "Notebooks",
+        "Six, each run while this site was built.",
+        (
+            "notebooks/first_cube",
+            "notebooks/known_spectra",
+            "notebooks/compare",
+            "notebooks/foreign_cube",
+            "notebooks/attention",
+            "notebooks/train",
         ),
     ),
     "understand": (
@@ -173,6 +187,7 @@ def build_pages(folder: Path) -> None:
     for name in PAGES:  # copies, for links are looked up where a file really is
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, pages / name)
+    shutil.copytree(HERE / "notebooks", pages / "notebooks")
     index = (HERE / "index.md").read_text("utf-8")
     (pages / "index.md").write_text(f"{index}\n{_tree(tuple(SECTIONS), 'hidden')}", "utf-8")
     for name, (title, sentence, below) in SECTIONS.items():
@@ -184,7 +199,10 @@ def build_pages(folder: Path) -> None:
         path = reference / f"{title.lower().replace(' ', '_').replace(',', '')}.md"
         path.write_text(_reference(title, folders), "utf-8")
     options = ["-W", "--keep-going", "--quiet", "-c", str(HERE)]
-    subprocess.run([sys.executable, "-m", "sphinx", *options, pages, folder], check=True)
+    command = [sys.executable, "-m", "sphinx", *options, str(pages), str(folder)]
+    # A backend of the caller's would take the figures out of the notebooks.
+    environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
+    subprocess.run(command, check=True, env=environment)
     shutil.rmtree(pages)
 
 
@@ -203,14 +221,20 @@ def _reference(title: str, folders: tuple[str, ...]) -> str:
 
 def _entry(name: str) -> str:
     thing = getattr(nm, name.rpartition(".")[2])
-    members = "\n    :members:"
     if isinstance(thing, ModuleType):
-        directive = f".. automodule:: {name}{members}\n    :exclude-members: {', '.join(dir(nm))}"
-    elif isinstance(thing, type):
-        directive = f".. autoclass:: {name}{members}"
-    else:
-        directive = f".. {'autofunction' if callable(thing) else 'autodata'}:: {name}"
-    return f"```{{eval-rst}}\n{directive}\n```\n"
+        made_there = inspect.getmembers(thing, inspect.isfunction)
+        names = [each for each, function in made_there if function.__module__ == name]
+        hidden = {*dir(nm), *(each for each in names if each.startswith("_"))}
+        return "\n".join(
+            _entry_of("function", f"{name}.{each}") for each in names if each not in hidden
+        )
+    if isinstance(thing, type):
+        return _entry_of("class", f"{name}\n    :members:")
+    return _entry_of("function" if callable(thing) else "data", name)
+
+
+def _entry_of(kind: str, name: str) -> str:
+    return f"```{{eval-rst}}\n.. auto{kind}:: {name}\n```\n"
 
 
 def main() -> None:

@@ -13,8 +13,9 @@ extensions = [
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
-nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_mode = "force"
+nb_execution_show_tb = True
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 numpydoc_show_class_members = False
 add_module_names = False

@@ -84,7 +84,7 @@ class ModelTable(dict[str, ModelCard]):
 def models() -> ModelTable:
     """The models to choose from: for which photos, how accurate, how fast here, and how large.
 
-    The error is the mean of |estimate - truth| / truth. The speed is measured now, on a photo of
+    The error is the mean of abs(estimate - truth) / truth. The speed is measured now, on a photo of
     128 x 128 pixels, which takes some seconds.
 
     Notes
