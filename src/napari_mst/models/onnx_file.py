@@ -33,8 +33,11 @@ _MULTIPLE_KEY = "napari_mst.multiple"
 _MULTIPLES = [str(number) for number in range(1, 33)]
 """In the metadata: sides are padded to multiples of this, which counts in attention."""
 
-_TRIED = (32, 40), (61, 83), (16, 23), (97, 150), (120, 72)
-"""Sizes of photos at which an exported graph is compared; the first one is exported."""
+_TRIED = (97, 150), (61, 83), (16, 23), (32, 40), (120, 72)
+"""Sizes of photos at which an exported graph is compared; the first one is exported.
+
+Padded, its sides are at least twice their multiple, or torch would take them for fixed.
+"""
 
 _PARITY = 1e-5
 

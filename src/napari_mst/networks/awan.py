@@ -20,6 +20,8 @@ from napari_mst.networks.parts import softmax_sums, softmaxes
 
 _REDUCTION = 16
 _INNER = 8
+_MOST_PIXELS = 1 << 18
+"""Pixels of a photo, 512 x 512: each attends to a quarter of them, which takes two minutes."""
 
 
 class Reflecting(nn.Conv2d):
@@ -179,7 +181,8 @@ class AWAN(Network):
             Pass("bands", ("tail",), self.output_conv2D, bands, halo=1),
             Pass("attended", ("bands",), self.tail_nonlocal["non_local"], bands, halo=None),
         ]
-        return Program(tuple(passes), self.in_bands, dtype=self.input_conv2D.weight.dtype)
+        dtype = self.input_conv2D.weight.dtype
+        return Program(tuple(passes), self.in_bands, dtype=dtype, most_pixels=_MOST_PIXELS)
 
 
 def awan_of(weights: Mapping[str, Tensor]) -> AWAN:

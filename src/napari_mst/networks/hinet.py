@@ -1,6 +1,6 @@
 """HINet: two U-shapes, half of whose features are normalised by their means over all pixels.
 
-Paper: Chen et al., CVPRW 2021, doi:10.1109/CVPRW53098.2021.00027, as trained by the authors of
+Paper: Chen et al., CVPRW 2021, arXiv:2105.06086, as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. This is an
 independent implementation. Letters: N batch, C channels, H rows, W columns.
 """

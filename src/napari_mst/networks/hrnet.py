@@ -1,6 +1,6 @@
 """HRNet: convolutions of the photo at four sizes, each of which gives its features to the next.
 
-Paper: Zhao et al., CVPRW 2020, doi:10.1109/CVPRW50498.2020.00219, as trained by the authors of
+Paper: Zhao et al., "Hierarchical Regression Network", CVPRW 2020, as trained by the authors of
 MST++ (https://github.com/caiyuanhao1998/MST-plus-plus, MIT), whose weights load. Their code
 computes a gate in each level and does not use it: it is left out. This is an independent
 implementation. Letters: N batch, C channels, H rows, W columns.
