@@ -257,7 +257,7 @@ def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     assert made.metadata["map"] == name
 
 
-OF_SEVERAL = ("components", "abundances", "unmixed")
+OF_SEVERAL = ("components", "abundances", "unmixed", "noise-fractions")
 OF_ONE_PLANE = [n for n in MAPS if n not in OF_SEVERAL and MAPS[n].content != "cube"]
 
 

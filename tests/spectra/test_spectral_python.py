@@ -170,3 +170,42 @@ DARK = Spectrum(WAVELENGTHS, np.zeros(8), name="dark")
 def test_what_cannot_be_mapped_is_refused(run: Any, of: Any, message: str) -> None:
     with pytest.raises(SpectrumError, match=message):
         run(*of)
+
+
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_noise_fractions_are_those_of_spectral_and_lead_back(has_holes: bool) -> None:
+    cube = with_holes() if has_holes else CUBE
+    bands, ratios, _ = statistics.noise_fractions(cube, 3)
+    back, *_ = statistics.noise_fractions(cube, 8, is_back=True)
+    np.testing.assert_allclose(back, np.where(np.isnan(back), np.nan, cube.data), atol=1e-5)
+    if has_holes:
+        assert np.isnan(bands[:, HOLES]).all()
+        return
+    judge = spectral.mnf(spectral.calc_stats(IMAGE), spectral.noise_from_diffs(IMAGE))
+    np.testing.assert_allclose(ratios, judge.napc.eigenvalues[:3] - 1, rtol=1e-6)
+    expected = np.moveaxis(judge.reduce(IMAGE, num=3), 2, 0)
+    signs = np.sign((bands * expected).sum(axis=(1, 2)))
+    np.testing.assert_allclose(bands, signs[:, None, None] * expected, rtol=1e-4, atol=1e-4)
+    less, *_ = statistics.noise_fractions(cube, 3, is_back=True)
+    np.testing.assert_allclose(np.moveaxis(less, 0, 2), judge.denoise(IMAGE, num=3), atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_hysime_finds_the_number_of_spectra_that_a_scene_is_mixed_of(count: int) -> None:
+    rng = np.random.default_rng(count)
+    # Smooth shares: the noise is what neighbours differ by.
+    places = np.moveaxis(np.mgrid[:1:60j, :1:60j], 0, 2)
+    waves = np.exp(3 * np.sin(places @ rng.uniform(-7, 7, (2, count)) + np.arange(count)))
+    shares = waves / waves.sum(axis=2, keepdims=True)
+    mixed = shares @ rng.uniform(0.1, 0.9, (count, 40))
+    data = np.moveaxis(mixed + rng.normal(0, 0.002, mixed.shape), 2, 0)
+    cube = SpectralCube(data, np.linspace(400, 1000, 40))
+    assert maps.noise_fractions(cube).note == f"HySime finds {count} dimensions in this cube."
+    assert f"has the {count} components" in maps.without_noise(cube).note
+    clean = maps.without_noise(cube).data - np.moveaxis(mixed, 2, 0)
+    assert clean.std() < 0.6 * 0.002
+
+
+def test_bands_without_noise_have_no_noise_fraction() -> None:
+    with pytest.raises(SpectrumError, match="noise of its own in every band"):
+        statistics.noise_fractions(SpectralCube(np.repeat(CUBE.data[:1], 2, 0), WAVELENGTHS[:2]))

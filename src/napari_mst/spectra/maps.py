@@ -9,6 +9,7 @@ Notes
 =============================================================  ====================================
 classes(), clusters()                                          (H, W) uint16 labels; 0 is none
 components(), anomalies()                                      (n, H, W); (H, W) float32, no unit
+noise_fractions(), without_noise()                             (n, H, W) in noise; unit of the cube
 abundances(), unmixed()                                        (n + 1, H, W) shares; residual last
 formula(), index(), ratio(), normalised_difference()           (H, W) float32; wavelengths in nm
 photo_difference()                                             (H, W) CIEDE2000; photo 0-255 or 0-1
@@ -33,6 +34,8 @@ Examples
 np.uint16(1)
 >>> nm.maps.clusters(cube, 4).data.max(), nm.maps.components(cube, 2).data.shape
 (np.uint16(4), (2, 20, 30))
+>>> nm.maps.noise_fractions(cube, 2).titles, nm.maps.without_noise(cube, 2).to_cube().shape
+(('MNF 1 (SNR 0.0428)', 'MNF 2 (SNR -0.0188)'), (3, 20, 30))
 >>> nm.maps.unmixed(cube, 2).titles[2], nm.maps.abundances(cube, nm.endmembers(cube, 2)).data.shape
 ('residual', (3, 20, 30))
 >>> nm.maps.anomalies(cube).data.shape, nm.maps.denoised(cube, h=1).to_cube().shape
@@ -55,14 +58,12 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
-from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
-from napari_mst.denoising.streaming import Filter, averaged
-from napari_mst.errors import DenoisingError, SpectrumError
+from napari_mst.denoising.photos import BEST_H
+from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.spectra import classification, formulas, statistics, unmixing
@@ -71,7 +72,7 @@ from napari_mst.spectra.map_kind import MAPS as MAPS
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import strips
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.watch import Watched, watching
 
 MOST_CLASSES = 250
 """Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
@@ -135,6 +136,37 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
     bands, explained = statistics.principal_components(cube, int(count), watch=watch)
     titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(explained, 1))
     return Map(cube, bands, tuple(titles))
+
+
+@MapKind(
+    "Minimum noise fraction",
+    "The directions in which the signal is largest beside the noise, with that ratio.",
+    number=Number("count", "Components", 3, 1, 20),
+    is_of_spectra=True,
+)
+def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The first *count* components of signal over noise: see `statistics.noise_fractions`.
+
+    The note says how many HySime finds.
+    """
+    bands, ratios, dimensions = statistics.noise_fractions(cube, int(count), watch=watch)
+    titles = (f"MNF {number} (SNR {ratio:.3g})" for number, ratio in enumerate(ratios, 1))
+    note = f"HySime finds {dimensions} dimensions in this cube."
+    return Map(cube, bands, tuple(titles), note=note)
+
+
+@MapKind(
+    "Denoised by MNF",
+    "A cube of its first components of the minimum noise fraction alone. 0 takes as many as HySime "
+    "finds.",
+    content="cube",
+    number=Number("count", "Components; 0: as many as HySime finds", 0, 0, 1000),
+)
+def without_noise(cube: SpectralCube, count: int = 0, *, watch: Watched = None) -> Map:
+    """*cube* of its first *count* components alone: see `statistics.noise_fractions`."""
+    values, ratios, _ = statistics.noise_fractions(cube, int(count), is_back=True, watch=watch)
+    note = f"The cube has the {len(ratios)} components of its largest signal over noise (MNF)."
+    return Map(cube, values, note=note)
 
 
 _CONSTRAINTS = {
@@ -335,61 +367,6 @@ def photo_difference(
     return Map(cube, result)
 
 
-_MEDIAN_OF_NORMAL = 0.6745
-"""The median of the magnitudes of numbers with a standard deviation of 1."""
-_LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
-
-
-def denoised_values(cube: SpectralCube, h: float, watch: Watch) -> Singles:
-    """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
-
-    *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
-    where the cube has no value.
-
-    Raises
-    ------
-    DenoisingError
-        If *h* is not above 0, or the cube has no measurable noise.
-    Cancelled
-        As soon as *watch* says so.
-    """
-    using = Filter(h, PATCH, DISTANCE, sigma=1.0)
-    data = np.asarray(cube.data)
-    is_known = np.isfinite(data).all(axis=0)
-    noise = band_noise(data, is_known)
-    if not noise.max() > 0:
-        raise DenoisingError(
-            "Expected a cube with noise, got one whose neighbouring pixels are equal. "
-            "Leave it as it is."
-        )
-    scale = np.maximum(noise, _LEAST_NOISE * noise.max())[:, None, None]
-
-    def image(start: int, stop: int) -> Doubles:
-        scaled: Doubles = np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
-        return scaled
-
-    return averaged(image, data, is_known, using, watch)
-
-
-def band_noise(data: Floats, is_known: Mask) -> Doubles:
-    """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
-
-    It is that of differences along both diagonals of 2 x 2 pixels, which cancel slow
-    changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
-    425, doi:10.1093/biomet/81.3.425.
-    """
-    if min(is_known.shape) < 2:
-        return np.zeros(len(data))
-    is_whole = is_known[:-1, :-1] & is_known[:-1, 1:] & is_known[1:, :-1] & is_known[1:, 1:]
-    if not is_whole.any():
-        return np.zeros(len(data))
-    noise = np.empty(len(data))
-    for index, band in enumerate(data.astype(np.float64, copy=False)):
-        detail = (band[:-1, :-1] - band[:-1, 1:] - band[1:, :-1] + band[1:, 1:]) / 2
-        noise[index] = np.median(np.abs(detail[is_whole])) / _MEDIAN_OF_NORMAL
-    return noise
-
-
 @MapKind(
     "Denoised",
     "A cube in which each pixel is the mean of those around it that look alike (non-local means).",
@@ -397,9 +374,9 @@ def band_noise(data: Floats, is_known: Mask) -> Doubles:
     number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
 )
 def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) -> Map:
-    """*cube* with each pixel as the mean of those that look alike: see `denoised_values`."""
+    """*cube* with each pixel as the mean of those that look alike: see `statistics.denoised`."""
     note = f"The cube was denoised by non-local means, h = {h:g} x the noise of its bands."
-    return Map(cube, denoised_values(cube, h, watching(watch)), note=note)
+    return Map(cube, statistics.denoised(cube, h, watching(watch)), note=note)
 
 
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:

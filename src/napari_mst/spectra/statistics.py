@@ -1,23 +1,31 @@
-"""Maps from statistics of all pixels: k-means clusters, principal components and anomalies (RX).
+"""Maps from all pixels: clusters, components, anomalies (RX), noise, and cubes without it.
 
 Pixels with a value that is not a number get the label 0, or NaN, and count nowhere. Letters: B
 bands, H rows, W columns; k clusters; n components.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles, Singles
+from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
+from napari_mst.denoising.photos import DISTANCE, PATCH
+from napari_mst.denoising.streaming import Filter, averaged
+from napari_mst.errors import DenoisingError, SpectrumError
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.spectra.strips import check_enough, pixels, raw_strips
+from napari_mst.spectra.strips import check_enough, pixels, raw_strips, strips
 from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""
+
+_MEDIAN_OF_NORMAL = 0.6745
+"""The median of the magnitudes of numbers with a standard deviation of 1."""
+_LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
+_WORST = 1e12  # condition of a covariance whose inverse still means something
 
 
 def cluster(
@@ -145,15 +153,102 @@ def principal_components(
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
     components = _statistics(cube, watch.part(0, 0.5)).principal_components
-    kind = np.result_type(cube.data.dtype, np.float32)
-    axes = components.eigenvectors[:, :count].T.astype(kind)
-    mean = components.stats.mean[:, None].astype(kind)
-    bands = np.full((count, *cube.shape[1:]), np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, watch.part(0.5, 1), None):
-        bands[:, rows][:, good] = axes @ (values - mean)
+    axes = components.eigenvectors[:, :count].T
+    bands = _projected(cube, axes, components.stats.mean, watch.part(0.5, 1))
     # The pixels of a constant cube have no variance: each component then explains nothing.
     variance = components.eigenvalues.sum() or 1
     return bands, components.eigenvalues[:count] / variance
+
+
+def _projected(cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch) -> Singles:
+    """Return what each pixel less *mean* (B,) is along *axes* (n, B): (n, H, W)."""
+    kind = np.result_type(cube.data.dtype, np.float32)
+    axes, mean = axes.astype(kind), mean[:, None].astype(kind)
+    bands = np.full((len(axes), *cube.shape[1:]), np.nan, dtype=np.float32)
+    for rows, good, values in pixels(cube, watch, None):
+        bands[:, rows][:, good] = axes @ (values - mean)
+    return bands
+
+
+def noise_fractions(
+    cube: SpectralCube, count: int = 0, *, is_back: bool = False, watch: Watched = None
+) -> tuple[Singles, Doubles, int]:
+    """The first *count* components of the minimum noise fraction, the largest signal first.
+
+    The noise is estimated by differences between diagonal neighbours: Green et al., IEEE Trans.
+    Geosci. Remote Sens. 26 (1988) 65, doi:10.1109/36.3001. Returns the value of each pixel, (n, H,
+    W), in units of the noise; the ratio of the signal's variance to that of the noise, (n,); and
+    the number of dimensions that HySime finds.
+
+    Parameters
+    ----------
+    count
+        0 takes as many as HySime finds.
+    is_back
+        True gives the cube (B, H, W) of these components alone.
+
+    Raises
+    ------
+    SpectrumError
+        If *count* is not within 0 to B, fewer than two pixels are numbers in all bands, or a band
+        has no noise.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    if not 0 <= count <= cube.shape[0]:
+        raise SpectrumError(f"Expected 0 to {cube.shape[0]} components, got {count}.")
+    watch = watching(watch)
+    signal = _statistics(cube, watch.part(0, 0.3))
+    noise = _statistics(cube, watch.part(0.3, 0.6), _differences)
+    noise.cov = noise.cov / 2
+    if np.linalg.cond(noise.cov) > _WORST:
+        raise SpectrumError(
+            "Expected noise of its own in every band, got less: bands that are interpolated or "
+            "estimated have none. Take principal components."
+        )
+    dimensions = _dimensions(signal)
+    count = count or dimensions
+    whitening = noise.sqrt_inv_cov
+    # `spectral.mnf` does the same by `eig`, whose numbers may be complex by rounding.
+    powers, turns = np.linalg.eigh(whitening @ signal.cov @ whitening)
+    kept = turns[:, ::-1][:, :count]
+    axes = kept.T @ whitening
+    if is_back:
+        axes = noise.sqrt_cov @ kept @ axes
+    values = _projected(cube, axes, signal.mean, watch.part(0.6, 1))
+    if is_back:
+        values += signal.mean.astype(np.float32)[:, None, None]
+    return values, powers[::-1][:count] - 1, dimensions
+
+
+def _dimensions(statistics: Any) -> int:
+    """Return the number of spectra that pixels are mixed of, as HySime finds it.
+
+    Bioucas-Dias & Nascimento, IEEE Trans. Geosci. Remote Sens. 46 (2008) 2435,
+    doi:10.1109/TGRS.2008.918089.
+    """
+    count = statistics.nsamples
+    both = statistics.cov * (count - 1) / count + np.outer(statistics.mean, statistics.mean)
+    # The noise of a band is what no mixture of the other bands explains: all from one inverse.
+    inverse = np.linalg.pinv(both)
+    share = inverse / np.diag(inverse)[:, None]
+    noise = np.diag(share @ both @ share.T)
+    signal = np.eye(len(both)) - share
+    _, axes = np.linalg.eigh(signal @ both @ signal.T)
+    powers = np.einsum("bn,bc,cn->n", axes, both, axes)
+    noises = np.einsum("bn,b,bn->n", axes, noise, axes)
+    return max(1, int((2 * noises < powers).sum()))
+
+
+def _differences(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask, Doubles]]:
+    """Yield differences between diagonal neighbours, as `pixels` yields pixels."""
+    above = np.empty((cube.shape[0], 0, cube.shape[2]))
+    for rows, strip in strips(cube, watch):
+        both = np.concatenate([above, strip], axis=1)
+        steps = both[:, :-1, :-1] - both[:, 1:, 1:]
+        good = np.isfinite(steps.sum(axis=0))
+        yield rows, good, steps[:, good]
+        above = strip[:, -1:]
 
 
 def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
@@ -178,8 +273,8 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
     return result
 
 
-def _statistics(cube: SpectralCube, watch: Watch) -> Any:
-    """Mean and covariance of all pixels as `spectral.GaussianStats`.
+def _statistics(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
+    """Mean and covariance of all pixels, or of what *read* yields, as `spectral.GaussianStats`.
 
     Differences from the first pixels are added up: the squares of values far from zero would hide
     a small variance.
@@ -191,7 +286,7 @@ def _statistics(cube: SpectralCube, watch: Watch) -> Any:
     origin = np.zeros(bands)
     total = np.zeros(bands)
     squares = np.zeros((bands, bands))
-    for _, good, values in pixels(cube, watch):
+    for _, good, values in read(cube, watch):
         if not good.any():
             continue
         origin = origin if count else values.mean(axis=1)
@@ -202,3 +297,53 @@ def _statistics(cube: SpectralCube, watch: Watch) -> Any:
     check_enough(count)
     covariance = (squares - np.outer(total, total) / count) / (count - 1)
     return GaussianStats(origin + total / count, covariance, count)
+
+
+def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
+    """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
+
+    *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
+    where the cube has no value.
+
+    Raises
+    ------
+    DenoisingError
+        If *h* is not above 0, or the cube has no measurable noise.
+    Cancelled
+        As soon as *watch* says so.
+    """
+    using = Filter(h, PATCH, DISTANCE, sigma=1.0)
+    data = np.asarray(cube.data)
+    is_known = np.isfinite(data).all(axis=0)
+    noise = band_noise(data, is_known)
+    if not noise.max() > 0:
+        raise DenoisingError(
+            "Expected a cube with noise, got one whose neighbouring pixels are equal. "
+            "Leave it as it is."
+        )
+    scale = np.maximum(noise, _LEAST_NOISE * noise.max())[:, None, None]
+
+    def image(start: int, stop: int) -> Doubles:
+        scaled: Doubles = np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
+        return scaled
+
+    return averaged(image, data, is_known, using, watch)
+
+
+def band_noise(data: Floats, is_known: Mask) -> Doubles:
+    """Estimate the standard deviation of the noise of each band of *data* (B, H, W): (B,).
+
+    It is that of differences along both diagonals of 2 x 2 pixels, which cancel slow
+    changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
+    425, doi:10.1093/biomet/81.3.425.
+    """
+    if min(is_known.shape) < 2:
+        return np.zeros(len(data))
+    is_whole = is_known[:-1, :-1] & is_known[:-1, 1:] & is_known[1:, :-1] & is_known[1:, 1:]
+    if not is_whole.any():
+        return np.zeros(len(data))
+    noise = np.empty(len(data))
+    for index, band in enumerate(data.astype(np.float64, copy=False)):
+        detail = (band[:-1, :-1] - band[:-1, 1:] - band[1:, :-1] + band[1:, 1:]) / 2
+        noise[index] = np.median(np.abs(detail[is_whole])) / _MEDIAN_OF_NORMAL
+    return noise

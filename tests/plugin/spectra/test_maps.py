@@ -37,6 +37,7 @@ NAMES = {
     "Principal components": "PC 1 (",
     "Formula or index": "r",
     "Abundances": "pick 1",
+    "Minimum noise fraction": "MNF 1 (",
     "Endmembers and abundances": "pixel ",
 }
 
