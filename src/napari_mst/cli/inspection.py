@@ -153,6 +153,9 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
     for name, value in provenance.items():
         if value:
             facts[name.replace("_", " ")] = value
+    if "map" in cube.metadata:  # what `Map.to_cube` notes: the formula, the bands that were taken
+        made = {name: str(value) for name, value in cube.metadata.items() if name[:3] == "map"}
+        facts |= {name: value for name, value in made.items() if name != "map info"}
     return facts
 
 
