@@ -263,9 +263,6 @@ def test_help_opens_the_section_of_the_page(
         workspace.help_button.click()
         assert opened[-1].toString() == f"{DOCUMENTATION}window.md#{name}"
         assert f"## {name}" in page
-    assert f'Documentation = "{DOCUMENTATION}window.md"' in (ROOT / "pyproject.toml").read_text(
-        "utf-8"
-    )
 
 
 def test_no_key_is_one_of_napari() -> None:

@@ -99,8 +99,7 @@ class PhotoPage(Dock):
         self.view = SpectrumView(napari_viewer)
         layout = fill(QVBoxLayout(self), self.reconstruction, self.view, stretched=self.view)
         # Takes the room of the plot while there is none.
-        self._rest = QWidget()
-        layout.addWidget(self._rest, stretch=1)
+        layout.addStretch(0)
         self.refresh()
 
     def links(self) -> list[Link]:
@@ -109,9 +108,7 @@ class PhotoPage(Dock):
 
     def refresh(self) -> None:
         """See `Dock`."""
-        is_seen = has_cube(self.viewer)
-        self.view.setVisible(is_seen)
-        self._rest.setVisible(not is_seen)
+        self.view.setVisible(has_cube(self.viewer))
 
 
 def _cube_links(viewer: ViewerModel, slot: Callable[..., None]) -> list[Link]:
@@ -158,7 +155,7 @@ class WorkspaceDock(Dock):
         self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         self.step_text = Paragraph()
         self.step_button = QPushButton()
-        self._step_row = QWidget()
+        self._step_row = QWidget(visible=False)
         self._step = NO_STEP
         self._lay_out()
         self.tabs.currentChanged.connect(self._on_tab)
@@ -197,7 +194,7 @@ class WorkspaceDock(Dock):
         self.go_to("spectra" if is_new and not photo_layers(self.viewer) else self.page)
 
     def _offer(self, step: NextStep) -> None:
-        if step == self._step and self._step_row.isHidden() == (step is NO_STEP):
+        if step == self._step:
             return
         self._step = step
         self._step_row.setVisible(step is not NO_STEP)

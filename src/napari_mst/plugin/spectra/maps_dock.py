@@ -31,7 +31,8 @@ class MapsDock(BenchDock):
         self.maps = self.bench.maps
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox()
-        self.text = QComboBox(insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        never = QComboBox.InsertPolicy.NoInsert
+        self.text = QComboBox(insertPolicy=never, toolTip="The formula of the map, or its index.")
         let_shrink(self.text, 12)
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)

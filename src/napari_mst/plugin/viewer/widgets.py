@@ -93,9 +93,9 @@ class ScrolledPage(QScrollArea):
         self.setMinimumHeight(LOWEST)
 
     def minimumSizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the docks."""
+        """Qt asks for this when it lays out the docks; the least height is set above."""
         bar = self.verticalScrollBar().sizeHint().width()
-        return QSize(self.widget().minimumSizeHint().width() + bar, 0)
+        return self.widget().minimumSizeHint() + QSize(bar, 0)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
