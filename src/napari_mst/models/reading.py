@@ -1,0 +1,250 @@
+"""Load weights that strangers made: nothing in them runs, and nothing is loaded by halves.
+
+A zip file of torch (`.pth`) is checked against its own checksums and for bombs before torch sees
+it, and torch reads it with ``weights_only=True``; a safetensors file cannot hold code.
+CVE-2025-32434, CVE-2026-24747.
+"""
+
+import io
+import pickle
+import pickletools
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from napari_mst.errors import CheckpointError, shown
+from napari_mst.memory import free_host_memory, is_out_of_memory
+from napari_mst.models.cards import ModelCard, card_from_metadata, read_metadata
+from napari_mst.models.seal import check_seal
+
+_MAX_BYTES = 2**30
+"""Largest weights file that is read; MST++ has 6.5 MB."""
+
+_COPIES = 4
+"""Loading takes this times the size of a file: bytes, tensors, and both in twice the precision."""
+
+_SAFE_TORCH = (2, 10)
+"""First torch whose ``weights_only`` reader is not known to be exploitable."""
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+_MAX_PICKLE = 2**24
+"""Largest part of a .pth file that is not numbers; MST++ and its optimizer have 100,000 bytes."""
+
+_NOTHING_RUN = "Nothing was run. Ask for a .safetensors file or a plain state_dict."
+
+_PLAIN_OBJECTS = re.compile(
+    r"""collections\ (OrderedDict|Counter) | (builtins|__builtin__)\ (set|complex) | _codecs\ encode
+    | torch(\.cuda)?\ [A-Z]\w+Storage | torch\ (Size|device|[a-z][a-z0-9]*)
+    | torch\._utils\ _rebuild_(tensor|tensor_v2|tensor_v3|parameter|parameter_with_state)
+    | torch\._tensor\ _rebuild_from_type_v2 | torch\.nn\.parameter\ Parameter
+    | torch\.serialization\ _get_layout""",
+    re.VERBOSE,
+)
+"""The objects in a pickled state dict, by module and name.
+
+torch takes more: `bytearray`, which makes gigabytes of one number, and conversions of tensors that
+repeat one number a billion times.
+"""
+
+_OF_PROGRAM = re.compile(r"(^|/)code/|models/\w+\.json$")
+"""Entries of a file that only `torch.export.save` or `torch.jit.save` writes."""
+
+_WRAPPERS = (
+    "model_state_dict",
+    "state_dict",
+    "params_ema",
+    "params",
+    "model",
+    "net",
+    "state_dict_ema",
+    "model_ema",
+)
+"""Keys under which training scripts keep the weights, in the order in which they are preferred."""
+
+_DEPTH = 5
+"""Dictionaries around a state dict; a pickle can hold a dictionary that holds itself."""
+
+_PREFIXES = ("module.", "_orig_mod.", "netG.", "model.", "net.")
+"""Prefixes of every key, which DataParallel, torch.compile and training frameworks add."""
+
+
+def read_weights(path: Path) -> bytes:
+    """All of the file, if it is of a size that memory holds."""
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise CheckpointError(
+                f"Expected weights of at most {_MAX_BYTES:,} bytes, got {size:,}."
+            )
+        if _COPIES * size > free_host_memory(_COPIES * size):
+            raise MemoryError(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"Expected a readable file, got {error.strerror}. Check its permissions."
+        ) from error
+
+
+def parsed(data: bytes, bundled: str | None) -> tuple[dict[str, Tensor], ModelCard | None]:
+    """The tensors of a weights file and, if it carries one, its card.
+
+    *bundled* is the name of a file of ours.
+    """
+    if data.startswith(b"PK\3\4"):
+        return _read_zip(data), None
+    if is_safetensors(data):
+        check_seal(data)
+        card = card_from_metadata(read_metadata(io.BytesIO(data)), bundled)
+        try:
+            return _unprefixed(safetensors.torch.load(data)), card
+        except Exception as error:  # each way in which a header is wrong has its own exception
+            raise _refusal(error) from error
+    raise CheckpointError(f"Expected a .pth, .safetensors or .onnx file, got {_diagnosis(data)}")
+
+
+def is_safetensors(data: bytes) -> bool:
+    """True if *data* begins as a safetensors file."""
+    # After the size of the header, whose first byte can be any, comes JSON.
+    return data[8:9] == b"{"
+
+
+def _diagnosis(data: bytes) -> str:
+    start = data[:64].lstrip().lower()
+    if not data:
+        return "an empty file. Download it again."
+    if start.startswith(b"<"):
+        return "an HTML page. Download the file itself, not the page about it."
+    if start.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer. Run `git lfs pull` or download the file itself."
+    if data.startswith(b"\x80"):
+        return "a bare pickle, which may run code. Ask for a .safetensors file."
+    return "something else, or a part of it. Download it again."
+
+
+def _refusal(error: Exception) -> Exception:
+    """The error to raise where a library met *error*: a damaged file, unless memory is short."""
+    return MemoryError() if is_out_of_memory(error) else _damaged()
+
+
+def _damaged() -> CheckpointError:
+    return CheckpointError(
+        "Expected an intact weights file, got a truncated or damaged one. Download it again."
+    )
+
+
+def _read_zip(data: bytes) -> dict[str, Tensor]:
+    if tuple(map(int, torch.__version__.split(".")[:2])) < _SAFE_TORCH:
+        raise CheckpointError(
+            "Expected torch 2.10 or later to read .pth safely (CVE-2026-24747), "
+            f"got {torch.__version__}. Update torch, or use a .safetensors file."
+        )
+    _check_zip(data)
+    try:
+        loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:  # its text advises to load unsafely: not passed on
+        raise CheckpointError(
+            f"Expected nothing but weights, got Python objects that could run code. {_NOTHING_RUN}"
+        ) from None
+    except Exception as error:  # torch meets damage with RuntimeError, OSError, EOFError, ...
+        raise _refusal(error) from error
+    return _unprefixed(_unwrapped(loaded))
+
+
+def _check_zip(data: bytes) -> None:
+    """Refuse what torch would take: wrong checksums, and bombs.
+
+    A bomb is a compressed entry, or a call in a pickle that makes far more than the file holds.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            is_program = any(_OF_PROGRAM.search(entry.filename) for entry in entries)
+            is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+            size = sum(entry.file_size for entry in entries)
+            is_intact = is_stored and size <= len(data) and archive.testzip() is None
+            strange = _strange_object(archive) if is_intact else ""
+    except Exception as error:  # zipfile meets damage with BadZipFile, struct.error, ...
+        raise _refusal(error) from error
+    if is_program:
+        raise CheckpointError(
+            "Expected weights, got a program (.pt2 or TorchScript), which could do anything. "
+            "Export it to ONNX, or make a model of its module: `Model.of(module, wavelengths)`."
+        )
+    if not is_stored or size > len(data):
+        raise CheckpointError(
+            "Expected the uncompressed entries of torch.save, got compressed ones. Save it again."
+        )
+    if not is_intact:
+        raise _damaged()
+    if strange:
+        raise CheckpointError(
+            f"Expected nothing but plain, dense tensors, got {strange}. {_NOTHING_RUN}"
+        )
+
+
+def _strange_object(archive: zipfile.ZipFile) -> str:
+    """The first object in the pickles of *archive* that no state dict needs; "" if none."""
+    pickles = [entry for entry in archive.infolist() if entry.filename.lower().endswith(".pkl")]
+    if sum(entry.file_size for entry in pickles) > _MAX_PICKLE:
+        return f"more than {_MAX_PICKLE:,} bytes of other objects"
+    for entry in pickles:
+        for operation, argument, _ in pickletools.genops(archive.read(entry)):
+            name = str(argument) if operation.name in ("GLOBAL", "INST") else ""
+            if name and not _PLAIN_OBJECTS.fullmatch(name):
+                return shown(name.replace(" ", "."))
+    return ""
+
+
+def _unwrapped(loaded: object) -> dict[str, Tensor]:
+    """The state dict inside the file of a training script, without numbers and optimizer state."""
+    for _ in range(_DEPTH):
+        if not isinstance(loaded, Mapping):
+            break
+        wrapped = [loaded[key] for key in _WRAPPERS if isinstance(loaded.get(key), Mapping)]
+        tensors = {str(key): value for key, value in loaded.items() if isinstance(value, Tensor)}
+        if tensors and not wrapped:
+            return tensors
+        nested = [value for value in loaded.values() if isinstance(value, Mapping)]
+        loaded = next(iter(wrapped + nested), None)
+    raise CheckpointError(
+        "Expected a state_dict of tensors, got none in this file. Save `network.state_dict()`."
+    )
+
+
+def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in _PREFIXES:
+        if state and all(key.startswith(prefix) for key in state):
+            return _unprefixed({key.removeprefix(prefix): value for key, value in state.items()})
+    # Batch normalisation counts the steps of its training: no weight, and no floating-point number.
+    return {key: each for key, each in state.items() if not key.endswith(".num_batches_tracked")}
+
+
+def checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """*state*, if it has plain floating-point tensors."""
+    for key, value in state.items():
+        _refuse_strange_tensor(key[-60:], value)
+    storages = [value.untyped_storage() for value in state.values()]
+    stored = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    total = sum(value.nbytes for value in state.values())
+    if total > stored:  # in single precision each of them would be copied
+        raise CheckpointError(
+            f"Expected stored weights, got {total:,} bytes of numbers in {stored:,} stored ones."
+        )
+    return state
+
+
+def _refuse_strange_tensor(name: str, value: Tensor) -> None:
+    if value.dtype not in _DTYPES:
+        raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {name}.")
+    if value.layout is not torch.strided or value.device.type != "cpu":
+        raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {name}.")
+    if value.untyped_storage().nbytes() < value.numel() * value.element_size():
+        raise CheckpointError(
+            f"Expected stored weights, got {value.numel():,} repeated numbers in {name}."
+        )
