@@ -203,16 +203,19 @@ class Kept:
         """The numbers at three ranges."""
         part = np.empty(tuple(map(len, ranges)), self._numbers.dtype)
         cuts = [list(_cuts(*axis)) for axis in zip(ranges, self.sides, strict=True)]
-        if len(ranges[1]) * len(ranges[2]) < self._fewest:
-            places = product(*([cut[0] for cut in axis] for axis in cuts))
-            if not self._tiles.keys() >= set(places):
-                return self._numbers._read(*ranges)
+        is_small = len(ranges[1]) * len(ranges[2]) < self._fewest
+        needed = set(product(*([cut[0] for cut in axis] for axis in cuts)))
+        if is_small and not self._tiles.keys() >= needed:
+            return self._numbers._read(*ranges)
         with self._lock:
             # A few tiles at a time, so that a large part is in memory only once.
             step = max(1, self._most // (4 * len(cuts[0])))
             for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
                 pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
-                self._fetch([tuple(cut[0] for cut in piece) for piece in pieces])
+                places = [tuple(cut[0] for cut in piece) for piece in pieces]
+                self._fetch([place for place in places if place not in self._tiles])
+                # The last ones wanted are the last to go.
+                self._tiles |= {place: self._tiles.pop(place) for place in places}
                 for piece in pieces:
                     place, there, here = zip(*piece, strict=True)
                     part[there] = self._tiles[place][here]
@@ -220,21 +223,26 @@ class Kept:
                     del self._tiles[place]
         return part
 
-    def _fetch(self, places: list[tuple[int, ...]]) -> None:
-        """Have the tiles at *places*, as those that were wanted last."""
-        missing = [place for place in places if place not in self._tiles]
-        if missing:
-            low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
-            sizes = zip(low, high, self.sides, self._numbers.shape, strict=True)
-            box = [range(a * side, min(b * side + side, size)) for a, b, side, size in sizes]
-            numbers = self._numbers._read(*box)
-            for place in missing:
-                first = [
-                    (at - a) * side for at, a, side in zip(place, low, self.sides, strict=True)
-                ]
-                cut = (slice(at, at + side) for at, side in zip(first, self.sides, strict=True))
-                self._tiles[place] = numbers[*cut].copy()
-        self._tiles |= {place: self._tiles.pop(place) for place in places}
+    def _fetch(self, missing: list[tuple[int, ...]]) -> None:
+        """Read the tiles that are *missing*."""
+        if not missing:
+            return
+        low, high = np.min(missing, axis=0), np.max(missing, axis=0)
+        # Tiles beside each other are read as one, but not all of the bands between two.
+        is_dense = 2 * len(missing) > int(np.prod(high - low + 1))
+        for group in [missing] if is_dense else [[place] for place in missing]:
+            self._read(group)
+
+    def _read(self, group: list[tuple[int, ...]]) -> None:
+        """Read the box around a *group* of tiles, and keep them."""
+        low, high = np.min(group, axis=0).tolist(), np.max(group, axis=0).tolist()
+        sizes = zip(low, high, self.sides, self._numbers.shape, strict=True)
+        box = [range(a * side, min(b * side + side, size)) for a, b, side, size in sizes]
+        numbers = self._numbers._read(*box)
+        for place in group:
+            steps = zip(place, low, self.sides, strict=True)
+            cut = (slice((at - a) * side, (at - a + 1) * side) for at, a, side in steps)
+            self._tiles[place] = numbers[*cut].copy()
 
 
 def _cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
