@@ -154,7 +154,7 @@ def test_a_cube_of_a_camera_from_a_file_can_be_adapted_without_the_file(
     again = Provenance.from_json(cubes[0].provenance.to_json())
     assert again == cubes[0].provenance
     photo = Photo.from_array(LINEAR, encoding="linear")
-    known = [KnownSpectrum(5, 6, np.full(31, 0.4))]
+    known = [KnownSpectrum(5, 6, np.full(31, 0.4), is_certain=True)]
     better, expected = (
         adapt(cube, photo, known).data for cube in (replace(cubes[0], provenance=again), cubes[1])
     )
