@@ -36,11 +36,11 @@ def names(
     steps = np.random.default_rng(0).integers(60, 200, (25, 25, 3), dtype=np.uint8)
     Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1)).save("photo.jpg")
     cube = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct("photo.jpg")
-    tile = nm.Spectrum(cube.wavelengths, np.full(31, 0.5))
+    # Spectra of the colours that the photo has where the pages measure them.
+    tile, leaf = (nm.point_spectrum(cube, *place, window=5) for place in ((120, 83), (40, 150)))
     nm.write_spectra("measured.csv", [tile])
     coarse = nm.SpectralCube(cube.data.reshape(31, 25, 8, 25, 8).mean((2, 4)), cube.wavelengths)
     labels = np.arange(200 * 200).reshape(200, 200) // 4000
-    leaf = nm.Spectrum(cube.wavelengths, np.linspace(0.1, 0.6, 31))
     known = {"tile": tile, "leaf": leaf, "coarse": coarse}
     return {"cube": cube, "photo": "photo.jpg", "labels": labels, **known}
 

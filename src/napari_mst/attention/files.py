@@ -101,8 +101,9 @@ def _write_table(target: Path, record: AttentionRecord, *, overwrite: bool) -> P
         table.writerow(["block", "head", "key", "query", "logit", "attention", "spread"])
         for name, block in record.blocks.items():
             for at, attention in np.ndenumerate(block.attention):
-                spread = "" if block.spread is None else block.spread[at]
-                table.writerow([name, *at, block.logits[at], attention, spread])
+                spread = "" if block.spread is None else f"{block.spread[at]:.9g}"
+                numbers = f"{block.logits[at]:.9g}", f"{attention:.9g}"  # all that float32 holds
+                table.writerow([name, *at, *numbers, spread])
     return target
 
 

@@ -105,11 +105,10 @@ class KnownMenu:
                 title = f"As in: {layer.name}"
                 menu.entry(title, self._mark_from, layer.name, tip=CUBE, lacks=lacks)
         is_any_known = any(entry.mark is not None for entry in self._picks())
-        menu.entry(
-            "Not known", self._unmark, lacks="" if is_any_known else "No selected pick is known."
-        )
-        undoubted = "" if is_any_known and state.doubts else "The photo contradicts none of them."
-        menu.entry("Use it nevertheless", self._insist, tip=INSIST, lacks=undoubted)
+        no_mark = "" if is_any_known else "No selected pick is known."
+        menu.entry("Not known", self._unmark, lacks=no_mark)
+        if state.doubts:
+            menu.entry("Use it nevertheless", self._insist, tip=INSIST, lacks=no_mark)
         menu.addSeparator()
         menu.entry("Suggest where to measure ...", self._suggest, tip=SUGGEST, lacks=no_cube)
         menu.entry(
