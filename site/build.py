@@ -202,6 +202,8 @@ def build_pages(folder: Path) -> None:
     command = [sys.executable, "-m", "sphinx", *options, str(pages), str(folder)]
     # A backend of the caller's would take the figures out of the notebooks.
     environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
+    programs = Path(sys.executable).parent  # napari-mst, which a notebook calls
+    environment["PATH"] = f"{programs}{os.pathsep}{environment.get('PATH', '')}"
     subprocess.run(command, check=True, env=environment)
     shutil.rmtree(pages)
 
