@@ -6,6 +6,7 @@ retitle a window, hide text, or type into some terminals. `harmless` replaces th
 
 import errno
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -161,7 +162,11 @@ def complete(name: str, kind: str) -> Iterator[None]:
 
 def check_regular(path: Path) -> None:
     """Refuse a pipe or a device, from which reading may never end. Raises `CubeFileError`."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    try:
+        mode = path.stat().st_mode  # asked once, for a save may put another file here meanwhile
+    except (OSError, ValueError):
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise CubeFileError(
             f"Expected a file, got a pipe or a device: {shown(path.name)}. Open another file."
         )
