@@ -116,7 +116,7 @@ class Lazy:
         return Lazy(self.name, tuple(map(len, within)), self.dtype, read, self.sides)
 
     def mapped(self, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
-        """What *change* makes of the numbers: it gets some (b, h, w), and the range of bands."""
+        """The numbers after *change*, which gets some (b, h, w), and the range of bands."""
 
         def read(bands: range, rows: range, columns: range) -> Array:
             numbers = np.empty((len(bands), len(rows), len(columns)), dtype)

@@ -52,7 +52,7 @@ class Weighting(nn.Module):
         )
 
     def sums(self, x: Tensor) -> Tensor:
-        """What a tile adds to the mean."""
+        """The sums that a tile adds to the mean."""
         return softmax_sums(self.conv(x.to(self.conv.weight)), x)
 
     def weights(self, tiles: Tensor, pixels: int) -> Tensor:

@@ -63,7 +63,7 @@ class DomainAttention(nn.Module):
         passes += [x, by_channel, last]
 
     def sums(self, x: Tensor) -> Tensor:
-        """What a tile adds to two means: of weighted pixels, and of all alike."""
+        """The sums that a tile adds to two means: of weighted pixels, and of all alike."""
         logits = self.conv_q_right(x.to(self.conv_q_right.weight))
         return softmax_sums(torch.cat([logits, torch.zeros_like(logits)], 1), x)
 

@@ -41,7 +41,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def softmax_sums(logits: Tensor, values: Tensor | None = None) -> Tensor:
-    """What a tile adds to softmaxes over all pixels, which weight *values*: (N, 1, K, C + 2).
+    """Sums that a tile adds to softmaxes over all pixels that weight *values*: (N, 1, K, C + 2).
 
     *logits* are (N, K, H, W), and *values* (N, C, H, W). A run has to gather tiles: a plain sum of
     exponentials would overflow, as nobody knows the largest logit before.

@@ -93,7 +93,7 @@ def _statistics(job: Job) -> tuple[Known, Plan]:
 
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """What the network makes of a photo whose statistics are *known*."""
+    """The cube of a photo whose statistics are *known*, computed where it is read."""
 
     program: Program
     known: Known

@@ -217,7 +217,7 @@ def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map
     "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
 )
 def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
-    """How far each pixel is from all others: see `statistics.anomalies`."""
+    """The distance of each pixel from all others: see `statistics.anomalies`."""
     return Map(cube, statistics.anomalies(cube, watch))
 
 

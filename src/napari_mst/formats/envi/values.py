@@ -96,7 +96,7 @@ def physical(
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What a header says about the stored numbers: (B,) *gains* and *offsets*, and a *factor*.
+    """The scale of stored numbers in a header: (B,) *gains* and *offsets*, and a *factor*.
 
     Numbers that are *ignored* become NaN. The text of it names what changes the numbers; it is
     empty where nothing does.
