@@ -17,7 +17,7 @@ from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.networks.parts import Activated
 
 _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}
-"""Of each level, from an eighth of the photo to its full size."""
+"""Dense blocks of each level, from an eighth of the photo to its full size."""
 
 _SHARE = 0.1
 """The weight of a block in the sum with what it reads."""
