@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lab import baselines
+from lab.known_spectra import KNOWN
 from lab.retrain import RETRAIN
 from napari_mst.cli.arguments import DONE, Command
 from napari_mst.cli.main import COMMANDS, main
@@ -48,5 +49,5 @@ CALIBRATE = Command("calibrate", "measure the error band of a model, into its fi
 
 if __name__ == "__main__":
     BASELINES.update(baselines.BASELINES)
-    COMMANDS.extend([RETRAIN, CALIBRATE])
+    COMMANDS.extend([RETRAIN, CALIBRATE, KNOWN])
     sys.exit(main())

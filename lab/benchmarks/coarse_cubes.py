@@ -3,7 +3,7 @@
 `python -m lab.benchmarks.coarse_cubes FOLDER`
 
 Each scene in FOLDER is photographed, reconstructed with `pixelwise-srgb`, and adapted to a cube of
-few blocks. `napari-mst evaluate FOLDER --known` prints what known spectra bring.
+few blocks. `python -m lab known FOLDER` prints what known spectra bring.
 """
 
 import warnings
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from lab.benchmarks import common
+from lab.known_spectra import taken_of
 from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube import SpectralCube
@@ -20,7 +21,6 @@ from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.inputs import INPUTS
-from napari_mst.training.known_spectra import taken_of
 from napari_mst.training.scenes import read_scenes
 
 COARSE = (8, 16, 32)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.known_spectra import Taken, taken_of
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
@@ -24,7 +25,6 @@ from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.training.inputs import INPUTS
-from napari_mst.training.known_spectra import Taken, taken_of
 from napari_mst.training.scenes import read_scenes
 from napari_mst.training.tables import RENDERED
 

@@ -6,6 +6,7 @@ import pytest
 from tests.conftest import shared_data as shared_data
 
 from lab.__main__ import CALIBRATE
+from lab.known_spectra import KNOWN
 from lab.retrain import RETRAIN
 from napari_mst.cli import main
 
@@ -15,7 +16,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(main, "COMMANDS", [*main.COMMANDS, RETRAIN, CALIBRATE])
+    monkeypatch.setattr(main, "COMMANDS", [*main.COMMANDS, RETRAIN, CALIBRATE, KNOWN])
 
     def run_command(*arguments: object) -> tuple[int, str, str]:
         code = main.main([str(argument) for argument in arguments])

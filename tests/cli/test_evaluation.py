@@ -38,42 +38,6 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(
     assert (code, out.count("second")) == (0, 2 * len(["mstpp-srgb", "pixelwise-srgb"]))
 
 
-def test_evaluate_known_prints_a_line_for_each_number_of_known_spectra(
-    run: Run, tmp_path: Path
-) -> None:
-    random = np.random.default_rng(0)
-    for name in ("first", "second"):
-        materials = random.uniform(0.1, 0.9, (31, 3, 3))
-        cube = materials.repeat(4, axis=1).repeat(4, axis=2).astype(np.float32)
-        np.savez(tmp_path / f"{name}.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
-    file = tmp_path / "scores.csv"
-    model = ("--model", "pixelwise-srgb", "--device", "cpu")
-    plain = (*model, "--no-baselines", "--input", "clean")
-    code, out, _ = run("evaluate", tmp_path, *model, "--known", "0,1,2", "--csv", file)
-    assert code == 0
-    header, nothing, *lines = out.split("\n\n")[0].splitlines()
-    assert header.split() == [
-        "clean",
-        "MRAE",
-        "core",
-        "MRAE",
-        "worst",
-        "coverage",
-        "least",
-        "width",
-    ]
-    assert [line[:26].strip() for line in lines] == [
-        "pixelwise-srgb, 1 random",
-        "pixelwise-srgb, 2 random",
-    ]
-    assert "in the 90 % error band, at nm" in out
-    assert len(file.read_text().splitlines()) == 1 + 3 * 3
-    _, models, _ = run("evaluate", tmp_path, *plain)
-    assert nothing[36:58] == models.splitlines()[1][36:58]
-    code, out, _ = run("evaluate", tmp_path, *model, "--known", "1", "--suggested", "--per-scene")
-    assert (code, out.count("1 suggested second")) == (0, 1)
-
-
 def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:
     cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 16, 16)).astype(np.float32)
     np.savez(tmp_path / "scene.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
@@ -91,15 +55,6 @@ def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:
         ("", "Expected cube files"),
         ("--input fog", "got 'fog'"),
         ("--illuminant A", "Expected --camera with --illuminant"),
-        ("--known=-1,4", "Expected numbers of known spectra from 0 up, got -1, 4."),
-        ("--suggested", "Expected --known with --suggested, got none."),
-        ("--known 300 --suggested", "Expected at most 256 suggested spots, got 300."),
-        ("--known 1 --camera Nikon_D5100", "Expected sRGB photos with --known"),
-        ("--known 1 --input fog", "got 'fog'"),
-        *[
-            (f"--known={counts}", f"Expected numbers of known spectra, got '{counts}'. Give")
-            for counts in ("one,two", "0,,4", "")
-        ],
     ],
 )
 def test_evaluate_refuses_what_cannot_be(

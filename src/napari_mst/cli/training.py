@@ -1,11 +1,11 @@
 """The commands `evaluate`, how well models do on real scenes, and `train`, a new or tuned model."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from tqdm import tqdm
 
@@ -13,7 +13,7 @@ from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note
 from napari_mst.cli.options import FullScale
 from napari_mst.crash_safe import check_targets
-from napari_mst.errors import CameraError, ModelError, SpectrumError, shown
+from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import MODELS
 from napari_mst.option import Only, Option
 from napari_mst.photo.cameras import Capture, spelled
@@ -21,46 +21,16 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.training.settings import FitSettings, TrainingPlan
 
 if TYPE_CHECKING:
-    from napari_mst.reconstruction.reconstructor import Reconstructor
     from napari_mst.training.inputs import Input
     from napari_mst.training.scenes import Scene
     from napari_mst.training.tables import Method, Score
 
+    # Camera and light of the photos, "" for sRGB; their kinds; and what loads the methods, which
+    # takes time and memory.
+    _Trial = tuple[str, Sequence[Input], Callable[[], dict[str, Method]]]
 
 HELD_OUT = "held-out"
 """The word for all cameras that no model was trained with."""
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    """Numbers of known spectra from "0,1,4", each one once."""
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise ValueError(
-            f"Expected numbers of known spectra, got {shown(text)!r}. Give them as 0,1,4,24."
-        ) from None
-
-
-class _Trial(NamedTuple):
-    """Methods to judge on the same photos of every scene.
-
-    Attributes
-    ----------
-    title
-        Camera and light of the photos; "" for sRGB.
-    inputs
-        The kinds of photos.
-    make_methods
-        Loads the methods, which takes time and memory.
-    score
-        Judges methods on inputs and scenes; `repeats` times each.
-    """
-
-    title: str
-    inputs: "Sequence[Input]"
-    make_methods: Callable[[], Mapping[str, Any]]
-    score: "Callable[..., Iterator[Score]]"
-    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -112,18 +82,6 @@ class Evaluate:
             is_repeated=True,
         ),
     ] = ()
-    known: Annotated[
-        tuple[int, ...] | None,
-        Option(
-            "as 0,1,4,24: correct each cube by this many true spectra of its scene, at random "
-            "spots of 3 x 3 pixels, and judge that (clean photos, if no --input is given)",
-            "COUNTS",
-            parse=_counts,
-        ),
-    ] = None
-    suggested: Annotated[
-        bool, Option("with --known: the spots that `napari-mst adapt --suggest` would give")
-    ] = False
     per_scene: Annotated[bool, Option("print every scene, not only the mean")] = False
     csv: Annotated[Path | None, Option("write every scene and the means to this file", "FILE")] = (
         None
@@ -131,48 +89,34 @@ class Evaluate:
 
     examples = (
         "evaluate cubes/ --input clean",
-        "evaluate cubes/ --known 0,4,24 --suggested --csv known.csv",
+        "evaluate cubes/ --camera Nikon_D5100 --csv scores.csv",
     )
-    more = """\
-columns with --known:
-  worst      MRAE after over before, in the scene where this is largest
-  coverage   share of true values in the 90 % error band, all bands
-  least      the same, in the band that has the smallest share
-  width      mean width of the error band over the estimate"""
 
     def __post_init__(self) -> None:
-        if self.suggested and self.known is None:
-            raise SpectrumError(
-                "Expected --known with --suggested, got none. Add --known 0,1,4,24."
-            )
-        if self.known is not None and (self.camera or self.illuminant):
-            raise SpectrumError(
-                "Expected sRGB photos with --known, got --camera or --illuminant. Leave them out."
-            )
         if self.illuminant and not self.camera:
             raise CameraError("Expected --camera with --illuminant, got none. Add it.")
 
     def run(self) -> int:
         """Judge the models, and print the table."""
-        from napari_mst.training import known_spectra, tables
+        from napari_mst.training import tables
         from napari_mst.training.scenes import read_scenes, scene_files
 
-        table = tables if self.known is None else known_spectra
         # A wrong name, or an empty folder, is refused before the first trial, which takes long.
         trials = list(self._trials())
         scene_count = len(scene_files(self.folder))
         if self.csv:
             check_targets([self.csv], overwrite=True)
         scores: list[Score] = []
-        for title, inputs, make_methods, score, repeats in trials:
+        for title, inputs, make_methods in trials:
             methods = make_methods()
-            judged = score(methods, inputs, _noted(read_scenes(self.folder, self.full_scale)))
-            total = scene_count * len(inputs) * len(methods) * repeats
+            scenes = noted(read_scenes(self.folder, self.full_scale))
+            judged = tables.score(methods, inputs, scenes)
+            total = scene_count * len(inputs) * len(methods)
             bar = tqdm(judged, desc=title, total=total, unit="photo")
             scores += [replace(row, scene=f"{row.scene} {title}".rstrip()) for row in bar]
-        averages = table.means(scores)
+        averages = tables.means(scores)
         if self.csv:
-            tables.write_csv(self.csv, [*scores, *averages], table.LABELS)
+            tables.write_csv(self.csv, [*scores, *averages])
         rows = tables.by_input(scores, averages) if self.per_scene else averages
         print(tables.table(rows))
         coverage = tables.coverage_table(rows)
@@ -180,27 +124,18 @@ columns with --known:
             print(f"\n{coverage}")
         return DONE
 
-    def _trials(self) -> Iterator[_Trial]:
+    def _trials(self) -> "Iterator[_Trial]":
         """One trial for sRGB photos, or one for every camera under every illuminant."""
-        from napari_mst.training import known_spectra, tables
         from napari_mst.training.inputs import HELD_OUT_CAMERAS, INPUTS, camera_inputs
 
-        if self.known is not None:
-            plan = known_spectra.SpotPlan(self.known, self.suggested)
-            inputs = _chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
-            score = partial(known_spectra.score, plan=plan)
-            yield _Trial("", inputs, self._reconstructors, score, len(self.known))
-            return
         if not self.camera:
-            inputs = _chosen_inputs(self.input, INPUTS)
-            yield _Trial("", inputs, self._srgb_methods, tables.score)
+            yield "", chosen_inputs(self.input, INPUTS), self._srgb_methods
             return
         named = (HELD_OUT_CAMERAS if name == HELD_OUT else [name] for name in self.camera)
         for camera, light in product(chain(*named), self.illuminant or ["D65"]):
             capture = Capture(camera, light)
-            inputs = _chosen_inputs(self.input, camera_inputs(capture))
-            methods = partial(self._camera_methods, capture)
-            yield _Trial(f"{camera} {light}", inputs, methods, tables.score)
+            inputs = chosen_inputs(self.input, camera_inputs(capture))
+            yield f"{camera} {light}", inputs, partial(self._camera_methods, capture)
 
     def _srgb_methods(self) -> "dict[str, Method]":
         from napari_mst.training.tables import BASELINES, ModelMethod
@@ -208,21 +143,9 @@ columns with --known:
         methods: dict[str, Method] = {}
         if not self.no_baselines:
             methods |= {name: make() for name, make in BASELINES.items()}
-        return methods | {name: ModelMethod(name, self.options) for name in self._srgb_models()}
-
-    def _srgb_models(self) -> tuple[str, ...]:
-        """Return the models of the user, or all bundled ones for sRGB photos but examples."""
         bundled = [card for card in MODELS.values() if card.file and not card.is_example]
-        return self.model or tuple(card.name for card in bundled if not card.needs_camera)
-
-    def _reconstructors(self) -> "dict[str, Reconstructor]":
-        """The models that make the cubes which known spectra correct."""
-        from napari_mst.models import load_model
-        from napari_mst.reconstruction.reconstructor import Reconstructor
-        from napari_mst.training.tables import RENDERED
-
-        options = vars(replace(self.options, calibrated_by=RENDERED))
-        return {name: Reconstructor(load_model(name), **options) for name in self._srgb_models()}
+        names = self.model or [card.name for card in bundled if not card.needs_camera]
+        return methods | {name: ModelMethod(name, self.options) for name in names}
 
     def _camera_methods(self, capture: Capture) -> "dict[str, Method]":
         from napari_mst.training.tables import ModelMethod, linear_method
@@ -235,7 +158,7 @@ columns with --known:
         return methods | {name: ModelMethod(name, options) for name in names}
 
 
-def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
+def noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
     """Pass scenes on, after the notes about each are printed."""
     for scene in scenes:
         for text in scene.notes:
@@ -243,7 +166,7 @@ def _noted(scenes: "Iterable[Scene]") -> "Iterator[Scene]":
         yield scene
 
 
-def _chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":
+def chosen_inputs(names: Sequence[str], kinds: "Sequence[Input]") -> "list[Input]":
     """The *kinds* with these *names*; all if there are no names."""
     if not names:
         return list(kinds)

@@ -1,4 +1,4 @@
-"""Scores of cubes that known spectra corrected: `napari-mst evaluate FOLDER --known 0,1,4,24`.
+"""Scores of cubes that known spectra corrected: `python -m lab known FOLDER --known 0,1,4,24`.
 
 Each scene is photographed and reconstructed as for the table of the models. Then its true spectra
 become known at a few spots of 3 x 3 pixels, and the cube is adapted to them. Letters: B bands,
@@ -8,9 +8,12 @@ H rows, W columns, n spots.
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from scipy.ndimage import binary_erosion
+from tqdm import tqdm
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import error_bands, has_band
@@ -18,16 +21,32 @@ from napari_mst.adaptation.caution import ContradictingSpectra
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
 from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
+from napari_mst.cli.arguments import DONE, Command
+from napari_mst.cli.options import FullScale
+from napari_mst.cli.training import chosen_inputs, noted
+from napari_mst.crash_safe import check_targets
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.models import load_model
+from napari_mst.option import Only, Option
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.training.inputs import Input
-from napari_mst.training.scenes import Scene, resampled
-from napari_mst.training.tables import Score, grouped, mean_score
+from napari_mst.training.inputs import INPUTS, Input
+from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
+from napari_mst.training.tables import (
+    RENDERED,
+    Score,
+    by_input,
+    coverage_table,
+    grouped,
+    mean_score,
+    table,
+    write_csv,
+)
 
 WORST = "worst"
 """Label of MRAE after over before; in the mean, the largest ratio of all scenes."""
@@ -254,3 +273,82 @@ def _judged(
 
 def _at_grid(cube: SpectralCube) -> Floats:
     return resampled(np.asarray(cube.data), cube.wavelengths)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Numbers of known spectra from "0,1,4", each one once."""
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise ValueError(
+            f"Expected numbers of known spectra, got {shown(text)!r}. Give them as 0,1,4,24."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Known:
+    """Scenes, the models whose cubes are corrected, and the table that is printed."""
+
+    folder: Annotated[
+        Path, Option("folder of reflectance cubes at 400-700 nm; or one cube", is_positional=True)
+    ]
+    known: Annotated[
+        tuple[int, ...],
+        Option(
+            "correct each cube by this many true spectra of its scene, at random spots of 3 x 3 "
+            "pixels, and judge that",
+            "COUNTS",
+            parse=_counts,
+        ),
+    ] = (0, 1, 4, 24)
+    suggested: Annotated[
+        bool, Option("take the spots that `napari-mst adapt --suggest` would give")
+    ] = False
+    model: Annotated[
+        tuple[str, ...],
+        Option("a model (default: pixelwise-srgb)", "NAME|FILE", is_repeated=True),
+    ] = ()
+    options: Annotated[RunOptions, Only("correct_colour", "denoise", "device")] = DEFAULTS
+    input: Annotated[
+        tuple[str, ...],
+        Option("a kind of photo, as 'JPEG 75' (default: clean)", "NAME", is_repeated=True),
+    ] = ()
+    full_scale: FullScale = None
+    per_scene: Annotated[bool, Option("print every scene, not only the mean")] = False
+    csv: Annotated[Path | None, Option("write every scene and the means to this file", "FILE")] = (
+        None
+    )
+
+    examples = ("known cubes/ --known 0,4,24 --suggested --csv known.csv",)
+    more = """\
+columns:
+  worst      MRAE after over before, in the scene where this is largest
+  coverage   share of true values in the 90 % error band, all bands
+  least      the same, in the band that has the smallest share
+  width      mean width of the error band over the estimate"""
+
+    def run(self) -> int:
+        """Judge the models, and print the table."""
+        plan = SpotPlan(self.known, self.suggested)
+        kinds = chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
+        scene_count = len(scene_files(self.folder))
+        if self.csv:
+            check_targets([self.csv], overwrite=True)
+        options = vars(replace(self.options, calibrated_by=RENDERED))
+        models = {
+            name: Reconstructor(load_model(name), **options)
+            for name in self.model or ["pixelwise-srgb"]
+        }
+        scenes = noted(read_scenes(self.folder, self.full_scale))
+        total = scene_count * len(kinds) * len(models) * len(self.known)
+        scores = list(tqdm(score(models, kinds, scenes, plan), total=total, unit="cube"))
+        averages = means(scores)
+        if self.csv:
+            write_csv(self.csv, [*scores, *averages], LABELS)
+        rows = by_input(scores, averages) if self.per_scene else averages
+        print(table(rows))
+        print(f"\n{coverage_table(rows)}")
+        return DONE
+
+
+KNOWN = Command("known", "judge cubes that known spectra of their scenes corrected", Known)

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 import napari_mst as nm
-from napari_mst.arrays import Indices
-from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
-from napari_mst.errors import SpectrumError
-from napari_mst.models import load_model
-from napari_mst.photo.cameras import GRID
-from napari_mst.training.inputs import INPUTS
-from napari_mst.training.known_spectra import (
+from lab.known_spectra import (
     LABELS,
     LEAST,
     WORST,
@@ -23,6 +17,13 @@ from napari_mst.training.known_spectra import (
     score,
     taken_of,
 )
+from lab.tests.conftest import Run
+from napari_mst.arrays import Indices
+from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
+from napari_mst.errors import SpectrumError
+from napari_mst.models import load_model
+from napari_mst.photo.cameras import GRID
+from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import Scene
 from napari_mst.training.tables import (
     RENDERED,
@@ -227,3 +228,55 @@ def test_counts_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(SpectrumError, match=message):
         SpotPlan(counts, is_suggested)
+
+
+def test_the_command_prints_a_line_for_each_number_of_known_spectra(
+    run: Run, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    for name in ("first", "second"):
+        materials = random.uniform(0.1, 0.9, (31, 3, 3))
+        cube = materials.repeat(4, axis=1).repeat(4, axis=2).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", cube=cube, wavelengths=np.arange(400.0, 701, 10))
+    file = tmp_path / "scores.csv"
+    model = ("--model", "pixelwise-srgb", "--device", "cpu")
+    plain = (*model, "--no-baselines", "--input", "clean")
+    code, out, _ = run("known", tmp_path, *model, "--known", "0,1,2", "--csv", file)
+    assert code == 0
+    header, nothing, *lines = out.split("\n\n")[0].splitlines()
+    assert header.split() == [
+        "clean",
+        "MRAE",
+        "core",
+        "MRAE",
+        "worst",
+        "coverage",
+        "least",
+        "width",
+    ]
+    assert [line[:26].strip() for line in lines] == [
+        "pixelwise-srgb, 1 random",
+        "pixelwise-srgb, 2 random",
+    ]
+    assert "in the 90 % error band, at nm" in out
+    assert len(file.read_text().splitlines()) == 1 + 3 * 3
+    _, models, _ = run("evaluate", tmp_path, *plain)
+    assert nothing[36:58] == models.splitlines()[1][36:58]
+    code, out, _ = run("known", tmp_path, *model, "--known", "1", "--suggested", "--per-scene")
+    assert (code, out.count("1 suggested second")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--known=-1,4", "Expected numbers of known spectra from 0 up, got -1, 4."),
+        ("--known 300 --suggested", "Expected at most 256 suggested spots, got 300."),
+        ("--known 1 --input fog", "got 'fog'"),
+    ],
+)
+def test_the_command_refuses_what_cannot_be(
+    run: Run, tmp_path: Path, arguments: str, sentence: str
+) -> None:
+    code, out, err = run("known", tmp_path, *arguments.split())
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert sentence in err
