@@ -60,7 +60,7 @@ _NEAR = 0.05  # weighted as in the fit: no patch is left out for less
 @functools.cache
 def _true_colours(kind: str) -> Colours:
     """(n, 3): the patches of a *kind* of chart in linear sRGB."""
-    return np.asarray(CHARTS[kind].reflectances @ srgb_response(GRID))
+    return CHARTS[kind].reflectances @ srgb_response(GRID)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ChartCorrection(ABC):
     def errors(self, colours: Colours) -> Doubles:
         """(n,): how far *colours* of all patches are off, as a share."""
         off = np.abs(self(colours) - self.true).mean(axis=1)
-        return np.asarray(off / self.true.mean(axis=1))
+        return off / self.true.mean(axis=1)
 
 
 Fit = Callable[[Colours, Mask, str], ChartCorrection]
@@ -319,7 +319,7 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     halves = [allowed & (rng.permutation(len(allowed)) % 2 == 0) for _ in range(_STARTS)]
     tried = [settled(start) for start in (allowed, *halves)]
     best = min(tried, key=lambda off: np.sort(off)[:count].sum())
-    return np.asarray(best <= max(_FAR * np.sort(best)[count - 1], _NEAR))
+    return best <= max(_FAR * np.sort(best)[count - 1], _NEAR)
 
 
 # ---------------------------------------------------------------------------------- sRGB photos
@@ -335,7 +335,7 @@ class _Colours(ChartCorrection):
 
     def __call__(self, colours: Colours) -> Colours:
         toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
-        return np.asarray(_roots(toned) @ np.array(self.matrix))
+        return _roots(toned) @ np.array(self.matrix)
 
 
 def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
@@ -400,7 +400,7 @@ class _Response(ChartCorrection):
     white: tuple[float, ...]
 
     def __call__(self, colours: Colours) -> Colours:
-        return np.asarray(colours / np.array(self.white))
+        return colours / np.array(self.white)
 
     @property
     def true(self) -> Colours:
@@ -439,7 +439,7 @@ def _mean_camera(colours: Colours, kind: str) -> _Response:
 
 def _seen(shares: Doubles, kind: str) -> Colours:
     """(n, 3): the patches as a camera sees them whose response has these *shares*."""
-    return np.asarray(CHARTS[kind].reflectances @ chart_responses().response(shares).T)
+    return CHARTS[kind].reflectances @ chart_responses().response(shares).T
 
 
 def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
@@ -449,4 +449,4 @@ def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
     missing = (shown - patches @ data.mean.T).T * weights.T
     stacked = terms.reshape(-1, len(data.components)) / _NOISE
     gram = stacked.T @ stacked + np.diag(data.spread**-2.0)
-    return np.asarray(np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE))
+    return np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE)

@@ -71,4 +71,4 @@ def _mean_squares(errors: Doubles) -> Doubles:
     """Mean over the bands of the squared differences between all errors (n, n)."""
     squares = np.square(errors).mean(axis=1)
     products = errors @ errors.T / errors.shape[1]
-    return np.asarray(np.maximum(squares[:, None] + squares - 2 * products, 0))
+    return np.maximum(squares[:, None] + squares - 2 * products, 0)

@@ -165,7 +165,7 @@ def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
         )
     values = np.tensordot(np.nan_to_num(matrix), coarse.data.astype(np.float64), axes=1)
     values[~has_band] = np.nan
-    return np.asarray(values)
+    return values
 
 
 def _as_spectra(planes: Doubles) -> Doubles:
@@ -210,7 +210,7 @@ def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
             sums[:, part] += np.einsum("hk,ckw->chw", weights[part], across)
     area = sums[-1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(area > 0, sums[:-1] / area, np.nan))
+        return np.where(area > 0, sums[:-1] / area, np.nan)
 
 
 def spread_between(values: Doubles, edges: Edges, rows: slice, width: int) -> Doubles:
@@ -218,7 +218,7 @@ def spread_between(values: Doubles, edges: Edges, rows: slice, width: int) -> Do
     down = interpolation(np.arange(float(rows.start), rows.stop) + 0.5, _middles(edges[0]))
     across = interpolation(np.arange(float(width)) + 0.5, _middles(edges[1]))
     along_rows = np.tensordot(down, values, axes=(1, 1))
-    return np.asarray(np.moveaxis(along_rows @ across.T, 0, 1))
+    return np.moveaxis(along_rows @ across.T, 0, 1)
 
 
 def _middles(edges: Doubles) -> Doubles:
@@ -229,14 +229,14 @@ def _at_edges(totals: Doubles, edges: Doubles) -> Doubles:
     """*totals* (..., W + 1) at fractional *edges* (w,) of their columns, linear in between."""
     whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
     before = totals[..., whole]
-    return np.asarray(before + (totals[..., whole + 1] - before) * (edges - whole))
+    return before + (totals[..., whole + 1] - before) * (edges - whole)
 
 
 def _overlaps(edges: Doubles, rows: slice) -> Doubles:
     """Share of each of some *rows* that lies in each block (h, k)."""
     top = np.arange(rows.start, rows.stop)
     upper = np.minimum(edges[1:, None], top + 1)
-    return np.asarray((upper - np.maximum(edges[:-1, None], top)).clip(0))
+    return (upper - np.maximum(edges[:-1, None], top)).clip(0)
 
 
 def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:

@@ -63,7 +63,7 @@ def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
     few = spots[spots.sample(MOST)]
     solved = np.linalg.solve(few.covariance(kernel), few.errors)
     explained = np.einsum("nb,nb->b", few.errors, solved)
-    return np.asarray((_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few)))
+    return (_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few))
 
 
 def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> float:

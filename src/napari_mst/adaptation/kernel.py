@@ -80,7 +80,7 @@ def _distance(first: Doubles, second: Doubles) -> Doubles:
     """Squared distances (m, n), never negative by rounding."""
     squares = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1)
     squares -= 2 * (first @ second.T)
-    return np.asarray(np.maximum(squares, 0, out=squares))
+    return np.maximum(squares, 0, out=squares)
 
 
 # The hyperparameters from which every adaptation starts. They were fitted to simulated scenes of
@@ -115,4 +115,4 @@ _BAND_SCALE = np.array(
 
 def band_scale(wavelengths: Doubles) -> Doubles:
     """Factors (B,) on the variance of the kernel at *wavelengths*, held beyond their ends."""
-    return np.asarray(np.interp(wavelengths, np.arange(400.0, 701, 10), _BAND_SCALE))
+    return np.interp(wavelengths, np.arange(400.0, 701, 10), _BAND_SCALE)

@@ -201,7 +201,7 @@ def _gap_around(samples: Doubles, wavelengths: Doubles) -> Doubles:
     above = np.searchsorted(samples, wavelengths).clip(0, samples.size - 1)
     is_sample = samples[above] == wavelengths
     below = np.where(is_sample, above, (above - 1).clip(0))
-    return np.asarray(samples[above] - samples[below])
+    return samples[above] - samples[below]
 
 
 def _step(wavelengths: Doubles) -> float:

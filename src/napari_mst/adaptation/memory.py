@@ -74,7 +74,7 @@ class Adaptation:
         photo = np.interp(wavelengths, _AT, _DEVIATION.get(self.photo, np.zeros(len(_AT))))
         # the spots are off as well, which the correction spreads: the more, the fewer they are
         spread = 1 + 1 / np.sqrt(max(len(self.spots), 1))
-        return np.asarray(calibrated + spread * np.square(photo))
+        return calibrated + spread * np.square(photo)
 
 
 def to_record(adaptation: Adaptation) -> dict[str, Any]:

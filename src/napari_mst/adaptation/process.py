@@ -102,19 +102,19 @@ class Posterior:
     def shift(self, features: Doubles) -> Doubles:
         """Mean of the error (k, B) at pixels with *features* (k, 6)."""
         shift = self.kernel(features, self.points) @ self.weights
-        return np.asarray(np.clip(shift, -_FARTHEST, _FARTHEST, out=shift))
+        return np.clip(shift, -_FARTHEST, _FARTHEST, out=shift)
 
     def variance(self, features: Doubles) -> Doubles:
         """Variance of the error (k,) that is left at these *features*, before `band_scale`."""
         across = self.kernel(features, self.points)
         explained = np.einsum("km,km->k", across @ self.precision, across)
         left = self.kernel.own(features) - explained
-        return np.asarray(np.maximum(left, 0) + self.kernel.noise)
+        return np.maximum(left, 0) + self.kernel.noise
 
 
 def errors_of(true: Floats, estimate: Floats) -> Doubles:
     """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
-    return np.asarray(np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET)))
+    return np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET))
 
 
 def without_gaps(errors: Doubles) -> Doubles:
@@ -131,7 +131,7 @@ def without_gaps(errors: Doubles) -> Doubles:
 def corrected(estimate: Floats, shift: Doubles) -> Floats:
     """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
     moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
-    return np.asarray(np.maximum(moved, 0))
+    return np.maximum(moved, 0)
 
 
 def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
@@ -185,4 +185,4 @@ def _inverse(matrix: Doubles) -> Doubles:
     """Inverse of a symmetric matrix, itself exactly symmetric."""
     jitter = _JITTER * float(np.trace(matrix)) / max(len(matrix), 1)
     inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))
-    return np.asarray((inverse + inverse.T) / 2)
+    return (inverse + inverse.T) / 2

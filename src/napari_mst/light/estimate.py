@@ -68,7 +68,7 @@ class LightAttention:
     def rollout(self) -> Doubles:
         """(T, T): attention through all blocks, by Abnar & Zuidema (2020); its rows sum to 1."""
         matrix = rollout([torch.from_numpy(block) for block in self.blocks])
-        return np.asarray(matrix.numpy())
+        return matrix.numpy()
 
     @property
     def rollout_map(self) -> Doubles:
@@ -115,7 +115,7 @@ class LightAttention:
             )
         weights = self.blocks[block]
         attention = weights.mean(axis=0) if head is None else weights[head]
-        return np.asarray(attention[token])
+        return attention[token]
 
     def _map(self, row: Doubles) -> Doubles:
         return row[1:].reshape(self.grid, self.grid)
@@ -369,7 +369,7 @@ def _check(photo: Photo, camera: str) -> None:
 def _in_common_space(values: Doubles, camera: str) -> Doubles:
     """Values (3, S, S) of the sensor of a *camera* in the space of all cameras."""
     balanced = values / sensor_white(camera, "E")[:, None, None]
-    return np.asarray(np.einsum("chw,cd->dhw", balanced, to_common(camera)))
+    return np.einsum("chw,cd->dhw", balanced, to_common(camera))
 
 
 def _answers(
@@ -399,7 +399,7 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     """
     whites = table.powers @ common_response().double().numpy()
     weighted = probabilities / (1 + (angle_between(whites, bright) / _SCATTER) ** 2)
-    return np.asarray(weighted / weighted.sum())
+    return weighted / weighted.sum()
 
 
 def _candidates(

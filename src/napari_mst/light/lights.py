@@ -148,7 +148,7 @@ class KnownLights:
             of_family = torch.from_numpy(self.families == family)
             within = densities[:, of_family, index].softmax(-1)
             by_light[:, of_family] = shares[:, index, None] * within
-        return np.asarray(by_light.mean(0).numpy())
+        return by_light.mean(0).numpy()
 
 
 @functools.cache

@@ -212,7 +212,7 @@ def _brightest(cells: Doubles, counts: Indices) -> Doubles:
     # Stable, so that equally bright samples are picked alike on every machine.
     order = (-cells.sum(axis=0)).argsort(axis=-1, kind="stable")[..., :_FEW]
     picked = np.take_along_axis(cells, order[None], axis=-1)
-    return np.asarray(picked.sum(axis=-1) / counts.clip(1, _FEW))
+    return picked.sum(axis=-1) / counts.clip(1, _FEW)
 
 
 def _spaced(length: int, number: int) -> Indices:

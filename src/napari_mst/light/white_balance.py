@@ -89,7 +89,7 @@ class WhiteBalance:
         to_cones = BRADFORD @ np.linalg.inv(XYZ_TO_SRGB)
         # White keeps its brightest channel: so what was clipped there stays white.
         gains = to_cones.sum(axis=1) / (to_cones @ self.white)
-        return np.asarray(np.linalg.inv(to_cones) * gains @ to_cones)
+        return np.linalg.inv(to_cones) * gains @ to_cones
 
     @property
     def degrees(self) -> float:

@@ -195,7 +195,7 @@ def instrument_error(wavelengths: ArrayLike) -> Doubles:
     at = doubles(wavelengths)
     signal = illuminant("A", at) * at
     strongest = illuminant("A", _REDDEST) * _REDDEST
-    return np.asarray(STRAY * strongest / signal)
+    return STRAY * strongest / signal
 
 
 def _numbers(band: Mapping[str, Any], wavelengths: Doubles) -> Doubles:

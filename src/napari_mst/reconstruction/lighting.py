@@ -116,7 +116,7 @@ def _spectra(
     seeing.see_with(torch.from_numpy(response / white))
     balanced = torch.from_numpy((linear * gains[:, None, None]).astype(np.float32))
     with torch.inference_mode():
-        return np.asarray(seeing(balanced[None])[0].numpy())
+        return seeing(balanced[None])[0].numpy()
 
 
 def _quantile(values: Floats, weights: Floats) -> float:

@@ -341,7 +341,7 @@ def _relative_errors(estimate: Doubles, reference: Doubles, dark: float = DARK) 
 
 def _psnr(rmse: Doubles, peak: float) -> Doubles:
     with np.errstate(divide="ignore"):
-        return np.asarray(20 * np.log10(peak / rmse))
+        return 20 * np.log10(peak / rmse)
 
 
 _MEASURES: dict[str, Callable[[Doubles, Doubles], Doubles]] = {

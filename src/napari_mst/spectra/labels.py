@@ -116,4 +116,4 @@ def _checked(labels: Numbers, cube: SpectralCube) -> Numbers:
 def label_numbers(labels: Numbers) -> Numbers:
     """(N,) the values of an image of labels but 0, rising."""
     numbers = np.unique(labels)
-    return np.asarray(numbers[numbers != 0])
+    return numbers[numbers != 0]

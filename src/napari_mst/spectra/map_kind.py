@@ -350,7 +350,7 @@ def _label_picture(labels: Array, tints: tuple[str, ...]) -> Codes:
     for number in range(1, len(table)):
         tint = tints[number - 1] if number <= len(tints) else ""
         table[number] = (*(bytes.fromhex(tint[1:7]) if tint else _hue(number)), 255)
-    return np.asarray(table[labels])
+    return table[labels]
 
 
 def _hue(number: int) -> tuple[int, int, int]:

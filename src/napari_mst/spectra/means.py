@@ -77,7 +77,7 @@ class Groups:
 
     def total(self, values: Doubles) -> Doubles:
         """(B, m) sums over each label of (B, n) *values*."""
-        return np.asarray(np.add.reduceat(values, self.starts, axis=1))
+        return np.add.reduceat(values, self.starts, axis=1)
 
     def spread_out(self, values: Any) -> Any:
         """(B, n) of (B, m) *values*: each pixel gets that of its label."""
@@ -118,7 +118,7 @@ class Moments:
     def deviation(self) -> Doubles:
         """(B, N) standard deviations; NaN for a label without pixels."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.sqrt(self._squares / self.count))
+            return np.sqrt(self._squares / self.count)
 
 
 @dataclass(frozen=True, eq=False)

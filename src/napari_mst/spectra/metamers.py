@@ -32,7 +32,7 @@ def matrix_r(response: Doubles) -> Doubles:
     """
     # A product of orthonormal columns: the inverse in the formula would square rounding errors.
     basis, _ = np.linalg.qr(response)
-    return np.asarray(basis @ basis.T)
+    return basis @ basis.T
 
 
 def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT) -> Doubles:
@@ -56,7 +56,7 @@ def metameric_blacks(wavelengths: Doubles, response: Doubles, count: int = COUNT
     blacks[order] = unseen @ shares[:, :count]
     # An eigenvector has no sign of its own, so that of another processor might be another.
     signs = np.where(blacks[order[-1]] < 0, -1.0, 1.0)
-    return np.asarray((blacks * signs).T)
+    return (blacks * signs).T
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +118,7 @@ class Metamers:
 
     def colour(self, spectrum: Spectrum) -> Doubles:
         """Return the three numbers (3,) that the response has for *spectrum*."""
-        return np.asarray(spectrum.values @ self.response)
+        return spectrum.values @ self.response
 
     def toward(self, other: Spectrum) -> Doubles:
         """Return the metameric black (B,) that leads to *other*, as far as its colour allows.
@@ -136,7 +136,7 @@ class Metamers:
                 f"got {other.values.size} others. Resample it."
             )
         difference = other.values - self.spectrum.values
-        return np.asarray(difference - matrix_r(self.response) @ difference)
+        return difference - matrix_r(self.response) @ difference
 
     def limits(self, black: Doubles) -> tuple[float, float]:
         """The least and the largest amount of *black* (B,) that keeps reflectances within 0-1.

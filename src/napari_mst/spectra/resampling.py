@@ -138,7 +138,7 @@ def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
             f"Expected {name} to span a band of the cube, got one between two bands. "
             "Give its wavelength instead."
         )
-    return np.asarray(weights / weights.sum())
+    return weights / weights.sum()
 
 
 def _mixed(matrix: Doubles, strip: NDArray[np.generic]) -> Singles:

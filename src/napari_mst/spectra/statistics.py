@@ -77,7 +77,7 @@ def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
     if not np.isfinite(low).all():
         check_enough(0)
     step = (high - low) / (count - 1)
-    return np.asarray(low + np.arange(count)[:, None] * step)
+    return low + np.arange(count)[:, None] * step
 
 
 class _Clusters:

@@ -125,7 +125,7 @@ class Cells:
         """*stored* values as shares of the full scale: tables in float64, pixels as they are."""
         is_narrow = stored.dtype == np.float32
         values: Floats = np.asarray(stored, dtype=np.float32 if is_narrow else np.float64)
-        return np.asarray(values / float(self._photo.full_scale))
+        return values / float(self._photo.full_scale)
 
     def _code(self, stored: Array) -> Floats:
         value = self._value(stored)
@@ -141,7 +141,7 @@ def srgb_codes(linear: Floats) -> Floats:
     compiled = compiled_colours(linear)
     if compiled is not None:
         return compiled.codes(linear)
-    return np.asarray(linear_to_srgb(linear.clip(0, 1)) * np.float32(_CODES))
+    return linear_to_srgb(linear.clip(0, 1)) * np.float32(_CODES)
 
 
 def linear_light(encoded: Floats) -> Floats:
@@ -174,7 +174,7 @@ class ColourCheck:
     def rendered(self, rows: slice) -> Floats:
         """The colours that the spectra of *rows* show (C, rows, W), in linear light."""
         # einsum rather than a matrix product: the threads of BLAS would wait for our own.
-        return np.asarray(np.einsum("bc,bhw->chw", self.response, self.data[:, rows]))
+        return np.einsum("bc,bhw->chw", self.response, self.data[:, rows])
 
     def difference(self, rows: slice) -> Difference:
         """The colours that the spectra of *rows* show, minus those of the photo."""

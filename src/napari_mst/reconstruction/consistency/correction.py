@@ -180,7 +180,7 @@ def _region_sums(missing: Floats, codes: Floats) -> Doubles:
     products = [is_known[None], missing * codes, codes * codes, missing * missing]
     columns = np.concatenate(products).sum(axis=1)
     starts = np.arange(0, codes.shape[2], REGION)
-    return np.asarray(np.add.reduceat(columns, starts, axis=1))
+    return np.add.reduceat(columns, starts, axis=1)
 
 
 def _gains(sums: Doubles) -> Doubles:
@@ -197,7 +197,7 @@ def _gains(sums: Doubles) -> Doubles:
     noise = missing.sum(axis=0) - explained
     factor = (1 - noise / explained.clip(tiny)).clip(0)
     is_known = pixels >= _KNOWN * REGION**2
-    return np.asarray(np.where(is_known, factor * gain, 0))
+    return np.where(is_known, factor * gain, 0)
 
 
 def _between(regions: Doubles, rows: slice, width: int) -> Doubles:
@@ -217,4 +217,4 @@ def _stretched(regions: Doubles, pixels: Indices, axis: int) -> Doubles:
     before = places.astype(np.intp)
     start, stop = (regions.take(at, axis) for at in (before, np.minimum(before + 1, last)))
     share = places - before
-    return np.asarray(start + (stop - start) * (share if axis == 2 else share[:, None]))
+    return start + (stop - start) * (share if axis == 2 else share[:, None])

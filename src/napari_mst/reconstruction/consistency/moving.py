@@ -117,7 +117,7 @@ def _stepped(
     changed = np.einsum("bc,cn->bn", response, _solved(system, missing))
     changed *= weights
     changed += spectra
-    return np.asarray(np.maximum(changed, 0, out=changed))
+    return np.maximum(changed, 0, out=changed)
 
 
 def _solved(system: Floats, right: Floats) -> Floats:
