@@ -44,7 +44,7 @@ def test_every_matrix_is_what_its_formula_says(reading: str, axis: int) -> None:
 
 def test_a_patch_at_the_border_is_moved_onto_the_photo() -> None:
     steps = patch_steps(PHOTO, HOW, (11, 14), 4, "columns")
-    assert (steps.row, steps.column) == (8, 11)
+    assert steps.corner == (8, 11)
 
 
 @pytest.mark.parametrize(

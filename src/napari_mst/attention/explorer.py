@@ -60,26 +60,46 @@ class PhotoExplorer:
     def _check_network(self, reconstructor: Reconstructor) -> None:
         """Refuse a network that lacks what is looked at, with an `AttentionError`."""
 
-    def _network(self, watch: Watch | None = None) -> Network:
+    def watched_by(self, watch: Watch) -> Self:
+        """A copy that reports its runs to *watch*; it does not denoise the photo again.
+
+        Examples
+        --------
+        >>> from napari_mst.watch import Watch
+        >>> photo = np.full((16, 16, 3), 128, np.uint8)
+        >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+        >>> shares = []
+        >>> record = explorer.watched_by(Watch(shares.append)).record()
+        >>> shares[-1]
+        1.0
+        """
+        other = copy.copy(self)
+        other._watch = watch
+        return other
+
+    def _network(self) -> Network:
         """The network, which knows the light of the photo."""
-        return self._seen.job(watch or self._watch).setup.network
+        return self._seen.job(self._watch).setup.network
 
     @cached_property
     def _program(self) -> Program:
         """The passes of the network, which knows the light of the photo."""
         return self._network().program()
 
-    def features(self, layer: str, watch: Watch | None = None) -> AttentionMap:
+    def features(self, layer: str) -> AttentionMap:
         """All maps of a *layer* of the network over the photo; errors are those of `features`."""
-        planes, past = self.padded_features(layer, watch)
+        planes, past = self.padded_features(layer)
         pitch = int(1 / self._program.scales[layer])
         return self._map(FEATURES, Selection(layer), planes, past, pitch)
 
-    def padded_features(self, layer: str, watch: Watch | None = None) -> tuple[Floats, Provenance]:
+    def padded_features(self, layer: str) -> tuple[Floats, Provenance]:
         """The maps of a *layer*, (C, h, w), over the padded photo, and their history."""
         check_name(layer, [each.writes for each in self._program.passes], "layer")
         program = self._program.until(layer)
-        return self._seen.compute(output_of(program, self._reconstructor), watch or self._watch)
+        return self._compute(output_of(program, self._reconstructor))
+
+    def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
+        return self._seen.compute(compute, self._watch)
 
     def _map(
         self,
@@ -154,23 +174,6 @@ class AttentionExplorer(PhotoExplorer):
                 "Expected float32 or float64 to look at attention, "
                 f"got {reconstructor.precision}. Take one of these."
             )
-
-    def watched_by(self, watch: Watch) -> Self:
-        """A copy that reports its runs to *watch*; it does not denoise the photo again.
-
-        Examples
-        --------
-        >>> from napari_mst.watch import Watch
-        >>> photo = np.full((16, 16, 3), 128, np.uint8)
-        >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
-        >>> shares = []
-        >>> record = explorer.watched_by(Watch(shares.append)).record()
-        >>> shares[-1]
-        1.0
-        """
-        other = copy.copy(self)
-        other._watch = watch
-        return other
 
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
@@ -254,9 +257,6 @@ class AttentionExplorer(PhotoExplorer):
         top, left = self._first + corner(self._program, at, self.shape)
         made = self._map(SENSITIVITY, of_value, values, past)
         return replace(made, offset=(float(top), float(left)))
-
-    def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
-        return self._seen.compute(compute, self._watch)
 
     def _check_value(self, at: Value) -> None:
         """Refuse a value that lies outside the cube."""

@@ -38,8 +38,12 @@ Places = NDArray[np.int64]
 BETWEEN = "Row i is key i, column j is query j."
 """The caption of a matrix between pixels."""
 
-OF_PIXELS = "A column is a pixel, named by its row and column in the photo."
-"""The caption of a matrix with a column for each pixel."""
+_ABOUT = (
+    "The weights of this head, the same for all pixels.",
+    "A column is a pixel, named by its row and column in the photo.",
+    BETWEEN,
+)
+"""The captions of matrices without pixels, with pixels as columns, and between pixels."""
 
 
 class MatrixStep(NamedTuple):
@@ -74,134 +78,31 @@ class HeadSteps:
         return next(step.values for step in self.steps if step.name == name)
 
 
-def _sums_said(values: Doubles, axis: int) -> str:
-    """Say what the weights of each column (*axis* 0) or row (1) add up to."""
-    sums = values.sum(axis)
+def _step(name: str, formula: str, matrix: Tensor, *at: Places) -> MatrixStep:
+    """The step of a *matrix* of weights, or with the pixels *at* its columns, and perhaps rows."""
+    values = matrix.detach().double().cpu().numpy()
+    columns, rows, *_ = (*at, None, None)
+    return MatrixStep(name, formula, values, _ABOUT[len(at)], rows, columns)
+
+
+def _with_sums(weights: MatrixStep, axis: int) -> MatrixStep:
+    """The step, with a caption of what the weights of each column (*axis* 0) or row (1) sum to."""
+    sums = weights.values.sum(axis)
     which = "rows" if axis else "columns"
-    return f"{BETWEEN} Each of the {which} adds up to 1: {sums.min():.6f} to {sums.max():.6f}."
-
-
-def _numbers(matrix: Tensor) -> Doubles:
-    """A matrix of a step, in float64."""
-    values: Doubles = matrix.detach().double().cpu().numpy()
-    return values
-
-
-def _of_pixels(name: str, formula: str, matrix: Tensor, at: Places) -> MatrixStep:
-    """The step of a *matrix* with a column for each pixel."""
-    return MatrixStep(name, formula, _numbers(matrix), OF_PIXELS, columns=at)
-
-
-_LEARNT = "The weights are those of the network, of this head."
+    span = f"{sums.min():.6f} to {sums.max():.6f}"
+    return weights._replace(about=f"{BETWEEN} Each of the {which} adds up to 1: {span}.")
 
 
 @dataclass(frozen=True, eq=False)
 class WindowSteps(HeadSteps):
-    """Every matrix of a *head* for the window of a *pixel*, whose weights are a column of A."""
+    """Every matrix of a head for the window of a *pixel*, whose weights are a column of A."""
 
     pixel: PixelWeights
-    head: int
 
     @property
     def provenance(self) -> Provenance:
         """The history of the run whose head it is."""
         return self.pixel.provenance
-
-
-class _WindowHead(NamedTuple):
-    """A head of an attention on one window, and the places of its pixels in the photo.
-
-    *at* are the places of the pixels that ask, and of those that answer.
-    """
-
-    attention: WindowAttention
-    tokens: WindowTokens
-    head: int
-    at: tuple[Places, Places]
-
-    @property
-    def span(self) -> slice:
-        """The channels of the head."""
-        depth = self.attention.channels // self.attention.heads
-        return slice(self.head * depth, (self.head + 1) * depth)
-
-    @property
-    def of_keys(self) -> str:
-        """The name of the features of the pixels that answer."""
-        asking, answering = self.at
-        return "X" if len(asking) == len(answering) else "X_K"
-
-    def asking(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
-        """The step of numbers (n, C) of the pixels that ask."""
-        return _of_pixels(name, formula, tokens.mT, self.at[0])
-
-    def answering(self, name: str, formula: str, tokens: Tensor) -> MatrixStep:
-        """The step of numbers (m, C) of the pixels that answer."""
-        return _of_pixels(name, formula, tokens.mT, self.at[1])
-
-    def between(self, name: str, formula: str, matrix: Tensor) -> MatrixStep:
-        """The step of a matrix (n, m) between the pixels."""
-        asking, answering = self.at
-        return MatrixStep(name, formula, _numbers(matrix.mT), BETWEEN, answering, asking)
-
-    def features(self, is_normed: bool) -> list[MatrixStep]:
-        """The features before the projections."""
-        count_asking, count_answering = map(len, self.at)
-        features = "LayerNorm of the features" if is_normed else "features"
-        asking, answering = self.tokens.features
-        steps = [self.asking("X", f"{features} of {count_asking} pixels", asking)]
-        if self.of_keys != "X":
-            formula = f"those of the {count_answering} pixels that answer"
-            steps.append(self.answering(self.of_keys, formula, answering))
-        return steps
-
-    def projections(self) -> list[MatrixStep]:
-        """Queries, keys and values, each behind its weights."""
-        bias = " + b" if self.attention.options.has_bias else ""
-        of_query, of_key, of_value = self.attention.to_qkv.weight.chunk(3)
-        tokens, head = self.tokens, self.head
-        return [
-            _learnt("W_Q", "weights of the queries", of_query[self.span]),
-            self.asking("Q", f"W_Q X{bias}", tokens.queries[head]),
-            _learnt("W_K", "weights of the keys", of_key[self.span]),
-            self.answering("K", f"W_K {self.of_keys}{bias}", tokens.keys[head]),
-            _learnt("W_V", "weights of the values", of_value[self.span]),
-            self.answering("V", f"W_V {self.of_keys}{bias}", tokens.values[head]),
-        ]
-
-    def shares(self) -> tuple[list[MatrixStep], Tensor]:
-        """Scores, what is added to them, and their softmax A, which is returned as well."""
-        tokens, head = self.tokens, self.head
-        queries, keys = (part[head] for part in self.attention.scaled(tokens.queries, tokens.keys))
-        scores = queries @ keys.mT
-        mask = torch.zeros_like(scores).masked_fill(tokens.is_apart.to(scores.device), -torch.inf)
-        steps = [
-            self.asking("Q'", _scaled_query(self.attention, head), queries),
-            self.answering("K'", _scaled_key(self.attention), keys),
-            self.between("S", "K'^T Q'", scores),
-            self.between("B", "bias of the relative places", tokens.bias[head]),
-        ]
-        added = "S + B"
-        if self.attention.sides.shift:
-            added = "S + B + M"
-            formula = "-inf between parts of a shifted window, else 0"
-            steps.append(self.between("M", formula, mask))
-        shares = (scores + tokens.bias[head] + mask).softmax(-1)
-        weights = self.between("A", f"softmax of the columns of {added}", shares)
-        about = _sums_said(weights.values, 0)
-        return [*steps, weights._replace(about=about)], shares
-
-    def result(self, shares: Tensor) -> list[MatrixStep]:
-        """Averages of the values, and what the head adds to the features."""
-        attended = shares @ self.tokens.values[self.head]
-        steps = [self.asking("O", "V A", attended)]
-        if self.attention.options.has_projection:
-            projection = self.attention.proj.get_parameter("weight")[:, self.span]
-            steps += [
-                _learnt("W_O", "weights of the projection after the heads", projection),
-                self.asking("Y", "W_O O, what this head adds", attended @ projection.mT),
-            ]
-        return steps
 
 
 def window_steps(
@@ -216,14 +117,51 @@ def window_steps(
     *at* are the places of the pixels that ask and of those that answer, in the photo. *is_normed*
     says whether a LayerNorm stands before the attention.
     """
-    window = _WindowHead(attention, tokens, head, at)
-    steps, shares = window.shares()
-    return (
-        *window.features(is_normed),
-        *window.projections(),
-        *steps,
-        *window.result(shares),
-    )
+    asking, answering = at
+    of_asking, of_answering = tokens.features
+    features = "LayerNorm of the features" if is_normed else "features"
+    steps = [_step("X", f"{features} of {len(asking)} pixels", of_asking.mT, asking)]
+    x = "X"
+    if len(asking) != len(answering):
+        x = "X_K"
+        formula = f"those of the {len(answering)} pixels that answer"
+        steps.append(_step(x, formula, of_answering.mT, answering))
+
+    depth = attention.channels // attention.heads
+    span = slice(head * depth, (head + 1) * depth)
+    of_query, of_key, of_value = (part[span] for part in attention.to_qkv.weight.chunk(3))
+    bias = " + b" if attention.options.has_bias else ""
+    queries, keys = (part[head] for part in attention.scaled(tokens.queries, tokens.keys))
+    scores = queries @ keys.mT
+    steps += [
+        _step("W_Q", "weights of the queries", of_query),
+        _step("Q", f"W_Q X{bias}", tokens.queries[head].mT, asking),
+        _step("W_K", "weights of the keys", of_key),
+        _step("K", f"W_K {x}{bias}", tokens.keys[head].mT, answering),
+        _step("W_V", "weights of the values", of_value),
+        _step("V", f"W_V {x}{bias}", tokens.values[head].mT, answering),
+        _step("Q'", _scaled_query(attention, head), queries.mT, asking),
+        _step("K'", _scaled_key(attention), keys.mT, answering),
+        _step("S", "K'^T Q'", scores.mT, asking, answering),
+        _step("B", "bias of the relative places", tokens.bias[head].mT, asking, answering),
+    ]
+    added = "S + B"
+    mask = torch.zeros_like(scores).masked_fill(tokens.is_apart.to(scores.device), -torch.inf)
+    if attention.sides.shift:
+        added = "S + B + M"
+        formula = "-inf between parts of a shifted window, else 0"
+        steps.append(_step("M", formula, mask.mT, asking, answering))
+    shares = (scores + tokens.bias[head] + mask).softmax(-1)
+    weights = _step("A", f"softmax of the columns of {added}", shares.mT, asking, answering)
+    attended = shares @ tokens.values[head]
+    steps += [_with_sums(weights, 0), _step("O", "V A", attended.mT, asking)]
+    if attention.options.has_projection:
+        projection = attention.proj.get_parameter("weight")[:, span]
+        formula = "weights of the projection after the heads"
+        steps.append(_step("W_O", formula, projection))
+        added_by_head = projection @ attended.mT
+        steps.append(_step("Y", "W_O O, what this head adds", added_by_head, asking))
+    return tuple(steps)
 
 
 def _scaled_query(attention: WindowAttention, head: int) -> str:
@@ -237,31 +175,17 @@ def _scaled_key(attention: WindowAttention) -> str:
     return "K / |K| of each column" if attention.options.score == "cosine" else "K"
 
 
-def _learnt(name: str, formula: str, weights: Tensor) -> MatrixStep:
-    return MatrixStep(name, formula, _numbers(weights), _LEARNT)
-
-
 MOST_SIDE = 16
 """Pixels along a side of a patch, at most: 256 columns of numbers."""
 
 COLOURS = 3
 
-_OF_FILTER = "The weights are those of non-local means between single pixels."
-
 
 @dataclass(frozen=True, eq=False)
 class PatchSteps(HeadSteps):
-    """Every matrix of a single head, for the pixels of a patch.
+    """Every matrix of a single head, for the pixels of a patch; *corner* is the first of them."""
 
-    Attributes
-    ----------
-    row, column, side
-        The first pixel of the patch, and the pixels along each of its sides.
-    """
-
-    row: int
-    column: int
-    side: int
+    corner: tuple[int, int]
 
 
 def patch_steps(
@@ -277,47 +201,38 @@ def patch_steps(
         If the side is not 1 to `MOST_SIDE` pixels, or the corner is not on the photo.
     """
     height, width = photo.shape
-    if not 1 <= side <= min(MOST_SIDE, height, width):
+    most = min(MOST_SIDE, height, width)
+    if not 1 <= side <= most:
         raise AttentionError(
-            f"Expected a patch of 1 to {min(MOST_SIDE, height, width)} pixels a side, got {side}. "
-            "Choose another one."
+            f"Expected a patch of 1 to {most} pixels a side, got {side}. Choose another one."
         )
     row, column = corner
     check_pixel(AttentionError, row, column, photo.shape)
-    row = min(row, height - side)
-    column = min(column, width - side)
+    row, column = min(row, height - side), min(column, width - side)
     patch = photo.cropped((row, row + side, column, column + side))
     tokens = how.noise.codes * how.stabilised(patch).reshape(COLOURS, -1).T
     features = torch.from_numpy(embedding(tokens).T.copy())
     head = filter_head(how.codes, reading)
-    steps = _steps(head, features, square((row, column), side).numpy())
-    return PatchSteps(steps, row, column, side)
-
-
-def _steps(head: SingleHeadAttention, features: Tensor, at: Places) -> tuple[MatrixStep, ...]:
-    """Every matrix of *head* for the *features* of the pixels *at* their places."""
     with torch.inference_mode():
-        head_steps = head.steps(features)
-    reading = head.reading
-    shares = _numbers(head_steps.attention)
-    of_shares = _sums_said(shares, 0 if reading == "columns" else 1)
+        made = head.steps(features)
+    at: Places = square((row, column), side).numpy()
     scores = "K^T Q / sqrt(d) = -|t_i - t_j|^2 / (3 h^2)"
-
-    def of_filter(name: str, formula: str, layer: torch.nn.Linear) -> MatrixStep:
-        return MatrixStep(name, formula, _numbers(layer.weight), _OF_FILTER)
-
-    return (
-        _of_pixels("X", f"Xi of {len(at)} pixels: |t|^2, t, 1; t in 8-bit codes", features, at),
-        of_filter("W_Q", "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)", head.query),
-        _of_pixels("Q", "W_Q X", head_steps.queries, at),
-        of_filter("W_K", "sqrt 2 in the middle, -1 in two corners", head.key),
-        _of_pixels("K", "W_K X", head_steps.keys, at),
-        of_filter("W_V", "picks the colour t", head.value),
-        _of_pixels("V", "W_V X", head_steps.values, at),
-        MatrixStep("S", scores, _numbers(head_steps.scores), BETWEEN, at, at),
-        MatrixStep("A", f"softmax of the {reading} of S", shares, of_shares, at, at),
-        _of_pixels("O", "V A", head_steps.output, at),
+    of_query = "sqrt(d) / (3 h^2) diag(1, sqrt 2, ..., 1)"
+    of_key = "sqrt 2 in the middle, -1 in two corners"
+    weights = _step("A", f"softmax of the {reading} of S", made.attention, at, at)
+    steps = (
+        _step("X", f"Xi of {len(at)} pixels: |t|^2, t, 1; t in 8-bit codes", features, at),
+        _step("W_Q", of_query, head.query.weight),
+        _step("Q", "W_Q X", made.queries, at),
+        _step("W_K", of_key, head.key.weight),
+        _step("K", "W_K X", made.keys, at),
+        _step("W_V", "picks the colour t", head.value.weight),
+        _step("V", "W_V X", made.values, at),
+        _step("S", scores, made.scores, at, at),
+        _with_sums(weights, 0 if reading == "columns" else 1),
+        _step("O", "V A", made.output, at),
     )
+    return PatchSteps(steps, (row, column))
 
 
 def filter_head(h: float, reading: Reading = "columns") -> SingleHeadAttention:

@@ -98,6 +98,13 @@ class PixelWeights:
         is_heard: Mask = self.regions == self.regions[is_query]
         return is_heard
 
+    def around(self, chosen: Mask) -> tuple[int, int, int, int]:
+        """The rectangle of the photo around the *chosen* keys, as `Outline` has it."""
+        places = self.places[chosen]
+        top, left = places.min(0).tolist()
+        bottom, right = (places.max(0) + self.pitch).tolist()
+        return top, bottom, left, right
+
 
 Role = Literal["pixel", "window", "keys", "masked"]
 """The pixel itself, its window of queries, the larger window of its keys, and a part of a shifted
@@ -126,19 +133,11 @@ def outlines(weights: PixelWeights) -> list[Outline]:
     if not weights.sides.window:
         return [pixel]
     is_heard = weights.heard
-    top, bottom, left, right = keys = _bounds(weights, is_heard)
+    top, bottom, left, right = keys = weights.around(is_heard)
     masked = [
-        Outline("masked", _bounds(weights, weights.regions == region))
+        Outline("masked", weights.around(weights.regions == region))
         for region in np.unique(weights.regions[~is_heard])
     ]
     rim = (weights.sides.keys - weights.sides.window) // 2 * pitch
     window = Outline("window", (top + rim, bottom - rim, left + rim, right - rim))
     return [*masked, *([Outline("keys", keys)] if rim else []), window, pixel]
-
-
-def _bounds(weights: PixelWeights, chosen: np.ndarray) -> tuple[int, int, int, int]:
-    """The rectangle around the *chosen* keys."""
-    places = weights.places[chosen]
-    top, left = places.min(0).tolist()
-    bottom, right = (places.max(0) + weights.pitch).tolist()
-    return top, bottom, left, right

@@ -1,32 +1,49 @@
 """Attention of one pixel of a photo: the weights of its keys in a block between pixels.
 
-They are those of a run. Only the part of the map is computed on which they depend.
-Letters: C channels, h heads, H rows, W columns of the map of a block.
+They are those of a run. Only the part of the map is computed on which they depend, and what a
+network adds up over all pixels is computed once. Maps that are kept of a run make that part small.
+Where all pixels attend to each other, photos are small, and the maps of all blocks are kept.
+Letters: C channels, h rows and w columns of a part of the map of a block, H rows and W columns.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from napari_mst.attention.block_maps import BlockMaps
-from napari_mst.attention.blocks import check_name
-from napari_mst.attention.head_steps import Places, WindowSteps, window_steps
+from napari_mst.arrays import Floats
+from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
+from napari_mst.attention.explorer import PhotoExplorer
+from napari_mst.attention.head_steps import WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.engine.windows import Size, Window
+from napari_mst.attention.recorder import record_attention
+from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.features import PhotoRows
+from napari_mst.engine.plan import Plan
+from napari_mst.engine.run import execute
+from napari_mst.engine.steps import photo_window
+from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError, shown
+from napari_mst.memory import free_host_memory
 from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import check_query
-from napari_mst.networks.attention.windows import WindowTokens
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.watch import Watch
 
 MOST_TOKENS = 24**2
 """Keys of a window that is shown in numbers, at most."""
+
+MOST_KEPT = 3 << 29
+"""Bytes of maps that are kept, at most; half of what is free, where that is less."""
+
+_LARGE = 128**2  # pixels of the photo from which on a part takes so long that a map is worth it
 
 
 class _Near(NamedTuple):
@@ -36,26 +53,22 @@ class _Near(NamedTuple):
     ----------
     entering
         What the block sees, (1, C, h, w), in a *part* of the map, which has a *size*.
-    query
-        Row and column of the pixel on the map.
+    query, place
+        Row and column of the pixel on the map, and in the part.
     """
 
     entering: Tensor
     query: tuple[int, int]
+    place: tuple[int, int]
     part: Window
     size: Size
 
-    @property
-    def place(self) -> tuple[int, int]:
-        """Row and column of the pixel in the part."""
-        return self.query[0] - self.part.top, self.query[1] - self.part.left
 
-
-class PixelExplorer(BlockMaps):
+class PixelExplorer(PhotoExplorer):
     """Finds what any pixel of *photo*, or of a *region* of it, attends to.
 
-    The network is that of *reconstructor*; `shape` is (H, W) of what it sees. Rows and columns
-    count from the first of the region.
+    The network is that of *reconstructor*; `blocks` are those between pixels, and `shape` is (H, W)
+    of what it sees. Rows and columns count from the first of the region.
 
     Raises
     ------
@@ -63,6 +76,8 @@ class PixelExplorer(BlockMaps):
         If no block of the network has attention between pixels.
     PhotoError
         See `Reconstructor.reconstruct`.
+    Cancelled
+        From its methods, as soon as *watch* says so.
 
     Examples
     --------
@@ -71,27 +86,64 @@ class PixelExplorer(BlockMaps):
     (2, 64)
     """
 
-    def record(self, watch: Watch = UNWATCHED) -> AttentionRecord:
+    def _check_network(self, reconstructor: Reconstructor) -> None:
+        self.blocks = pixel_blocks(reconstructor.network)
+        if not self.blocks:
+            raise AttentionError(
+                "Expected a network with attention between pixels, "
+                f"got {shown(reconstructor.model.card.name)}. Take another model."
+            )
+        # Copies that another watch hears share both.
+        self._kept: dict[str, Floats] = {}
+        self._folded: dict[str, Any] = {}
+
+    def record(self) -> AttentionRecord:
         """Hear a run and `keep` its maps, so that pixels come soon; returns what was `heard`."""
-        heard = self.heard(watch)
-        self.keep(watch)
+        heard = self.heard()
+        self.keep()
         return heard
 
-    def weights(self, block: str, row: int, column: int, watch: Watch = UNWATCHED) -> PixelWeights:
+    def heard(self) -> AttentionRecord:
+        """The shapes of all blocks, with the history.
+
+        Where channels attend to channels as well, the network is run for their matrices.
+        """
+        network = self._network()
+        with record_attention(network) as heard:
+            if attention_blocks(network):
+                self._add_up()
+        return replace(heard, provenance=self._seen.provenance(self._watch))
+
+    def keep(self) -> None:
+        """Run the network and keep the maps without which a pixel would take long.
+
+        That is the map which enters a block whose weights depend on a large part of the photo, or
+        the block before, where that map is smaller. No more than `MOST_KEPT` bytes are kept, and
+        half of the free memory.
+        """
+        self._prepare()
+        before = ""
+        for block in self.blocks:
+            name = self._source(block)
+            if self._needs_map(block):
+                smallest = min(name, before or name, key=self._bytes)
+                name = name if smallest in self._kept else smallest
+                if self._bytes(name) <= self._room():
+                    self._kept[name] = self._run_until(name)
+            before = self._source(block)
+
+    def weights(self, block: str, row: int, column: int) -> PixelWeights:
         """The weights of all keys of the pixel at *row* and *column*, in *block*.
 
         Raises
         ------
         AttentionError
             If there is no such block or pixel.
-        Cancelled
-            As soon as *watch* says so.
         """
-        return self._weights(block, self._near(block, row, column, watch))
+        self._check(block, row, column)
+        return self._weights(block, self._near(block, row, column))
 
-    def steps(
-        self, block: str, head: int, row: int, column: int, watch: Watch = UNWATCHED
-    ) -> WindowSteps:
+    def steps(self, block: str, head: int, row: int, column: int) -> WindowSteps:
         """One *head* step by step, on the window of the pixel at *row* and *column*.
 
         Raises
@@ -99,41 +151,40 @@ class PixelExplorer(BlockMaps):
         AttentionError
             If there is no such block, head or pixel, or it has no windows, or windows with more
             than `MOST_TOKENS` keys.
-        Cancelled
-            As soon as *watch* says so.
         """
         self._check(block, row, column)
         parts = _taken_apart(self.blocks[block].attends, head)
         attention = parts.attention
-        near = self._near(block, row, column, watch)
+        near = self._near(block, row, column)
         pixel = self._weights(block, near)
         with torch.inference_mode():
             tokens = attention.around(parts.normal(near.entering), near.place)
+            asking, answering = tokens.at
+            if len(asking) == len(answering):
+                window = QueryWeights(tokens.bias[:, tokens.query_index], answering, tokens.regions)
+                asking = _on_the_map(window, near)
+            else:
+                asking = asking + torch.tensor([near.part.top, near.part.left])
             if not pixel.heard.all():
-                features = self._from_all_borders(block, pixel, tokens.features[0], watch)
+                features = self._from_all_borders(block, pixel, tokens.features[0])
                 queries, keys, values = attention.split(features)
                 tokens = tokens._replace(
                     features=(features, features), queries=queries, keys=keys, values=values
                 )
-            at = _places_of_queries(tokens, near) * pixel.pitch, pixel.places
-            steps = window_steps(attention, tokens, head, at, parts.has_norm)
-        return WindowSteps(steps, pixel, head)
+            at = asking.numpy() * pixel.pitch, pixel.places
+            return WindowSteps(window_steps(attention, tokens, head, at, parts.has_norm), pixel)
 
-    def _from_all_borders(
-        self, block: str, pixel: PixelWeights, features: Tensor, watch: Watch
-    ) -> Tensor:
+    def _from_all_borders(self, block: str, pixel: PixelWeights, features: Tensor) -> Tensor:
         """The *features* of a window, (n, C), with those that its mask keeps from the *pixel*.
 
         A part of the map has others in their place: those of its own opposite border.
         """
         result = features.clone()
-        normal = self.blocks[block].attends.parts.normal
         for region in np.unique(pixel.regions[~pixel.heard]):
-            is_there = torch.from_numpy(pixel.regions == region)
-            places = pixel.places[pixel.regions == region] // pixel.pitch
-            (top, left), (bottom, right) = places.min(0).tolist(), (places.max(0) + 1).tolist()
-            part = normal(self.entering(block, Window(top, bottom, left, right), watch))
-            result[is_there] = part[0].flatten(1).mT
+            is_there = pixel.regions == region
+            part = Window(*(side // pixel.pitch for side in pixel.around(is_there)))
+            entering = self.blocks[block].attends.parts.normal(self._entering(block, part))
+            result[torch.from_numpy(is_there)] = entering[0].flatten(1).mT
         return result
 
     def _check(self, block: str, row: int, column: int) -> None:
@@ -141,21 +192,20 @@ class PixelExplorer(BlockMaps):
         check_name(block, self.blocks)
         check_query((row, column), self.shape)
 
-    def _near(self, block: str, row: int, column: int, watch: Watch) -> _Near:
+    def _near(self, block: str, row: int, column: int) -> _Near:
         """The part of the map of *block* on which the weights of a pixel depend."""
-        self._check(block, row, column)
-        pitch = self.pitch(block)
-        query = (row // pitch, column // pitch)
-        part = self.around(block, query)
-        return _Near(self.entering(block, part, watch), query, part, self.size(block))
+        pitch = self._pitch(block)
+        row, column = row // pitch, column // pitch
+        part = self._around(block, row, column)
+        place = row - part.top, column - part.left
+        return _Near(self._entering(block, part), (row, column), place, part, self._size(block))
 
     def _weights(self, block: str, near: _Near) -> PixelWeights:
         """The weights of the query of *near*, in pixels of the photo."""
-        attends = self.blocks[block].attends
-        weigh = cast("Callable[[Tensor, Sequence[int]], QueryWeights]", attends.weights)
+        weigh: Any = self.blocks[block].attends.weights
         with torch.inference_mode():
-            weights = weigh(near.entering, near.place)
-        pitch = self.pitch(block)
+            weights: QueryWeights = weigh(near.entering, near.place)
+        pitch = self._pitch(block)
         row, column = near.query
         return PixelWeights(
             block=block,
@@ -165,8 +215,106 @@ class PixelExplorer(BlockMaps):
             query=(row * pitch, column * pitch),
             pitch=pitch,
             sides=self.blocks[block].described,
-            provenance=self.provenance(),
+            provenance=self._seen.provenance(),
         )
+
+    # ------------------------------------------------------------------------ maps
+
+    def _around(self, block: str, row: int, column: int) -> Window:
+        """The part of the map of *block* on which the weights of a query on it depend."""
+        attends = self.blocks[block].attends
+        if not attends.window:
+            return whole(self._size(block))
+        window = Window(row, row + 1, column, column + 1).aligned(attends.window)
+        return window.grown(attends.halo).aligned(attends.window).clipped(self._size(block))
+
+    def _entering(self, block: str, part: Window) -> Tensor:
+        """A *part* of the map that the attention of *block* sees in a run, (1, C, h, w)."""
+        name = self._source(block)
+        if name not in self._kept and self._program.until(name).is_global:
+            self._prepare()
+        if name in self._kept:
+            numbers = self._kept[name][:, part.rows, part.columns]
+        else:
+            numbers = self._crop(name, part)
+        return torch.from_numpy(np.ascontiguousarray(numbers))[None].to(self._device)
+
+    def _crop(self, name: str, part: Window) -> Floats:
+        """A *part* of the map *name*, made of the maps that are kept, and of the photo."""
+        known = Known(self._folded, self._kept, self._device)
+        source = self._seen.job(self._watch).source()
+        return execute_crop(self._program.until(name), known, source, part)
+
+    def _source(self, block: str) -> str:
+        """The map that the attention of *block* reads."""
+        return self.blocks[block].source
+
+    def _size(self, block: str) -> Size:
+        """Rows and columns of the map of *block*."""
+        return self._sizes[self._source(block)]
+
+    def _pitch(self, block: str) -> int:
+        """Pixels of the photo, on each side, that a query of *block* stands for."""
+        return int(1 / self._program.scales[self._source(block)])
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, Size]:
+        """Rows and columns of all maps."""
+        return self._program.sizes(*self.shape)
+
+    def _prepare(self) -> None:
+        """Compute what a part needs of all pixels, once."""
+        if self._program.is_global and not self._folded:
+            self._add_up()
+            # Every pixel of every block hears all others.
+            for block in self.blocks if self._program.most_pixels else ():
+                name = self._source(block)
+                if name not in self._kept:
+                    self._kept[name] = self._crop(name, whole(self._size(block)))
+
+    def _add_up(self) -> None:
+        """Run the network up to its last block, for what it adds up; keep the map if it is small.
+
+        All blocks with matrices are heard.
+        """
+        last = self._source(list(self.blocks)[-1])
+        numbers = self._run_until(last)
+        # A larger one would leave no room for the maps on which other blocks depend.
+        if self._bytes(last) <= self._room() // 2:
+            self._kept[last] = numbers
+
+    def _needs_map(self, block: str) -> bool:
+        """True if the weights of a pixel in *block* depend on a large part of the photo."""
+        name = self._source(block)
+        program = self._program.until(name)
+        if name in self._kept:
+            return False
+        rows, columns = self._size(block)
+        part = self._around(block, rows // 2, columns // 2)
+        beside = replace(program, passes=program.needed_beside(self._kept))
+        rows, columns = photo_window(beside, part, self._sizes).size
+        return rows * columns > _LARGE
+
+    def _bytes(self, name: str) -> int:
+        """The bytes of the map *name*."""
+        rows, columns = self._sizes[name]
+        return rows * columns * self._program.channels(name) * self._program.dtype.itemsize
+
+    def _room(self) -> int:
+        """The bytes of maps that may still be kept."""
+        kept = sum(numbers.nbytes for numbers in self._kept.values())
+        return min(MOST_KEPT - kept, free_host_memory() // 2)
+
+    def _run_until(self, name: str) -> Floats:
+        """The map *name*, of a run that ends there; what the run adds up is kept."""
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+            result = execute(self._program.until(name), source, self._device, plan, watch)
+            self._folded.update(result.folded)
+            return result.numbers
+
+        numbers, _ = self._compute(compute)
+        return numbers
 
 
 def _taken_apart(attends: Attends, head: int) -> WindowBlock:
@@ -192,26 +340,11 @@ def _on_the_map(weights: QueryWeights, near: _Near) -> Tensor:
     come from the opposite border of the map.
     """
     part = near.part
-    places = weights.places + torch.tensor([part.top, part.left])
-    is_query = (places == torch.tensor(near.query)).all(1)
+    first, sides = torch.tensor([part.top, part.left]), torch.tensor(part.size)
+    places = weights.places + first
+    is_query = (weights.places == torch.tensor(near.place)).all(1)
     is_apart = weights.regions != weights.regions[is_query]
-    for axis in (0, 1):
-        length, first = near.size[axis], (part.top, part.left)[axis]
-        last = first + part.size[axis]
-        reach = part.size[axis] // 2
-        far = is_apart & ((places[:, axis] - near.query[axis]).abs() >= reach)
-        is_after = places[:, axis] > near.query[axis]
-        places[far & is_after, axis] += length - last
-        places[far & ~is_after, axis] -= first
-    return places
-
-
-def _places_of_queries(tokens: WindowTokens, near: _Near) -> Places:
-    """The places on the whole map of the pixels that ask in the window of *tokens*."""
-    asking, answering = tokens.at
-    if len(asking) == len(answering):
-        window = QueryWeights(tokens.bias[:, tokens.query_index], answering, tokens.regions)
-        return _on_the_map(window, near).numpy()
-    corner = near.part.top, near.part.left
-    places: Places = asking.numpy() + np.array(corner)
-    return places
+    away = places - torch.tensor(near.query)
+    is_far = is_apart[:, None] & (away.abs() >= sides // 2)
+    after = torch.tensor(near.size) - (first + sides)
+    return places + is_far * torch.where(away > 0, after, -first)

@@ -90,7 +90,7 @@ class HeadEffects(PhotoExplorer):
         Heads work together, so shares do not add up to 1.
         """
         watch = watch or self._watch
-        said = _said(self._network(watch))
+        said = _said(self._network())
         heads = [(block, head) for block, both in said.items() for head in range(both[0].heads)]
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
@@ -104,7 +104,7 @@ class HeadEffects(PhotoExplorer):
 
     def _changed(self, block: str, head: int | None, watch: Watch) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
-        network = self._network(watch)
+        network = self._network()
         said = _said(network)
         if not said:
             raise AttentionError(NO_SOFTMAX)

@@ -156,7 +156,7 @@ class Attention:
                     maps += self._weights(pixels, photo, place, watch)
             with progress_bar(photo.name, watch) as bar:
                 if has_pixels:
-                    record = pixels.heard(bar)
+                    record = pixels.watched_by(bar).heard()
                     bar.reach(1)  # nothing runs for the shapes alone
                 else:
                     record = channels.watched_by(bar).record()
@@ -259,7 +259,7 @@ class Attention:
         with progress_bar(f"{photo.name}: pixel {row}, {column}", watch) as bar:
             for done, name in enumerate(names):
                 part = bar.part(done / len(names), (done + 1) / len(names))
-                weights = pixels.weights(name, row - top, column - left, part)
+                weights = pixels.watched_by(part).weights(name, row - top, column - left)
                 maps += weights.maps((top, left))
                 part.reach(1)
         return maps

@@ -277,10 +277,8 @@ def recording_order(viewer: ViewerModel, shelf: Shelf, photo: Image | None, mode
         ready = shelf.ready(request, reports)
         reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
-        if ready.has_pixels:
-            recorded = ready.pixels.record(reports)
-        else:
-            recorded = ready.channels.watched_by(reports).record()
+        explorer = ready.pixels if ready.has_pixels else ready.channels
+        recorded = explorer.watched_by(reports).record()
         reports.record(recorded)
         return recorded
 
@@ -318,7 +316,7 @@ def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) ->
     """Order all maps of a *layer* of the network over the photo of the chosen run."""
 
     def make(ready: Ready, reports: Reports) -> AttentionMap:
-        return ready.effects.features(layer, reports)
+        return ready.effects.watched_by(reports).features(layer)
 
     return order_of_run(viewer, exploration, make, show_map)
 

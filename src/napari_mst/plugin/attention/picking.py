@@ -267,10 +267,10 @@ class Picking(ViewerHelper):
             raise AttentionError(OUTSIDE)
 
         def weigh(ready: Ready, reports: Reports) -> "PixelWeights":
-            return ready.pixels.weights(head.block, row, column, reports)
+            return ready.pixels.watched_by(reports).weights(head.block, row, column)
 
         def take_apart(ready: Ready, reports: Reports) -> "WindowSteps":
-            return ready.pixels.steps(head.block, head.head, row, column, reports)
+            return ready.pixels.watched_by(reports).steps(head.block, head.head, row, column)
 
         make: Make = take_apart if self.kind == WINDOW else weigh
         return order_of_run(self.viewer, self._exploration, make, self._show_window)
@@ -401,11 +401,12 @@ class Picking(ViewerHelper):
         from napari_mst.attention.pixel_weights import Outline
 
         steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
-        bottom, right = steps.row + self.side, steps.column + self.side
-        patch = Outline("window", (steps.row, bottom, steps.column, right))
+        top, left = steps.corner
+        bottom, right = top + self.side, left + self.side
+        patch = Outline("window", (top, bottom, left, right))
         show_outlines(self.viewer, [patch], photo)
         last = f"({bottom - 1}, {right - 1})"
-        text = f"Pixels ({steps.row}, {steps.column}) to {last}, {self.side**2} tokens."
+        text = f"Pixels ({top}, {left}) to {last}, {self.side**2} tokens."
         return PixelView(text, steps)
 
 
