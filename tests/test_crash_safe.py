@@ -353,7 +353,7 @@ def test_wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.1)
     path = tmp_path / "cube.hdr"
     with (
-        crash_safe.keeping_folder(path),
+        crash_safe.keeping([path]),
         pytest.raises(SaveError, match="another run that is saving"),
     ):
         write_cube(path, cube_of(1))

@@ -12,7 +12,7 @@ replaced.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,7 +46,12 @@ def check_targets(
 
 
 @contextmanager
-def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[list[Path]]:
+def saving(
+    *targets: Path,
+    needed: int,
+    overwrite: bool = False,
+    is_ours: Callable[[Path], bool] | None = None,
+) -> Iterator[list[Path]]:
     """Temporary paths, one a target, to be written in the block.
 
     When it ends well, they become the targets: all, or none if anything fails on the way.
@@ -57,6 +62,9 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
         One file, or several in one folder of which the last is the commit record (a header).
     needed
         Bytes that will be written, checked against the free space first.
+    is_ours
+        For a target that is a folder: then the temporary path is an empty folder. An old folder
+        that is not empty is only replaced where *is_ours* says so.
 
     Raises
     ------
@@ -64,120 +72,63 @@ def saving(*targets: Path, needed: int, overwrite: bool = False) -> Iterator[lis
         See `check_targets`; or if the disk is full, another run holds the lock, or anything fails
         on the way. The old files are then intact and the temporaries are gone.
     """
+    is_folder = is_ours is not None
+    with keeping(targets, needed, is_folder=is_folder) as files:
+        for target in targets:
+            _check_name(target, overwrite, is_folder)
+        record = files[-1]
+        if is_ours and record.exists() and not is_ours(record) and any(record.iterdir()):
+            raise SaveError(
+                f"Expected a cube to replace, got the folder {shown(record.name)}. "
+                "Choose another name."
+            )
+        _check_space(record, needed)
+        temporaries = [_beside(file, "tmp") for file in files]
+        try:
+            for file, temporary in zip(files, temporaries, strict=True):
+                # The file that is to be replaced may be private: nobody else may read this one.
+                if is_folder:
+                    temporary.mkdir(mode=0o700 if file.exists() else 0o777)
+                elif file.exists():
+                    temporary.touch(mode=0o600)
+            yield temporaries
+            written = [file for temporary in temporaries for file in _files_in(temporary)]
+            with ThreadPoolExecutor(_FLUSHES) as pool:
+                list(pool.map(_flush, written))
+            # Access comes last: until then nobody else may read what is being written.
+            for file, temporary in zip(files, temporaries, strict=True):
+                _keep_access_within(file, temporary)
+            _commit(temporaries, files, is_folder)
+        finally:
+            _discard(reversed(temporaries))
+
+
+@contextmanager
+def keeping(
+    targets: Sequence[Path], needed: int = 0, *, is_folder: bool = False
+) -> Iterator[list[Path]]:
+    """Keep the *targets* as they are in the block, where saves wait; yields the real files.
+
+    An interrupted save of them is completed or undone first. *needed* bytes are named in errors.
+
+    Raises
+    ------
+    SaveError
+        If another run holds the lock for long, or a target is no name of a file (or folder).
+    """
     with _explained(targets[-1], needed):
         for target in targets:
-            _check_name(target, overwrite=True)
+            _check_name(target, overwrite=True, is_folder=is_folder)
         files = [_real(target) for target in targets]
         with _locked(files[-1]):
             recover(files)
-            for target in targets:
-                _check_name(target, overwrite)
-            _check_space(files[-1], needed)
-            temporaries = [_beside(file, "tmp") for file in files]
-            try:
-                for file, temporary in zip(files, temporaries, strict=True):
-                    _hide(file, temporary)
-                yield temporaries
-                for temporary in temporaries:
-                    _flush(temporary)
-                # Access comes last: until then nobody else may read what is being written.
-                for file, temporary in zip(files, temporaries, strict=True):
-                    _keep_access(file, temporary)
-                _commit(temporaries, files)
-            finally:
-                _discard(reversed(temporaries))
-
-
-@contextmanager
-def saving_folder(
-    target: Path, is_ours: Callable[[Path], bool], *, needed: int, overwrite: bool = False
-) -> Iterator[Path]:
-    """An empty temporary folder that becomes the folder *target*, whole, when the block ends well.
-
-    An old folder steps aside for a moment; a save that was killed in that moment is undone by the
-    next save or read (`finish_folder`). A folder that is not empty and not *is_ours* is never
-    replaced.
-
-    Raises
-    ------
-    SaveError
-        See `saving`.
-    """
-    with _explained(target, needed):
-        _check_name(target, overwrite=True, is_folder=True)
-        folder = _real(target)
-        with _locked(folder):
-            _recover_folder(folder)
-            _check_name(target, overwrite, is_folder=True)
-            if folder.exists() and not is_ours(folder) and any(folder.iterdir()):
-                raise SaveError(
-                    f"Expected a cube to replace, got the folder {shown(target.name)}. "
-                    "Choose another name."
-                )
-            _check_space(folder, needed)
-            temporary = _beside(folder, "tmp")
-            backup = _beside(folder, "old")
-            try:
-                temporary.mkdir(mode=0o700 if folder.exists() else 0o777)
-                yield temporary
-                with ThreadPoolExecutor(_FLUSHES) as pool:
-                    list(pool.map(_flush, filter(Path.is_file, temporary.rglob("*"))))
-                if folder.exists():
-                    _keep_access_within(folder, temporary)
-                    folder.replace(backup)
-                temporary.replace(folder)
-                with suppress(OSError):
-                    _flush_folder(folder.parent)
-            finally:
-                _recover_folder(folder)
-
-
-def finish_folder(target: Path) -> None:
-    """Undo an interrupted save of a folder, or wait for the run that saves it.
-
-    Raises
-    ------
-    SaveError
-        If another run holds the lock for long.
-    """
-    with keeping_folder(target):
-        pass
-
-
-@contextmanager
-def keeping_folder(target: Path) -> Iterator[None]:
-    """Keep the folder *target* as it is while the block reads it: saves wait.
-
-    Raises
-    ------
-    SaveError
-        If another run holds the lock for long.
-    """
-    with _explained(target):
-        folder = _real(target)
-        with _locked(folder):
-            _recover_folder(folder)
-            yield
+            yield files
 
 
 def is_interrupted(targets: Sequence[Path]) -> bool:
-    """True if a killed save left a pair without its record, which `finish` can complete."""
+    """True if a killed save left a pair without its record, which `keeping` can complete."""
     record = _real(targets[-1])
     return not record.exists() and any(_beside(record, kind).exists() for kind in ("old", "tmp"))
-
-
-def finish(targets: Sequence[Path]) -> None:
-    """Complete an interrupted save of a pair, or wait for the run that saves it.
-
-    Raises
-    ------
-    SaveError
-        If another run holds the lock for long.
-    """
-    with _explained(targets[-1]):
-        files = [_real(target) for target in targets]
-        with _locked(files[-1]):
-            recover(files)
 
 
 def recover(targets: Sequence[Path]) -> None:
@@ -188,32 +139,23 @@ def recover(targets: Sequence[Path]) -> None:
     # Renames begin with the old files, which step aside. A first save has none: its renames have
     # begun where its data are no longer temporary.
     has_backup = any(path.exists() for path in backups)
-    has_moved_data = not any(path.exists() for path in temporaries[:-1])
-    if data and (has_backup or has_moved_data) and not record.exists():
+    has_moved_data = bool(data) and not any(path.exists() for path in temporaries[:-1])
+    if (has_backup or has_moved_data) and not record.exists():
         # The new record is moved last: while it is there, so are all new data, here or in place.
-        sources = temporaries if temporaries[-1].exists() else backups
+        # A folder may be half removed: only its backup is sure to be whole.
+        sources = temporaries if data and temporaries[-1].exists() else backups
         for source, target in zip(sources, targets, strict=True):
             if source.exists():
                 source.replace(target)
     _discard([*backups, *reversed(temporaries)])
 
 
-def _recover_folder(target: Path) -> None:
-    """Put back the old folder if there is no new one, and remove the rest; call under the lock."""
-    temporary = _beside(target, "tmp")
-    backup = _beside(target, "old")
-    if backup.exists() and not target.exists():
-        backup.replace(target)
-    for rest in (backup, temporary):
-        shutil.rmtree(rest, ignore_errors=True)
-
-
-def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
+def _commit(temporaries: Sequence[Path], targets: Sequence[Path], is_folder: bool) -> None:
     """Move the temporaries into place; undone, in reverse, if a step fails."""
     # A single file is replaced by one rename, and needs no backup.
-    backups = [_beside(target, "old") for target in targets] if len(targets) > 1 else []
-    pairs = zip(targets, backups, strict=False)
-    leaving = [(target, backup) for target, backup in pairs if target.exists()]
+    has_backups = is_folder or len(targets) > 1
+    old = [target for target in targets if has_backups and target.exists()]
+    leaving = [(target, _beside(target, "old")) for target in old]
     # The old record leaves first and the new one arrives last: none ever describes other data.
     moves = [*reversed(leaving), *zip(temporaries, targets, strict=True)]
     done: list[tuple[Path, Path]] = []
@@ -228,7 +170,7 @@ def _commit(temporaries: Sequence[Path], targets: Sequence[Path]) -> None:
     for folder in {target.parent for target in targets}:
         with suppress(OSError):
             _flush_folder(folder)
-    _discard(backups)
+    _discard(backup for _, backup in leaving)
 
 
 def _real(target: Path) -> Path:
@@ -240,12 +182,6 @@ def _real(target: Path) -> Path:
             "Remove it."
         )
     return real
-
-
-def _hide(old: Path, temporary: Path) -> None:
-    """Let nobody else read the file that is to replace *old*, which may be private."""
-    if old.exists():
-        temporary.touch(mode=0o600)
 
 
 def _keep_access(old: Path, new: Path) -> None:
@@ -261,17 +197,19 @@ def _keep_access(old: Path, new: Path) -> None:
 
 
 def _keep_access_within(old: Path, new: Path) -> None:
-    """Give the folder *new* and all folders in it the permissions of *old*.
-
-    Its files get those of a file in *old*.
-    """
-    file = next((entry for entry in old.rglob("*") if entry.is_file()), None)
+    """Give *new* the permissions of *old*; in a folder, its files get those of a file in *old*."""
+    file = next(_files_in(old), None)
     for entry in new.rglob("*"):
         if entry.is_dir():
             _keep_access(old, entry)
         elif file is not None:
             _keep_access(file, entry)
     _keep_access(old, new)
+
+
+def _files_in(path: Path) -> Iterator[Path]:
+    """All files in the folder *path*; *path* itself if it is a file."""
+    return filter(Path.is_file, path.rglob("*") if path.is_dir() else [path])
 
 
 def _beside(target: Path, kind: str) -> Path:
@@ -387,7 +325,11 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _discard(paths: Sequence[Path] | Iterator[Path]) -> None:
+def _discard(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError):
-            path.unlink()
+            # A folder that a save was to replace, or that it has not finished.
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

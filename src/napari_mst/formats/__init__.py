@@ -309,13 +309,12 @@ def write_cube(
     dtype = stored_type(cube.data, form.types, f"a {form.suffixes[0]} file")
     files = form.targets(path)
     # Besides the numbers there are headers and the record.
-    room: Any = {"needed": cube.data.size * dtype.itemsize + 2**20, "overwrite": overwrite}
-    if form.is_folder:
-        saving: Any = crash_safe.saving_folder(path, form.is_mine, **room)
-    else:
-        saving = crash_safe.saving(*files, **room)
-    with saving as temporaries, by_bands(cube, path.parent, watching(watch)) as (ordered, rest):
-        places = [temporaries] if form.is_folder else temporaries
+    needed = cube.data.size * dtype.itemsize + 2**20
+    is_ours = form.is_mine if form.is_folder else None
+    with (
+        crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places,
+        by_bands(cube, path.parent, watching(watch)) as (ordered, rest),
+    ):
         form.write(*places, ordered, dtype, rest)
     return files[-1]
 

@@ -1,9 +1,11 @@
 """Reading files that a save may replace at any moment: their parts must never be of two cubes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from napari_mst.crash_safe import keeping
 from napari_mst.errors import CubeFileError, SaveError, shown
 
 ATTEMPTS = 5
@@ -36,22 +38,17 @@ def steady_read(
     return None
 
 
-def finish(path: Path, finish_save: Callable[[], None]) -> None:
-    """Complete an interrupted save to *path*, or wait for the run that is saving.
+@contextmanager
+def held(*targets: Path, is_folder: bool = False) -> Iterator[None]:
+    """Let saves to the *targets* wait; an interrupted one is completed or undone before.
 
-    Raises `CubeFileError`.
+    Raises `CubeFileError` if another run goes on saving.
     """
     try:
-        finish_save()
+        with keeping(targets, is_folder=is_folder):
+            yield
     except SaveError as error:
         raise CubeFileError(
-            f"Expected {shown(path.name)} complete, got a save that was interrupted. "
+            f"Expected {shown(targets[-1].name)} complete, got a save that was interrupted. "
             "Save there again, or make its folder writable."
         ) from error
-
-
-def changing(path: Path) -> CubeFileError:
-    """The error about a file that other runs save again and again."""
-    return CubeFileError(
-        f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."
-    )

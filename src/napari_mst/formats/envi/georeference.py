@@ -1,63 +1,26 @@
 """The georeference of ENVI headers (`map info`, `coordinate system string`) and a `Georeference`.
 
-Coordinate systems are named as Esri and EPSG name them. The definitions are Esri's, as in ENVI: UTM
-on four datums, latitude and longitude on these, and Web Mercator.
+Coordinate systems are named as Esri and EPSG name them. The definitions (`data/systems.json`) are
+Esri's, as in ENVI: UTM on four datums, latitude and longitude on these, and Web Mercator.
 
 Sources: NV5 Geospatial, "ENVI Header Files"; GDAL's ENVI driver, which takes the coordinate system
 string before the map info, and turns by the rotation.
 """
 
 import functools
+import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from typing import Any, NamedTuple
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, Georeference, Transform
 from napari_mst.cube.parts import without
-
-_DATUMS = (
-    (
-        ("WGS-84", "WGS_1984", "WGS_1984", '"WGS_1984",6378137.0,298.257223563'),
-        4326,
-        {"North": range(32601, 32661), "South": range(32701, 32761)},
-    ),
-    (
-        (
-            "North America 1983",
-            "North_American_1983",
-            "NAD_1983",
-            '"GRS_1980",6378137.0,298.257222101',
-        ),
-        4269,
-        {"North": range(26901, 26924)},
-    ),
-    (
-        (
-            "North America 1927",
-            "North_American_1927",
-            "NAD_1927",
-            '"Clarke_1866",6378206.4,294.978698213898',
-        ),
-        4267,
-        {"North": range(26701, 26723)},
-    ),
-    (
-        ("", "ETRS_1989", "ETRS_1989", '"GRS_1980",6378137.0,298.257222101'),
-        4258,
-        {"North": range(25828, 25839)},
-    ),
-)
-"""Geodetic datums.
-
-Each has its names in ENVI ("" if it has none), in Esri's WKT and in Esri's names of UTM zones; its
-ellipsoid, as Esri's WKT has it; the EPSG code of latitude and longitude on it; and those of its UTM
-zones, whose last two digits are the number of the zone.
-"""
 
 
 class System(NamedTuple):
@@ -98,34 +61,21 @@ def system_of(georeference: Georeference) -> System | None:
     return None if has_system else UNKNOWN
 
 
-def code_of_wkt(wkt: str) -> tuple[int, bool]:
-    """The EPSG code of a definition, and True if it is latitude and longitude.
+def _code(wkt: str, items: Sequence[str]) -> tuple[int, bool]:
+    """The EPSG code of the system that *wkt* defines, and True if it is latitude and longitude.
 
-    (0, False) if the definition has no code that is known.
+    Without a definition it is the system that the *items* of a `map info` name. (0, False) if no
+    code is known.
     """
     authority = re.search(r'AUTHORITY\["EPSG", ?"?(\d{4,5})"?\]\s*\]\s*$', wkt)
     if authority:
         return int(authority.group(1)), wkt.upper().startswith("GEOGCS")
-    # ENVI and Esri give no codes, but always the same text for the same system.
-    return _code_where(lambda system: system.wkt == wkt)
-
-
-def code_of_items(items: Sequence[str]) -> tuple[int, bool]:
-    """As `code_of_wkt`, from the items of a `map info` that has no definition beside it."""
-    kind = items[0].lower()
-
-    def is_named(system: System) -> bool:
-        is_kind = kind.startswith(system.kind.split()[0].lower())
-        # Beside a zone and its hemisphere stands the datum, if ENVI has a name for it.
-        return is_kind and len(system.place) in (1, 3) and set(system.place) <= set(items[7:])
-
-    return _code_where(is_named)
-
-
-def _code_where(is_meant: Callable[[System], bool]) -> tuple[int, bool]:
-    """The EPSG code of the system that *is_meant*, and True if it is latitude and longitude."""
     for code, system in _systems().items():
-        if is_meant(system):
+        is_kind = items[0].lower().startswith(system.kind.split()[0].lower())
+        # Beside a zone and its hemisphere stands the datum, if ENVI has a name for it.
+        is_named = is_kind and len(system.place) in (1, 3) and set(system.place) <= set(items[7:])
+        # ENVI and Esri give no codes, but always the same text for the same system.
+        if system.wkt == wkt if wkt else is_named:
             return code, system.kind.startswith("Geographic")
     return 0, False
 
@@ -133,38 +83,11 @@ def _code_where(is_meant: Callable[[System], bool]) -> tuple[int, bool]:
 @functools.cache
 def _systems() -> dict[int, System]:
     """The systems that we can define, by their EPSG codes."""
-    systems = {}
-    for (envi, name, utm, spheroid), code, zones in _DATUMS:
-        named = (envi,) if envi else ()
-        wkt = (
-            f'GEOGCS["GCS_{name}",DATUM["D_{name}",SPHEROID[{spheroid}]],'
-            'PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]]'
-        )
-        systems[code] = System("Geographic Lat/Lon", named, wkt)
-        for hemisphere, codes in zones.items():
-            # South of the equator 10,000 km are added, so that no coordinate is negative.
-            northing = 0.0 if hemisphere == "North" else 10_000_000.0
-            for zone_code in codes:
-                # 6 degrees wide; the first one lies 180 to 174 degrees west.
-                zone = zone_code % 100
-                zone_wkt = (
-                    f'PROJCS["{utm}_UTM_Zone_{zone}{hemisphere[0]}",{wkt},'
-                    'PROJECTION["Transverse_Mercator"],PARAMETER["False_Easting",500000.0],'
-                    f'PARAMETER["False_Northing",{northing}],'
-                    f'PARAMETER["Central_Meridian",{6.0 * zone - 183.0}],'
-                    'PARAMETER["Scale_Factor",0.9996],PARAMETER["Latitude_Of_Origin",0.0],'
-                    'UNIT["Meter",1.0]]'
-                )
-                systems[zone_code] = System("UTM", (str(zone), hemisphere, *named), zone_wkt)
-    web_mercator = (
-        f'PROJCS["WGS_1984_Web_Mercator_Auxiliary_Sphere",{systems[4326].wkt},'
-        'PROJECTION["Mercator_Auxiliary_Sphere"],'
-        'PARAMETER["False_Easting",0.0],PARAMETER["False_Northing",0.0],'
-        'PARAMETER["Central_Meridian",0.0],PARAMETER["Standard_Parallel_1",0.0],'
-        'PARAMETER["Auxiliary_Sphere_Type",0.0],UNIT["Meter",1.0]]'
-    )
-    systems[3857] = System("Mercator_1SP", wkt=web_mercator)
-    return systems
+    file = resources.files("napari_mst").joinpath("data", "systems.json")
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        int(code): System(kind, tuple(place), wkt) for code, (kind, place, wkt) in stored.items()
+    }
 
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"
@@ -187,7 +110,7 @@ def georeference_of(metadata: Mapping[str, Any]) -> Georeference | None:
     if transform is None:
         return None
     wkt = str(metadata.get(SYSTEM, "")).strip("{} ")
-    code, is_geographic = code_of_wkt(wkt) if wkt else code_of_items(items)
+    code, is_geographic = _code(wkt, items)
     if code:
         return Georeference.of_code(transform, code, is_geographic=is_geographic)
     return Georeference.of_wkt(transform, wkt) if wkt else Georeference(transform)
@@ -277,33 +200,22 @@ def _transform(items: Sequence[str]) -> Transform | None:
     if len(values) < 6 or not all(map(math.isfinite, values)) or 0 in values[4:]:
         return None
     column, row, x, y, width, height = values
-    a, b, d, e = _turned(width, height, _rotation(items))
+    degrees = next((_degrees(item) for item in items if item.lower().startswith("rotation")), 0.0)
+    turn = -math.radians(degrees)
+    cosine = math.cos(turn)
+    sine = math.sin(turn)
+    a, b, d, e = cosine * width, -sine * width, -sine * height, -cosine * height
+    # As GDAL reads 180 degrees: an image whose first row is the southernmost, and not mirrored.
+    if abs(degrees) == 180:
+        a, b, d, e = width, 0.0, 0.0, height
     c = x - a * (column - 1) - b * (row - 1)
     f = y - d * (column - 1) - e * (row - 1)
     return (a, b, c, d, e, f)
 
 
-def _rotation(items: Sequence[str]) -> float:
-    """The rotation in degrees; 0 if none is given."""
-    for item in items:
-        if item.lower().startswith("rotation"):
-            degrees = number(item.partition("=")[2])
-            return degrees if math.isfinite(degrees) else 0.0
-    return 0.0
-
-
-def _turned(width: float, height: float, degrees: float) -> tuple[float, float, float, float]:
-    """The coefficients a, b, d and e of a transform for pixels of that size, turned."""
-    # Sines of whole turns are not quite 0, and an image that is not turned has to be exactly so.
-    if degrees == 0:
-        return width, 0.0, 0.0, -height
-    # As GDAL reads 180 degrees: an image whose first row is the southernmost, and not mirrored.
-    if abs(degrees) == 180:
-        return width, 0.0, 0.0, height
-    turn = -math.radians(degrees)
-    cosine = math.cos(turn)
-    sine = math.sin(turn)
-    return cosine * width, -sine * width, -sine * height, -cosine * height
+def _degrees(item: str) -> float:
+    degrees = number(item.partition("=")[2])
+    return degrees if math.isfinite(degrees) else 0.0
 
 
 def _placed(transform: Transform | None) -> tuple[float, ...] | None:

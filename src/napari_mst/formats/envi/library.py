@@ -6,7 +6,6 @@ Letters: B bands; n spectra.
 """
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from napari_mst.formats.envi.raster import axis_fields, braced, layout_fields, l
 from napari_mst.formats.envi.values import physical
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
-from napari_mst.formats.steady import finish
+from napari_mst.formats.steady import held
 from napari_mst.formats.wavelengths import percent_encode, spectral_axis
 
 KIND = "ENVI Spectral Library"
@@ -136,7 +135,8 @@ def _header_of(path: Path) -> Path:
     if path.suffix.lower() == ".hdr":
         return path
     if crash_safe.is_interrupted(targets(path)):
-        finish(path, partial(crash_safe.finish, targets(path)))
+        with held(*targets(path)):
+            pass
     header = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
     if header is None:
         raise CubeFileError(

@@ -44,7 +44,7 @@ from napari_mst.formats.numbers import (
     write_numbers,
 )
 from napari_mst.formats.seal import CHANGED
-from napari_mst.formats.steady import changing, finish, steady_read
+from napari_mst.formats.steady import held, steady_read
 from napari_mst.formats.wavelengths import band_names, percent_encode, spectral_axis
 from napari_mst.watch import Watch
 
@@ -106,7 +106,9 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
     # and after, the data that were read in between belong to it.
     cube = steady_read(partial(_header_now, path), read)
     if cube is None:
-        raise changing(path)
+        raise CubeFileError(
+            f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."
+        )
     return cube
 
 
@@ -114,7 +116,8 @@ def _header_now(path: Path) -> tuple[Path, bytes] | None:
     """The header at or beside *path*, and its bytes; None if a save is just replacing it."""
     header = header_of(path)
     if header is None and crash_safe.is_interrupted(targets(path)):
-        finish(path, partial(crash_safe.finish, targets(path)))
+        with held(*targets(path)):
+            pass
         return None
     if header is None:
         raise CubeFileError(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -215,13 +215,28 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed."""
     import h5py
 
+    bands, height, width = cube.shape
+    turned = np.empty((width, height), dtype)
+    crc = 0
     with _full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
-        stored = _create(file, cube, dtype)
-        # The library would take twice as long for the numbers as a plain file does.
-        with path.open("r+b") as raw:
-            raw.seek(stored.id.get_offset())
-            crc = _write_planes(raw, cube.data, dtype, watch)
-        _describe(file, stored, cube, crc)
+        # Zeros would be written first, only to be replaced.
+        stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
+        stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
+        for band in range(bands):
+            plane = np.ascontiguousarray(cube.data[band], dtype)
+            crc = crc32(plane, crc)
+            for row in range(0, height, _ROWS):
+                turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
+            stored[band] = turned
+            watch.reach((band + 1) / bands)
+        wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
+        others = bands_description(wavelengths)
+        stored.attrs[SEAL] = np.bytes_(seal.seal_of(cube, dtype, f"{crc:08x}", others))
+        if wavelengths:
+            _add(file, "bands", cube.wavelengths, b"double")
+        # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
+        codes = np.frombuffer(json.dumps(record_of(cube)).encode("utf-16-le"), "<u2")
+        _add(file, OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
     # The library leaves the user block, which comes first in the file, to others.
     with path.open("r+b") as raw:
         raw.write(_HEADER)
@@ -241,53 +256,8 @@ def _full_disk_as_os_error() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-def _create(file: Any, cube: SpectralCube, dtype: DType) -> Any:
-    """The dataset `cube` (B, W, H), whose place in the file is known before its numbers are."""
-    import h5py
-
-    bands, height, width = cube.shape
-    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    # Zeros would be written first, only to be replaced.
-    plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    space = h5py.h5s.create_simple((bands, width, height))
-    kind = h5py.h5t.py_create(dtype)
-    stored = h5py.Dataset(h5py.h5d.create(file.id, b"cube", kind, space, plan))
-    stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
-    file.flush()
-    return stored
-
-
-def _describe(file: Any, stored: Any, cube: SpectralCube, crc: str) -> None:
-    """Add the seal, the wavelengths and our record."""
-    wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
-    text = seal.seal_of(cube, stored.dtype, crc, bands_description(wavelengths))
-    stored.attrs[SEAL] = np.bytes_(text)
-    if cube.has_wavelengths:
-        # MATLAB has matrices only.
-        _add(file, "bands", cube.wavelengths[:, np.newaxis], b"double")
-    # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
-    codes = np.frombuffer(json.dumps(record_of(cube)).encode("utf-16-le"), "<u2")
-    record = _add(file, OWN, codes[:, np.newaxis], b"char")
-    record.attrs["MATLAB_int_decode"] = np.int32(2)
-
-
-def _write_planes(raw: IO[bytes], data: Array, dtype: DType, watch: Watch) -> str:
-    """Write (B, W, H) numbers, a band at a time, and return their checksum in (B, H, W) order."""
-    bands, height, width = data.shape
-    turned = np.empty((width, height), dtype)
-    crc = 0
-    for band in range(bands):
-        plane = np.ascontiguousarray(data[band], dtype)
-        crc = crc32(plane, crc)
-        for row in range(0, height, _ROWS):
-            turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
-        raw.write(turned.data)
-        watch.reach((band + 1) / bands)
-    return f"{crc:08x}"
-
-
 def _add(file: Any, name: str, values: Array, matlab_class: bytes) -> Any:
-    stored = file.create_dataset(name, data=values)
+    # MATLAB has matrices only.
+    stored = file.create_dataset(name, data=values[:, np.newaxis])
     stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
     return stored

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,12 +20,12 @@ from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Kept, Lazy, Numbers, check_room
-from napari_mst.errors import CubeFileError, SaveError, complete, mismatch, shown
+from napari_mst.errors import SaveError, complete, mismatch, shown
 from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import OWN, Description, described_cube
-from napari_mst.formats.steady import changing, finish, steady_read
+from napari_mst.formats.steady import held, steady_read
 
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""
@@ -77,58 +77,45 @@ def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
     return place if array.metadata.encode_chunk_key(place) == key else None
 
 
-class Steadfast:
-    """An array of a Zarr folder that gives numbers only while it is the one that was opened.
+def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any]:
+    """Returns what gives the numbers of *array* at a key, while the array is the one opened now.
 
     A save to the same folder would otherwise mix chunks of another cube into an open layer. The
     metadata of a sealed array hold the checksum of its numbers: as long as they are the same, so
     are the numbers. A foreign array has no checksum, so it counts as another one as soon as its
     metadata are written again.
+
+    What is returned raises `CubeFileError` if the numbers are damaged or another cube was saved
+    there, and `OutOfMemory`.
     """
+    file = path / array.path / ("zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
 
-    def __init__(self, path: Path, array: Any, *, is_sealed: bool) -> None:
-        self._name = path.name
-        self._array = array
-        # For how many of the `_metadata` the array counts as the one that was opened.
-        self._fixed = 1 if is_sealed else 4
-        file_name = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
-        self._file = path / array.path / file_name
-        self._opened = self._metadata()
-
-    def __getitem__(self, key: Any) -> Any:
-        """The numbers at *key*.
-
-        Raises `CubeFileError` if they are damaged or another cube was saved there, and
-        `OutOfMemory`.
-        """
-
-        def read(_: object) -> Any:
-            with complete(self._name, "Zarr file"):
-                return self._array[key]
-
-        numbers = steady_read(self._unchanged, read)
-        if numbers is None:
-            raise self._replaced()
-        return numbers
-
-    def _unchanged(self) -> tuple[object, ...]:
-        """The metadata as they are now. Raises `CubeFileError` if they are of another cube."""
-        now = self._metadata()
-        if not now or now[: self._fixed] != self._opened[: self._fixed]:
-            raise self._replaced()
-        return now
-
-    def _replaced(self) -> CubeFileError:
-        expected, got = "the cube that was opened", "another one saved over it"
-        return mismatch(self._name, expected, got, "Open it again.")
-
-    def _metadata(self) -> tuple[object, ...]:
-        """The text of the metadata, and which of all files of this name it is in; () if none."""
+    def metadata() -> object:
+        """The metadata, with the file that they are in where they are not sealed; None if gone."""
         try:
-            info = self._file.stat()
-            return self._file.read_bytes(), info.st_dev, info.st_ino, info.st_mtime_ns
+            info = file.stat()
+            text = file.read_bytes()
         except OSError:
-            return ()
+            return None
+        return text if is_sealed else (text, info.st_dev, info.st_ino, info.st_mtime_ns)
+
+    opened = metadata()
+
+    def same() -> object:
+        return opened if metadata() == opened else None
+
+    def read(key: Any) -> Any:
+        with complete(path.name, "Zarr file"):
+            return array[key]
+
+    def numbers(key: Any) -> Any:
+        found = steady_read(same, lambda _: read(key))
+        if found is None:
+            expected, got = "the cube that was opened", "another one saved over it"
+            raise mismatch(path.name, expected, got, "Open it again.")
+        return found
+
+    return numbers
 
 
 HOW_TO_INSTALL = 'Run: pip install "napari-mst[zarr]"'
@@ -183,29 +170,28 @@ def read_zarr(
     if not is_installed():
         raise mismatch(path.name, "zarr 3", "none", HOW_TO_INSTALL)
 
-    def read(_: object = None) -> SpectralCube:
+    def read(_: object) -> SpectralCube:
         return _read(path, variable, band_axis, verify)
 
+    # Chunks are found by name alone: only in one folder all of them are of one cube.
     cube = steady_read(partial(_identity, path), read)
     if cube is not None:
         return cube
-    if not (path.exists() or crash_safe.is_interrupted([path])):
-        raise mismatch(path.parent.name, f"a folder {shown(path.name)}", "none", "Check the path.")
     # Saves keep coming in between: only holding them off helps.
-    try:
-        with crash_safe.keeping_folder(path):
-            return read()
-    except SaveError as error:
-        raise changing(path) from error
+    with held(path, is_folder=True):
+        return read(None)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
     """A number for each folder that is ever saved to *path*; None while there is none."""
-    if crash_safe.is_interrupted([path]):
-        finish(path, partial(crash_safe.finish_folder, path))
     try:
         folder = path.stat()
-    except OSError:
+    except FileNotFoundError:
+        if crash_safe.is_interrupted([path]):
+            with held(path, is_folder=True):
+                pass
+        elif not path.exists():
+            raise
         return None
     # A file system gives the inode of a folder that is gone to a new one, but then the time of its
     # last change differs.
@@ -306,13 +292,13 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
     if not is_large(array.nbytes):
         check_room(path.name, array.nbytes)
         return array[...].reshape(shape)
-    steadfast = Steadfast(path, array, is_sealed=SEAL in array.attrs)
+    numbers_at = steadfast(path, array, is_sealed=SEAL in array.attrs)
 
     def read(*ranges: range) -> Array:
         key = [slice(0, 1)] * array.ndim
         for at, wanted in zip(axes, ranges, strict=True):
             key[at] = slice(wanted.start, wanted.stop)
-        numbers: Array = steadfast[tuple(key)]
+        numbers: Array = numbers_at(tuple(key))
         return numbers.reshape([len(wanted) for wanted in ranges])
 
     sides = array.shards or array.chunks
