@@ -20,7 +20,7 @@ from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.errors import AttentionError, OutOfMemory
+from napari_mst.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.photo.cameras import OF_SENSOR, Capture
 from napari_mst.plugin.attention.exploration import (
     NO_PICK,
@@ -102,9 +102,11 @@ def filled(viewer: ViewerModel) -> ReconstructionForm:
     return form
 
 
-def ordered(order: Request | str) -> Request:
-    assert isinstance(order, Request), order
-    return order
+def refusal(form: ReconstructionForm, viewer: ViewerModel) -> str:
+    """The sentence that says why nothing can run."""
+    with pytest.raises((CameraError, PhotoError)) as refused:
+        resolve(form, viewer)
+    return plain(refused.value)
 
 
 def reconstruct_a_part() -> None:
@@ -122,7 +124,7 @@ def reconstruct_a_part() -> None:
     form.part = "drawn"
     form.choose("device", "cuda:0")
     form.choose("memory", 1_500_000_000)
-    assert workspace.run(ordered(resolve(form, viewer)))
+    assert workspace.run(resolve(form, viewer))
     request = starts.requests[0]
     assert (request.model, request.options.device) == ("mstpp-srgb", "cuda:0")
     assert request.options.memory == 1_500_000_000
@@ -131,10 +133,10 @@ def reconstruct_a_part() -> None:
     assert status(form, workspace.state) == "This needs more memory."
     form.choose("device", "cpu")
     assert list(dict.fromkeys(heard)) == ["cuda:0", "cpu"]
-    assert workspace.run(ordered(resolve(form, viewer)))
+    assert workspace.run(resolve(form, viewer))
     assert starts.requests[1].options.device == "cpu"
     viewer.layers.clear()
-    assert resolve(form, viewer) == NO_PHOTO
+    assert refusal(form, viewer) == NO_PHOTO
     form.photo = None
     assert status(form, JobState(text="Done.")) == NO_PHOTO
 
@@ -143,17 +145,17 @@ def say_why_nothing_can_run() -> None:
     """Every refusal of the form is a sentence, and changes nothing."""
     viewer = with_photo()
     form = ReconstructionForm()
-    assert resolve(form, viewer) == NO_PHOTO
+    assert refusal(form, viewer) == NO_PHOTO
     form.photo = filled(viewer).photo
-    assert resolve(form, viewer) == NO_DEVICES
+    assert refusal(form, viewer) == NO_DEVICES
     form.devices = filled(viewer).devices
     form.card = "mst-plus-plus"
-    assert resolve(form, viewer) == NO_WEIGHTS
+    assert refusal(form, viewer) == NO_WEIGHTS
     form.card = "mstpp-srgb"
     form.part = "drawn"
-    assert "This needs a rectangle" in str(resolve(form, viewer))
+    assert "This needs a rectangle" in refusal(form, viewer)
     form.part = "whole"
-    order = ordered(resolve(form, viewer))
+    order = resolve(form, viewer)
     assert order.options.region is None
     with pytest.raises(FrozenInstanceError):
         order.options.device = "cpu"  # type: ignore[misc]
@@ -165,16 +167,16 @@ def tell_the_camera() -> None:
     form = filled(viewer)
     form.card = "mstpp-camera"
     assert form.asks_if_linear
-    assert resolve(form, viewer) == form.misfit
+    assert refusal(form, viewer) == form.misfit
     assert "This photo has 8 bits" in form.misfit
     form.is_linear = True
-    assert "Which camera" in str(resolve(form, viewer))
+    assert "Which camera" in refusal(form, viewer)
     form.camera = "nikon d5100"
-    assert "In which light" in str(resolve(form, viewer))
+    assert "In which light" in refusal(form, viewer)
     form.illuminant = "A"
     form.white = 200.0
     form.is_balanced = False
-    capture = ordered(resolve(form, viewer)).options.capture
+    capture = resolve(form, viewer).options.capture
     assert capture == Capture("Nikon_D5100", "A", 200.0, OF_SENSOR)
 
 

@@ -34,7 +34,6 @@ from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
-from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import resolve
@@ -455,9 +454,8 @@ def test_a_raw_photo_is_one_click_from_its_cube(
     reconstruction = photo_page(dock).reconstruction
     qtbot.waitUntil(reconstruction.run_button.isEnabled)
     assert dock.page == "photo"
-    order = resolve(reconstruction.form, viewer)
-    assert isinstance(order, Request)
-    assert order.options.capture == Capture("Nikon_D5100", ESTIMATED)
+    capture = resolve(reconstruction.form, viewer).options.capture
+    assert capture == Capture("Nikon_D5100", ESTIMATED)
 
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import QApplication, QCheckBox, QDoubleSpinBox
 
 import napari_mst
 from napari_mst.option import Option
-from napari_mst.plugin.reconstruct.dock import kept_value
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import SETTINGS, Row
 
@@ -30,8 +29,8 @@ def option_of(form: ReconstructionForm, row: Row) -> Option:
 
 def preference(row: Row, form: ReconstructionForm | None = None) -> dict[str, Any]:
     """The property of *row*, with the words of its widget."""
-    form, widget = form or ReconstructionForm(), row.make()
-    default, option = kept_value(form, row), option_of(form, row)
+    form, widget = form or ReconstructionForm(), row.widget()
+    default, option = row.to_widget(form.value(row.field)), option_of(form, row)
     found: dict[str, Any] = {"type": TYPES[type(default)], "default": default}
     title, about = row.label, widget.toolTip()
     if isinstance(default, str):

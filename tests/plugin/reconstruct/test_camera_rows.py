@@ -63,13 +63,13 @@ def test_nothing_is_chosen_and_an_unknown_camera_is_refused_with_similar_names(
     assert desk.refuses("a camera as Nikon_D")
 
 
-@pytest.mark.parametrize("typed", ["5100", "nikon d5100", "kon_d51"])
+@pytest.mark.parametrize("typed", ["5100", "nikon d5100", "kon d51"])
 def test_typing_a_part_of_a_name_finds_it(desk: Desk, typed: str) -> None:
     camera = desk.widgets["camera"]
     desk.qtbot.keyClicks(camera.lineEdit(), typed)
     popup = camera.completer().popup()
     names = [popup.model().index(row, 0).data() for row in range(popup.model().rowCount())]
-    assert names == ["Nikon_D5100"]
+    assert names == ["Nikon D5100"]
     popup.hide()
 
 
@@ -113,7 +113,7 @@ def test_weights_of_ones_own_that_need_a_camera_ask_for_it(
     monkeypatch.setattr(
         module, "card_of_file", lambda path: replace(PUBLISHED, rendering=CAMERA_RGB)
     )
-    desk.widgets["weights"].value = Path("mine.safetensors")
+    desk.widgets["weights"].setEditText("mine.safetensors")
     assert "camera" in shown(desk)
 
 

@@ -13,6 +13,7 @@ import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
+from qtpy.QtWidgets import QFormLayout
 
 from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
@@ -117,9 +118,7 @@ def form_with(layer: Image, card: Any = TOLD) -> ReconstructionForm:
 
 def next_run(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """What a press on "Run" would do."""
-    order = resolve(form, viewer)
-    assert isinstance(order, Request)
-    return order
+    return resolve(form, viewer)
 
 
 def done(order: Request, viewer: ViewerModel) -> Any:
@@ -341,8 +340,9 @@ def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(
     rows.draw()
     assert finding.light is not None
     names = [candidate.name for candidate in finding.light.candidates]
-    for button, name in zip(rows.bars.buttons, names, strict=True):
-        button.click()
+    assert rows.lights.rowCount() == len(names)
+    for row, name in enumerate(names):
+        rows.lights.itemAt(row, QFormLayout.ItemRole.LabelRole).widget().click()
         assert sensor_form.illuminant == name
     assert rows.effects.isHidden()
     rows.heads.click()

@@ -16,7 +16,7 @@ from napari.utils.notifications import show_warning
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, NapariMstError, OutOfMemory, PhotoError, plain
+from napari_mst.errors import NapariMstError, OutOfMemory, plain
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.white import OFF_DAYLIGHT
 from napari_mst.plugin.dock import RUN, Act, Dock, JobBar, Key, Link
@@ -25,7 +25,6 @@ from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.folder import Folder, folder_request
 from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.jobs.workspace import JobState, Request
-from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
     DeviceEntry,
@@ -45,7 +44,7 @@ from napari_mst.plugin.reconstruct.measuring import (
     patch_order,
     search_order,
 )
-from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, Row
+from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows
 from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
@@ -83,7 +82,8 @@ def survey_of(list_them: "Callable[[], Sequence[DeviceChoice]]" = list_devices) 
         try:
             return device_entries(list_them())
         except Exception as error:  # noqa: BLE001 (a broken torch raises anything)
-            return device_entries((), f"The devices could not be listed: {error}")
+            about = f"the automatic device; others could not be listed: {error}"
+            return (DeviceEntry("automatic", "auto", about),)
         finally:
             # Together they put all objects among the old ones, without looking at them.
             gc.freeze()
@@ -127,26 +127,27 @@ def recall(form: ReconstructionForm) -> None:
 def _remember(form: ReconstructionForm, *_: object) -> None:
     kept = remembered()
     # All values come first: after the first write, a dock recalls what is kept so far.
-    values = {row.field: kept_value(form, row) for row in SETTINGS}
+    values = {row.field: row.to_widget(form.value(row.field)) for row in SETTINGS}
     for field, value in values.items():
         # Each write goes to a file.
         if getattr(kept, field) != value:
             setattr(kept, field, value)
 
 
-def kept_value(form: ReconstructionForm, row: Row) -> bool | float | str:
-    """Return the value of *row* as it is kept: yes or no, a number, or the text of both."""
-    value = row.to_widget(form.value(row.field))
-    is_text = isinstance(row.to_widget(form.usual.value(row.field)), str)
-    return f"{value}" if is_text else value
-
-
 Order = Callable[..., Request]
-"""Orders a look at the photo, of the form, the viewer and perhaps a clicked place."""
+"""Orders a job, of the form, the viewer and perhaps a clicked place; it says why there is none."""
+FOLDER_HINT = (
+    "Make cubes of all photos in a folder, with the settings above. They go into its folder cubes; "
+    "those that are there from the same settings stay."
+)
+SAVE_HINT = (
+    "Save the cube that is selected or shown, with its wavelengths, its history, "
+    "and the picks on it."
+)
 DRAW = "Draw a rectangle on the photo, then press Run."
 DEVICES = "devices"
 """The question of the survey."""
-BUSY = "Another job is running. Wait for its end, then ask the photo again."
+BUSY = "Another job is running. Wait for its end, then ask again."
 
 
 class OpenDocks:
@@ -176,15 +177,27 @@ class ReconstructDock(Dock):
         self.form = shared(self.viewer, new_form)
         self.marks = shared(self.viewer, Marks, self.form)
         self.rows = FormRows(self.form, self.viewer)
-        self.run_button = QPushButton("Run", toolTip=RUN.added_to(texts.RUN_HINT))
-        self.cancel_button = QPushButton("Cancel", toolTip=texts.CANCEL_HINT)
+        self.run_button = QPushButton(
+            "Run",
+            toolTip=RUN.added_to(
+                "Reconstruct the chosen photo, or the part of it, as a new layer."
+            ),
+        )
+        self.cancel_button = QPushButton("Cancel", toolTip="Stop the run; nothing is left of it.")
         self.save_button = QPushButton("Save cube ...")
-        self.folder_button = QPushButton("Folder ...", toolTip=texts.FOLDER_HINT)
-        self.cpu_button = QPushButton("Run on the CPU instead", toolTip=texts.CPU_HINT)
-        self.fit_button = QPushButton(toolTip=texts.FIT_HINT)
+        self.folder_button = QPushButton("Folder ...", toolTip=FOLDER_HINT)
+        self.cpu_button = QPushButton(
+            "Run on the CPU instead",
+            toolTip="Run again on the processor: slower, with the memory of the whole computer.",
+        )
+        self.fit_button = QPushButton(toolTip="Take the model for photos of this kind.")
         self.bar = JobBar()
         self.text, self.details = Paragraph(), Paragraph()
-        self.more = Fold("Details", self.details, texts.DETAILS_HINT)
+        self.more = Fold(
+            self.details,
+            "What the run has assumed, and what else there is to know about it.",
+            "Details",
+        )
         self._lay_out()
         self._wire()
 
@@ -213,7 +226,7 @@ class ReconstructDock(Dock):
         self.rows.widgets["part"].activated.connect(self._draw_part)
         orders = {"light": light_order, "read": chart_order, "frames": frames_order}
         for name, order in orders.items():
-            self.rows.asks[name].clicked.connect(calling(self._look, order))
+            self.rows.asks[name].clicked.connect(calling(self._start, order))
         self.rows.asks["patch"].clicked.connect(self.find_patch)
         self.rows.asks["chart"].clicked.connect(self.find_chart)
         docks = shared(self.viewer, OpenDocks)
@@ -233,7 +246,7 @@ class ReconstructDock(Dock):
         # The other choices change nothing of what the sentence says.
         said = (chosen.photo, chosen.card, chosen.weights, chosen.devices, chosen.is_linear)
         return [
-            *self.rows.links(),
+            (chosen, self.rows.draw),
             *((changed, self._show_status) for changed in said),
             (chosen.options, self._on_options),
             (chosen.corners, self._show_frame),
@@ -258,7 +271,9 @@ class ReconstructDock(Dock):
         self.rows.show_photos(photo_layers(self.viewer))
         has_cube = active_cube_layer(self.viewer) is not None
         self.save_button.setEnabled(has_cube)
-        self.save_button.setToolTip(texts.SAVE_HINT if has_cube else texts.NO_CUBE)
+        self.save_button.setToolTip(
+            SAVE_HINT if has_cube else "There is no cube yet: press Run first."
+        )
         # The survey imports torch, so it waits until a dock is seen.
         self._list_devices(DEVICES, self.survey.ask(DEVICES))
         self._show_state(self.workspace.state)
@@ -267,12 +282,8 @@ class ReconstructDock(Dock):
 
     def run(self) -> bool:
         """Start the reconstruction of the chosen photo; False if nothing started."""
-        order = resolve(self.form, self.viewer)
-        if isinstance(order, str):
-            self._write(order)
-            return False
         self.cpu_button.hide()
-        return self.workspace.run(order)
+        return self._start(resolve)
 
     def ask_for_folder(self) -> None:
         """Ask for a folder of photos, and make their cubes."""
@@ -282,41 +293,41 @@ class ReconstructDock(Dock):
 
     def run_folder(self, folder: Path) -> None:
         """Make the cubes of all photos in *folder*, or say why that cannot be."""
-        try:
-            request = request_of(self.form, Folder(folder))
-        except (PhotoError, CameraError) as error:
-            self._write(plain(error))
-            return
+
+        def order(form: ReconstructionForm, _: ViewerModel) -> Request:
+            return folder_request(folder, request_of(form, Folder(folder)), form.is_linear)
+
         self.cpu_button.hide()
-        self.workspace.run(folder_request(folder, request, self.form.is_linear))
+        self._start(order)
 
     def find_patch(self) -> None:
         """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
         layer = self.form.layer
         if has_drawing(self.viewer):
-            self._look(patch_order)
+            self._start(patch_order)
         elif layer is not None:
-            self.marks.ask_for_click(layer, partial(self._look, patch_order))
+            self.marks.ask_for_click(layer, partial(self._start, patch_order))
             self._write(CLICK_PATCH)
 
     def find_chart(self) -> None:
         """Lay a frame around the ColorChecker: by a search, where its package is there."""
         layer = self.form.layer
         if find_spec("colour_checker_detection") is not None:
-            self._look(search_order)
+            self._start(search_order)
         elif layer is not None:
             self.marks.ask_for_frame(layer)
 
-    def _look(self, order: Order, *places: tuple[float, float]) -> None:
-        """Start the job of *order*, or say why there is none."""
+    def _start(self, order: Order, *places: tuple[float, float]) -> bool:
+        """Start the job of *order*, or say why there is none; False if nothing started."""
         try:
-            is_run = self.workspace.run(order(self.form, self.viewer, *places))
+            is_started = self.workspace.run(order(self.form, self.viewer, *places))
         except NapariMstError as error:
             self._write(plain(error))
             self.marks.drop_click()
-            return
-        if not is_run:
+            return False
+        if not is_started:
             self._write(BUSY)
+        return is_started
 
     def _show_frame(self, corners: Corners | None) -> None:
         if corners is not None:

@@ -1,21 +1,21 @@
 """The state of the reconstruction dock, without Qt: the photo, the model, and all other choices.
 
 The dock writes what the user does into a `ReconstructionForm` and draws what it says; a script uses
-it alone. `resolve` turns it into an order for a job, or into a sentence that says what is missing.
+it alone. `resolve` turns it into an order for a job.
 """
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.errors import CameraError, PhotoError, plain
+from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
@@ -93,37 +93,22 @@ NO_WEIGHTS = "Choose the weights file of this model first."
 NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
 
 
-@dataclass(frozen=True)
-class DeviceEntry:
-    """A device in the list.
-
-    Attributes
-    ----------
-    name
-        "auto", or torch's name.
-    about
-        What the device is; or why nobody knows, if it is not known.
-    """
+class DeviceEntry(NamedTuple):
+    """A device in the list: its title there, "auto" or torch's name, and what it is."""
 
     title: str
     name: str
     about: str
-    is_known: bool = True
 
 
-def device_entries(devices: "Sequence[DeviceChoice]", error: str = "") -> tuple[DeviceEntry, ...]:
-    """List the *devices*, best first, after the automatic choice.
-
-    An *error* that hid the devices leaves the automatic choice alone.
-    """
-    if error:
-        return (DeviceEntry("automatic", "auto", error, is_known=False),)
-    named = [(device, device.name, device.name) for device in devices]
+def device_entries(devices: "Sequence[DeviceChoice]") -> tuple[DeviceEntry, ...]:
+    """List the *devices*, best first, after the automatic choice."""
     best = devices[0]
-    listed = [(best, f"automatic ({best.name})", "auto"), *named]
+    named = [(device.name, device.name, device) for device in devices]
+    listed = [(f"automatic ({best.name})", "auto", best), *named]
     return tuple(
         DeviceEntry(title, name, f"{device.name}: {device.reason}")
-        for device, title, name in listed
+        for title, name, device in listed
     )
 
 
@@ -278,11 +263,6 @@ class ReconstructionForm:
         """The chosen entry of the list of devices; None until it is known."""
         return next((each for each in self.devices if each.name == self.options.device), None)
 
-    @property
-    def usual(self) -> "ReconstructionForm":
-        """A form with the usual settings."""
-        return ReconstructionForm(cards=self.cards, options=type(self.options)())
-
     def value(self, field: str) -> Any:
         """Return the value of a *field* of the form, or of its options."""
         return getattr(self.options if hasattr(self.options, field) else self, field)
@@ -365,20 +345,19 @@ class ReconstructionForm:
         return matching_camera(*camera_named_in(Path(path))) if path else ""
 
 
-def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request | str:
-    """Turn *form* into an order for a job, or a sentence that says why there is none.
+def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """Order the reconstruction of the chosen photo. *form* and *viewer* are only read.
 
-    Both *form* and *viewer* are only read.
+    Raises
+    ------
+    CameraError, PhotoError
+        If something is missing, or does not fit.
     """
     if not form.is_ready:
-        return NO_DEVICES if form.layer is not None else NO_PHOTO
+        raise PhotoError(NO_DEVICES if form.layer is not None else NO_PHOTO)
     if form.misfit:
-        return form.misfit
-    try:
-        layer = photo_layer(form, viewer)
-        return request_of(form, photo_part(viewer, layer, form.part))
-    except (PhotoError, CameraError) as error:
-        return plain(error)
+        raise PhotoError(form.misfit)
+    return request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
 
 
 def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
@@ -437,11 +416,6 @@ def status(form: ReconstructionForm, state: JobState) -> str:
         return NO_PHOTO
     if form.misfit:
         return form.misfit
-    return f"{form.hint} {_readiness(form.chosen_device)}".lstrip()
-
-
-def _readiness(entry: DeviceEntry | None) -> str:
-    """Say where a job would run, or why that is not known."""
-    if entry is None:
-        return NO_DEVICES
-    return f"Ready for {entry.about}." if entry.is_known else entry.about
+    entry = form.chosen_device
+    ready = NO_DEVICES if entry is None else f"Ready for {entry.about}."
+    return f"{form.hint} {ready}".lstrip()

@@ -5,13 +5,12 @@ what napari remembers between sessions, its Preferences (`napari.yaml`), and the
 settings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from magicgui.types import FileDialogMode
-from magicgui.widgets import FileEdit
 from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtWidgets import (
@@ -19,24 +18,25 @@ from qtpy.QtWidgets import (
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
+    QLayout,
     QLineEdit,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
+from napari_mst.denoising.photos import BEST_H
 from napari_mst.photo.cameras import ESTIMATED, load_cameras, load_illuminants
 from napari_mst.photo.chart import CHARTS
-from napari_mst.plugin.dock import Link
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
-from napari_mst.plugin.reconstruct import texts
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.widgets import (
-    DenoiseBox,
     FindingRows,
     Fold,
     SearchBox,
-    WhiteEdit,
+    access,
+    facts_of,
+    help_of,
 )
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
@@ -47,8 +47,8 @@ PARTS = {
     "what is on the screen": "visible",
     "a drawn rectangle": "drawn",
 }
-KINDS = {kind.title.removeprefix("ColorChecker "): name for name, kind in CHARTS.items()}
 PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
+TABLES = "Tables (*.csv);;All files (*)"
 GIGABYTE = 1e9
 MOST_MEMORY = 4096
 """GB."""
@@ -70,79 +70,57 @@ class Row:
     ----------
     field
         A field of `ReconstructionForm`, or of the `RunOptions` in it.
-    label
-        The words on the left; "" for a widget as wide as the form, and None for one beside that of
-        the row before.
+    label, tip
+        The words on the left, and the tooltip.
     make
-        Makes the widget.
+        Makes the widget, of a kind that `widgets.ACCESS` has.
     is_shown
         Tells whether the form has this row now.
-    draw
-        Draws what else of the widget depends on the form: its list, its tooltip.
+    choices
+        The title, the value and the tooltip of each entry of a list.
     to_widget, to_field
-        Convert the value of the field to that of the widget, and back.
+        Convert the value of the field to that of the widget, and back; `to_field` raises
+        `ValueError` for what means nothing, as while it is being typed.
     unusual
         Words a value that is not the default, for the title of the settings.
+    ask
+        The button of `ASKS` at the end of the row; "" for none.
     """
 
     field: str
-    label: str | None
-    make: Callable[[], Any]
+    label: str
+    tip: str
+    make: Callable[[], Any] = ChoiceBox
     is_shown: Callable[[Form], bool] = lambda _: True
-    draw: Callable[[Any, Form], object] = lambda _, __: None
+    choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
     to_widget: Callable[[Any], Any] = _same
     to_field: Callable[[Any], Any] = _same
     unusual: Callable[[Any], str] = str
+    ask: str = ""
+
+    def widget(self) -> Any:
+        """Make the widget, with its tooltip."""
+        widget = self.make()
+        widget.setToolTip(self.tip)
+        if isinstance(widget, ChoiceBox):
+            let_shrink(widget, LETTERS)
+        return widget
 
 
 # ----------------------------------------------------------------------------- widgets
 
 
-def _list(tip: str, entries: dict[str, Any] | None = None) -> ChoiceBox:
-    box = ChoiceBox(toolTip=tip)
-    let_shrink(box, LETTERS)
-    for title, value in (entries or {}).items():
-        box.addItem(title, value)
-    return box
+def _percent() -> QDoubleSpinBox:
+    return QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" %")
 
 
-def _photo_list() -> LayerBox:
-    box = LayerBox(texts.PHOTO_HINT)
-    let_shrink(box, LETTERS)
-    return box
+def _typed(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
 
 
-def _file(tip: str, kinds: str) -> FileEdit:
-    edit = FileEdit(mode=FileDialogMode.EXISTING_FILE, filter=kinds, tooltip=tip)
-    edit.native.layout().setContentsMargins(0, 0, 0, 0)
-    for part in (edit.line_edit, edit.choose_btn):
-        part.native.setToolTip(tip)
-    return edit
-
-
-def _check(text: str, tip: str) -> Callable[[], QCheckBox]:
-    return partial(QCheckBox, text, toolTip=tip)
-
-
-def _percent(tip: str) -> QDoubleSpinBox:
-    return QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" %", toolTip=tip)
-
-
-def _draw_models(box: ChoiceBox, form: Form) -> None:
-    if box.count() != len(form.cards):  # a script may add some
-        box.clear()
-        for card in form.cards.values():
-            # The names are those of errors, scripts and the command line.
-            box.add(card.name, card.name, texts.model_help(card))
-    box.setToolTip(f"{texts.MODEL_HINT}\n{texts.model_facts(form.chosen_card)}")
-
-
-def _draw_devices(box: ChoiceBox, form: Form) -> None:
-    box.clear()
-    for entry in form.devices:
-        box.add(entry.title, entry.name, entry.about)
-    chosen = form.chosen_device
-    box.setToolTip(texts.DEVICE_HINT if chosen is None else chosen.about)
+def _listed(entries: Iterable[tuple[str, str]]) -> Callable[[Form], list[tuple[str, Any, str]]]:
+    found = [(title, value, "") for title, value in entries]
+    return lambda _: found
 
 
 def _needs_camera(form: Form) -> bool:
@@ -154,62 +132,136 @@ def _asks_camera(form: Form) -> bool:
 
 
 ROWS = (
-    Row("photo", "Photo", _photo_list),
-    Row("card", "Model", partial(_list, texts.MODEL_HINT), draw=_draw_models),
+    Row(
+        "photo",
+        "Photo",
+        "The Image layer to reconstruct: RGB, grey, or the current page of a stack.",
+        partial(LayerBox, ""),
+    ),
+    Row(
+        "card",
+        "Model",
+        "The network that turns the photo into a cube.",
+        # The names are those of errors, scripts and the command line.
+        choices=lambda form: [(one.name, one.name, help_of(one)) for one in form.cards.values()],
+    ),
     Row(
         "weights",
         "Weights",
-        partial(_file, texts.WEIGHTS_HINT, WEIGHTS_FILES),
+        "A file of weights as their authors publish it.",
+        partial(SearchBox, (), WEIGHTS_FILES),
         lambda form: not form.chosen_card.file,
     ),
 )
 """The rows of the photo and the model."""
 
 CAMERA_ROWS = (
-    Row("camera", "Camera", lambda: SearchBox(load_cameras(), texts.CAMERA_HINT), _asks_camera),
+    Row(
+        "camera",
+        "Camera",
+        "The camera that took the photo: type a part of its name. "
+        "A CSV file holds lines of nm, red, green, blue.",
+        lambda: SearchBox(load_cameras(), TABLES),
+        _asks_camera,
+    ),
     Row(
         "illuminant",
         "Illuminant",
-        lambda: SearchBox((ESTIMATED, *load_illuminants()), texts.ILLUMINANT_HINT),
+        "The light that the photo was taken in; `estimate` finds it in the photo, if that has the "
+        "values of the sensor. A CSV file holds lines of nm, power.",
+        lambda: SearchBox((ESTIMATED, *load_illuminants()), TABLES),
         _asks_camera,
     ),
     Row(
         "is_linear",
         " ",
-        _check("8 bits, yet linear", texts.LINEAR_HINT),
+        "8-bit photos are nearly always sRGB-encoded, and refused. "
+        "Tick this if yours holds linear light.",
+        partial(QCheckBox, "8 bits, yet linear"),
         lambda form: form.asks_if_linear,
     ),
 )
 """The rows that tell how a linear photo came about."""
 
 COLOUR_ROWS = (
-    Row("white", "White", WhiteEdit, _asks_camera),
-    Row("is_balanced", None, _check("balanced", texts.BALANCED_HINT), _asks_camera),
+    Row(
+        "white",
+        "White",
+        "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of "
+        "the file: spectra of an under-exposed photo are then too dark, with the right shape.",
+        partial(QLineEdit, placeholderText="full scale"),
+        _asks_camera,
+        to_widget=lambda white: _typed(white or ""),
+        to_field=lambda text: float(text or 0),
+    ),
+    Row(
+        "is_balanced",
+        " ",
+        "Tick this if white and grey surfaces have equal red, green and blue. "
+        "If not, the camera's own balance is computed.",
+        partial(QCheckBox, "balanced"),
+        _asks_camera,
+    ),
     # The patch of an sRGB photo shows its white, but not how bright white is.
-    Row("grey", "Grey patch", partial(_percent, texts.GREY_HINT), _needs_camera),
+    Row(
+        "grey",
+        "Grey patch",
+        "The share of light that the grey patch reflects: 18 % for a grey card.",
+        _percent,
+        _needs_camera,
+    ),
     Row(
         "chart",
         "Chart",
-        partial(_list, texts.CHART_KIND_HINT, KINDS),
-        lambda form: form.corners is not None,
+        "Which ColorChecker the photo shows.",
+        is_shown=lambda form: form.corners is not None,
+        choices=_listed(
+            (kind.title.removeprefix("ColorChecker "), name) for name, kind in CHARTS.items()
+        ),
+        ask="read",
     ),
 )
 """The rows under "Colours off?", for who knows more than the photo shows."""
 
 ASKS = {
-    "light": ("Light", texts.FIND_LIGHT_HINT),
-    "patch": ("Grey patch", texts.FIND_PATCH_HINT),
-    "chart": ("ColorChecker", texts.FIND_CHART_HINT),
-    "read": ("Read the squares", texts.READ_CHART_HINT),
-    "frames": ("Divide", texts.USE_FRAMES_HINT),
+    "light": (
+        "Light",
+        "Find the light in the photo itself, by a small network: the three most likely ones. "
+        "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo shows "
+        "how far its white is off that of D65.",
+    ),
+    "patch": (
+        "Grey patch",
+        "Press this, then click a grey or white patch of the photo; or draw a rectangle in it "
+        "first. It gives white level, white balance and light of a linear photo, and corrects the "
+        "white balance of an sRGB photo.",
+    ),
+    "chart": (
+        "ColorChecker",
+        "Lay a frame around a ColorChecker in the photo, and drag its corners onto the middles of "
+        "the corner patches. Its colours calibrate the photo, and its patches correct the spectra.",
+    ),
+    "read": ("Read the squares", "Calibrate the photo by the colours in the squares."),
+    "frames": (
+        "Divide",
+        "Read the frames. The next run divides the photo by the white one, whose middle shows the "
+        "light. Forget drops them.",
+    ),
 }
 """Titles and tooltips of the buttons that ask the photo itself; the first three are the choices."""
 
 SETTINGS = [
-    Row("device", "Device", partial(_list, texts.DEVICE_HINT), draw=_draw_devices),
+    Row(
+        "device",
+        "Device",
+        "The processor or GPU that computes; automatic takes the best.",
+        choices=lambda form: [(one.title, one.name, one.about) for one in form.devices],
+    ),
     Row(
         "memory",
         "Memory",
+        "The most of this computer's memory that a run may take; automatic is most of what is "
+        "free. What does not fit goes through a temporary file: slower, with the same numbers.",
         partial(
             QDoubleSpinBox,
             maximum=MOST_MEMORY,
@@ -217,7 +269,6 @@ SETTINGS = [
             singleStep=0.5,
             suffix=" GB",
             specialValueText="automatic",
-            toolTip=texts.MEMORY_HINT,
         ),
         # 0 stands for most of what is free, which the options call None.
         to_widget=lambda size: (size or 0) / GIGABYTE,
@@ -227,65 +278,84 @@ SETTINGS = [
     Row(
         "denoise",
         "Denoise",
-        DenoiseBox,
+        "Non-local means before the network. auto denoises photos that are noisy and were no JPEG, "
+        "and leaves all others as they are; off leaves all. A number is the strength h for every "
+        "photo, in units of its noise: auto takes 1.2.",
+        partial(SearchBox, ("auto", "off", f"{BEST_H:g}")),
+        to_widget=_typed,
         # napari keeps a text.
-        to_field=lambda value: denoising(str(value)),
+        to_field=denoising,
         unusual=lambda h: "not denoised" if h == "off" else f"denoised with h {h:g}",
     ),
     Row(
         "correct_colour",
         "Colours",
-        _check("match the photo", texts.CORRECTION_HINT),
+        "Adjust each spectrum until its colour rounds to the code values of the photo, and no "
+        "further, so that noise which the network removed stays away. "
+        "For models that know how a photo shows their spectra.",
+        partial(QCheckBox, "match the photo"),
         unusual=lambda _: "colours as estimated",
     ),
 ]
 """The settings of a run, folded away at first; napari remembers them."""
 
-PHOTO_ROWS = (
+PART = Row(
+    "part",
+    "Part",
+    "How much of the photo to reconstruct. Most networks look at all of the image, or at "
+    "surroundings, so a part is another image: its numbers differ from those of the whole photo.",
+    choices=_listed(PARTS.items()),
+    unusual=lambda part: next(title for title in PARTS if PARTS[title] == part),
+)
+FRAME_ROWS = (
     Row(
-        "part",
-        "Part",
-        partial(_list, texts.PART_HINT, PARTS),
-        unusual=lambda part: next(title for title in PARTS if PARTS[title] == part),
+        "white_frame",
+        "White frame",
+        "A photo of a white surface that fills it, with the same camera, lens, settings and light: "
+        "the photo is divided by it, so that vignetting and uneven light are gone.",
+        partial(SearchBox, (), PHOTOS),
+        _needs_camera,
     ),
     Row(
-        "white_frame", "White frame", partial(_file, texts.WHITE_FRAME_HINT, PHOTOS), _needs_camera
+        "dark_frame",
+        "Dark frame",
+        "A photo with the lens covered and the same exposure, which is subtracted from both; it "
+        "may be left out.",
+        partial(SearchBox, (), PHOTOS),
+        _needs_camera,
     ),
-    Row("dark_frame", "Dark frame", partial(_file, texts.DARK_FRAME_HINT, PHOTOS), _needs_camera),
     Row(
         "frame_reflectance",
         "Reflects",
-        partial(_percent, texts.FRAME_REFLECTANCE_HINT),
+        "The share of light that the white surface reflects.",
+        _percent,
         _needs_camera,
+        ask="frames",
     ),
 )
-"""The part of the photo and its flat field, which napari does not remember."""
-
-
-PART = PHOTO_ROWS[0]
+"""The flat field of the photo, which napari does not remember, nor its part."""
 
 
 def settings_title(form: Form) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
-    usual = form.usual
+    usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
     values = [(row, form.value(row.field)) for row in (*SETTINGS, PART)]
     unusual = (row.unusual(value) for row, value in values if value != usual.value(row.field))
-    named = ", ".join(unusual)
-    return f"Settings: {named}" if named else "Settings"
+    return ": ".join(filter(None, ["Settings", ", ".join(unusual)]))
 
 
 def colours_title(form: Form) -> str:
     """Title the folded ways to right the colours of *form*, with what is known of them."""
     if form.finding is not None:
         return "Colours: as measured in the photo"
-    return texts.COLOURS_FAR if form.is_far_off else texts.COLOURS
+    return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
 
 
 # ----------------------------------------------------------------------------- the form
 
 
 class FormRows(QWidget):
-    """Writes what the user does into *form*, and draws it again while it is listened to.
+    """Writes what the user does into *form*, and draws it again when it is told to.
 
     `widgets` has the widget of each field.
     """
@@ -294,72 +364,72 @@ class FormRows(QWidget):
         super().__init__()
         self.form = form
         self.widgets: dict[str, Any] = {}
-        self._rows: list[tuple[Row, QFormLayout, QHBoxLayout]] = []
+        self._rows: list[tuple[Row, QFormLayout, QLayout]] = []
         self._is_drawing = False
         self.about = Paragraph()
         self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
         self.findings = FindingRows(form, viewer)
-        settings, colours = QWidget(), QWidget()
-        self._top, folded = _form_layout(), _form_layout(settings)
-        self._colours = _form_layout(colours)
-        self._add(self._top, ROWS)
-        self._top.addRow("", self.about)
-        self._add(self._top, CAMERA_ROWS)
-        choices = [self.asks[name] for name in ("light", "patch", "chart")]
-        self._colours.addRow(fill(QHBoxLayout(), *choices))
-        self._add(self._colours, COLOUR_ROWS, self.asks["read"])
-        self._colours.addRow(self.findings)
-        self._add(folded, SETTINGS)
-        self._add(folded, PHOTO_ROWS, self.asks["frames"])
-        self.settings = Fold("Settings", settings, texts.SETTINGS_HINT)
-        self.colours = Fold(texts.COLOURS, colours, texts.COLOURS_HINT)
+        choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
+        self.settings = Fold(
+            self._section(*SETTINGS, PART, *FRAME_ROWS),
+            "Where and how exactly a run computes. napari remembers these choices; they are in its "
+            "Preferences, too.",
+        )
+        self.colours = Fold(
+            self._section(choices, *COLOUR_ROWS, self.findings),
+            "Let the photo itself show its light, its white or its colours: by all of its pixels, "
+            "by a grey patch, or by a ColorChecker.",
+        )
         self.settings.button.toggled.connect(self.draw)
-        fill(QVBoxLayout(self), self._top, self.settings, self.colours)
+        top = self._section(*ROWS, self.about, *CAMERA_ROWS)
+        fill(QVBoxLayout(self), top, self.settings, self.colours)
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self.draw()
         for row, *_ in self._rows:
-            changed, _, _ = _access(self.widgets[row.field])
+            changed, _, _ = access(self.widgets[row.field])
             changed.connect(calling(self._write, row))
 
-    def _add(
-        self, layout: QFormLayout, rows: Sequence[Row], button: QPushButton | None = None
-    ) -> None:
-        """Add *rows*, and a *button* at the end of the last one."""
-        for row in rows:
-            widget = self.widgets[row.field] = row.make()
-            if row.label is None:
-                line = self._rows[-1][2]
-            else:
-                line = QHBoxLayout()
-                layout.addRow(*filter(None, [row.label]), line)
-            line.addWidget(getattr(widget, "native", widget), 0 if row.label is None else 1)
-            self._rows.append((row, layout, line))
-        if button is not None:
-            line.addWidget(button)
-
-    def links(self) -> list[Link]:
-        """See `Dock`."""
-        return [(self.form.events, self.draw)]
+    def _section(self, *parts: Row | QWidget | QLayout) -> QWidget:
+        """Lay out rows, and what is as wide as the form, below each other."""
+        section = QWidget()
+        growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+        layout = QFormLayout(section, fieldGrowthPolicy=growing)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for part in parts:
+            if not isinstance(part, Row):
+                layout.addRow(part)
+                continue
+            widget = self.widgets[part.field] = part.widget()
+            line = fill(QHBoxLayout(), widget, stretched=widget)
+            if part.ask:
+                line.addWidget(self.asks[part.ask])
+            layout.addRow(part.label, line)
+            self._rows.append((part, layout, line))
+        return section
 
     def draw(self, _: object = None) -> None:
         """Draw what the form says."""
+        form = self.form
         self._is_drawing = True
         for row, layout, line in self._rows:
-            widget = self.widgets[row.field]
-            row.draw(widget, self.form)
-            value = row.to_widget(self.form.value(row.field))
+            widget, choices = self.widgets[row.field], row.choices(form)
+            if choices and widget.count() != len(choices):  # a script may add some
+                widget.clear()
+                for choice in choices:
+                    widget.add(*choice)
+            value = row.to_widget(form.value(row.field))
             # Showing the same text would move the cursor of a user who is typing.
-            _, read, show = _access(widget)
+            _, read, show = access(widget)
             if read() != value:
                 show(value)
-            layout.setRowVisible(line, row.is_shown(self.form))
-        self.about.setText(texts.model_help(self.form.chosen_card))
-        self.about.setToolTip(texts.model_facts(self.form.chosen_card))
+            layout.setRowVisible(line, row.is_shown(form))
+        self.about.setText(help_of(form.chosen_card))
+        self.about.setToolTip(facts_of(form.chosen_card))
         self.findings.draw()
-        is_wanted = self.form.may_be_off or self.settings.button.isChecked()
-        self.colours.setVisible(is_wanted and self.form.layer is not None)
-        self.colours.set_title(colours_title(self.form))
-        self.settings.set_title(settings_title(self.form))
+        is_wanted = form.may_be_off or self.settings.button.isChecked()
+        self.colours.setVisible(is_wanted and form.layer is not None)
+        self.colours.button.setText(colours_title(form))
+        self.settings.button.setText(settings_title(form))
         self._is_drawing = False
 
     def show_photos(self, layers: Sequence[Image]) -> None:
@@ -373,34 +443,6 @@ class FormRows(QWidget):
     def _write(self, row: Row) -> None:
         # A widget that is being drawn has nothing to say.
         if not self._is_drawing:
-            _, read, _ = _access(self.widgets[row.field])
-            self.form.choose(row.field, row.to_field(read()))
-
-
-_ACCESS = (
-    (QCheckBox, "toggled", "isChecked", "setChecked"),
-    (QDoubleSpinBox, "valueChanged", "value", "setValue"),
-    (SearchBox, "editTextChanged", "currentText", "setEditText"),
-    (WhiteEdit, "textChanged", "value", "show_value"),
-    (QLineEdit, "textChanged", "text", "setText"),
-    (DenoiseBox, "changed", "value", "show_value"),
-    (ChoiceBox, "currentIndexChanged", "currentData", "show_value"),
-)
-"""Kinds of widgets: the signal of a change, and the methods that read and show a value."""
-
-
-def _access(widget: Any) -> tuple[Any, Callable[[], Any], Callable[[Any], object]]:
-    """Return how *widget* is listened to, read and set."""
-    if isinstance(widget, FileEdit):
-        # Its own `value` turns an empty path into ".", which is no file.
-        widget = widget.line_edit.native
-    names = next(names for kind, *names in _ACCESS if isinstance(widget, kind))
-    changed, read, show = (getattr(widget, name) for name in names)
-    return changed, read, show
-
-
-def _form_layout(parent: QWidget | None = None) -> QFormLayout:
-    growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
-    layout = QFormLayout(parent, fieldGrowthPolicy=growing)
-    layout.setContentsMargins(0, 0, 0, 0)
-    return layout
+            _, read, _ = access(self.widgets[row.field])
+            with suppress(ValueError):
+                self.form.choose(row.field, row.to_field(read()))
