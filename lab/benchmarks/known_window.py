@@ -66,7 +66,7 @@ def tell_times(shape: tuple[int, int], count: int, rounds: int) -> None:
     for row, column in places.tolist():
         bench.pin((550.0, row, column))
     bench.finish()
-    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    bench.known.mark(bench.entries, viewer.layers["truth"])
     bench.finish()
     first = seconds(steps.do)
     looks, wholes, processor = [], [], []
@@ -110,7 +110,7 @@ def tell_errors(folder: Path, counts: Sequence[int]) -> None:
             viewer, bench = opened(truth, photo, before, run_now)
             bench.known.suggest(count)
             bench.finish()
-            bench.known.mark_from(bench.chosen, viewer.layers["truth"])
+            bench.known.mark(bench.chosen, viewer.layers["truth"])
             bench.finish()
             after = viewer.layers["estimate" + ADAPTED].data
             found.append(f"{count} known {mrae(after, truth):.4f}")

@@ -89,7 +89,7 @@ def mark_adapt_suggest_and_undo() -> None:
     assert [entry.first.name for entry in bench.chosen] == ["spot 1", "spot 2", "spot 3"]
     assert np.ravel(picks_in(viewer).text.values).tolist() == ["1", "2", "3"]
 
-    bench.known.mark_from(bench.chosen, truth)
+    bench.known.mark(bench.chosen, truth)
     snapshot = bench.finish()
     adapted = viewer.layers["estimate adapted"]
     assert error(adapted) < 0.6 * error(estimate)
@@ -120,4 +120,8 @@ def known_in(bench: Bench, viewer: ViewerModel) -> list[KnownSpectrum]:
     """What is known of the picks, as the Python function takes it."""
     places = picks_in(viewer).data.astype(int).tolist()
     pairs = zip(places, bench.entries, strict=True)
-    return [entry.mark.at(*place) for place, entry in pairs if entry.mark is not None]
+    return [
+        replace(entry.mark, row=row, column=column)
+        for (row, column), entry in pairs
+        if entry.mark is not None
+    ]

@@ -1,5 +1,6 @@
 """The menu Known of the spectra dock: what it offers makes picks known, on another thread."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_every_way_makes_the_selected_pick_known(
     qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Adapted to"), timeout=60_000)
     (entry,) = dock.bench.entries
     assert entry.mark is not None
-    known = [entry.mark.at(*SPOTS[0])]
+    known = [replace(entry.mark, row=SPOTS[0][0], column=SPOTS[0][1])]
     expected = adapt(cube_in(scene.layers["estimate"]), scene.layers["photo"].data, known)
     np.testing.assert_array_equal(scene.layers["estimate adapted"].data, expected.data)
     assert dock.known.after.isChecked()

@@ -27,7 +27,7 @@ from napari_mst.plugin.jobs.job import Start, run_now
 from napari_mst.plugin.spectra import adapter, resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
-from napari_mst.plugin.spectra.rows import keys_of
+from napari_mst.plugin.spectra.rows import curve_of, keys_of
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -44,7 +44,7 @@ def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel
 def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
     viewer, bench = pinned(*SPOTS)
     before = bench.snapshot.curves.lines[0].spectrum.values
-    bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
+    bench.known.mark(bench.entries[:1], viewer.layers["truth"])
     curve, true, *_ = bench.finish().curves.lines
     assert (curve.style, true.style, true.entry) == (0, 2, 0)
     off = [
@@ -64,7 +64,7 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     monkeypatch.setattr(adapter, "PIXELS", 200)
     jobs = Later()
     viewer, bench = pinned(*SPOTS, start=jobs)
-    bench.known.mark_from(bench.entries[:2], viewer.layers["truth"])
+    bench.known.mark(bench.entries[:2], viewer.layers["truth"])
     assert bench.finish().known.is_busy
     jobs.do()
     layer = viewer.layers["estimate adapted"]
@@ -82,7 +82,7 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
     np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
     # Another pick becomes known while the whole cube is on its way: that is dropped.
-    bench.known.mark_from(bench.entries[2:], viewer.layers["truth"])
+    bench.known.mark(bench.entries[2:], viewer.layers["truth"])
     bench.finish()
     late, newer = jobs.waiting
     jobs.waiting = [late]
@@ -113,13 +113,13 @@ def test_what_changes_meanwhile_does_not_stop_a_search_for_spots() -> None:
 
 def test_width_of_the_band_is_a_layer_that_follows() -> None:
     viewer, bench = pinned(*SPOTS)
-    bench.known.mark_from(bench.entries[:1], viewer.layers["truth"])
+    bench.known.mark(bench.entries[:1], viewer.layers["truth"])
     bench.finish()
     bench.known.show_width(True)
     layer = viewer.layers["Error band width: estimate"]
     one = layer.data
     np.testing.assert_array_equal(one, band_width(cube_in(viewer.layers["estimate adapted"])))
-    bench.known.mark_from(bench.entries[1:], viewer.layers["truth"])
+    bench.known.mark(bench.entries[1:], viewer.layers["truth"])
     assert bench.finish().known.has_width
     assert layer.data.mean() < one.mean()
     bench.known.show_width(False)
@@ -162,8 +162,8 @@ def test_known_spectra_come_back_with_the_file(tmp_path: Path) -> None:
     reopened = bench_of(again)
     (entry,) = reopened.entries
     assert entry.mark is not None
-    assert entry.mark.title == "dark skin"
-    assert entry.mark.at(*SPOTS[0]).hidden == 0.05
+    assert curve_of(entry.mark).name == "dark skin"
+    assert entry.mark.hidden == 0.05
     assert (entry.first.origin.row, entry.first.origin.column) == SPOTS[0]
     assert again.layers[0] is opened
     assert len(again.layers) == 2
@@ -178,7 +178,7 @@ def test_without_its_photo_a_cube_waits_for_it() -> None:
     viewer.add_image(255 - photo, rgb=True, name="another")
     bench = bench_of(viewer)
     pin(bench, SPOTS[0])
-    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    bench.known.mark(bench.entries, viewer.layers["truth"])
     with pytest.raises(
         PhotoError, match="the photo of the cube, 24 x 32 pixels; 'another' is another one"
     ):
@@ -296,7 +296,7 @@ def test_numbers_are_pasted_as_they_were_copied(kind: str) -> None:
 def test_bands_are_drawn_of_few_selected_picks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolve, "MOST_BANDS", 1)
     viewer, bench = pinned(*SPOTS)
-    bench.known.mark_from(bench.entries, viewer.layers["truth"])
+    bench.known.mark(bench.entries, viewer.layers["truth"])
     bench.finish()
     for chosen, banded in (([0], 1), ([0, 1], 0)):
         bench.choose(chosen)

@@ -8,7 +8,7 @@ Until the whole cube is there, a coarse one lies on its place. Letters: B bands,
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -63,31 +63,31 @@ class KnownLayers(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._base: weakref.ref[Image] | None = None
-        self._adapted: weakref.ref[Image] | None = None
-        self._width: weakref.ref[Image] | None = None
+        self._layers = weakref.WeakValueDictionary[str, Image]()
+        self._has_added = False
         self._is_picture = True  # else a person looks at the bands
 
     @property
     def base(self) -> Image | None:
         """The layer of the cube before it was adapted."""
-        return self._there(self._base)
+        return self._there("base")
 
     @property
     def adapted(self) -> Image | None:
         """The layer of the adapted cube."""
-        return self._there(self._adapted)
+        return self._there("adapted")
 
-    def _there(self, reference: "weakref.ref[Image] | None") -> Image | None:
-        layer = None if reference is None else reference()
-        # A layer that was removed lives on until it is collected: the weak reference is not enough.
+    def _there(self, role: str) -> Image | None:
+        layer = self._layers.get(role)
+        # A layer that was removed lives on until it is collected, as if it were there.
         return layer if self.has(layer) else None
 
     def set_base(self, layer: Image) -> None:
         """Adapt *layer* from now on; what was adapted from another one stays as it is."""
         if layer not in (self.base, self.adapted):
-            self._base = weakref.ref(layer)
-            self._adapted = self._width = None
+            self._layers.clear()
+            self._layers["base"] = layer
+            self._has_added = False
 
     def show_cube(self, cube: SpectralCube) -> None:
         """Show the adapted *cube*, of any size, where the one before lies."""
@@ -113,8 +113,9 @@ class KnownLayers(ViewerHelper):
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
         added = viewer.add_image(cube.data, multiscale=False, **{**arguments, **look})
         put_on_top(viewer, added)
-        self._adapted = weakref.ref(added)
-        self._hide(base)
+        self._layers["adapted"] = added
+        self._has_added = True
+        self._show(base, False)
         viewer.layers.selection.active = added if was_active else active
 
     @property
@@ -134,18 +135,18 @@ class KnownLayers(ViewerHelper):
         shown, hidden = (adapted, base) if is_after else (base, adapted)
         was_active = _shown_by(selection.active) in (base, adapted)
         # In this order there is a cube at every moment: curves would go away and come back.
-        self._show(shown)
+        self._show(shown, True)
         if was_active:
             selection.active = shown
-        self._hide(hidden)
+        self._show(hidden, False)
 
     def notice_deletion(self) -> None:
         """Show the cube before again, if a person has deleted the adapted one."""
         base = self.base
-        if self._adapted is not None and self.adapted is None:
-            self._adapted = None
+        if self._has_added and self.adapted is None:
+            self._has_added = False
             if base is not None:
-                self._show(base)
+                self._show(base, True)
 
     def end(self) -> None:
         """Take the adapted cube away, and show the one before."""
@@ -154,13 +155,13 @@ class KnownLayers(ViewerHelper):
         if adapted is not None:
             self.viewer.layers.remove(adapted)
         self.hide_width()
-        self._adapted = None
+        self._has_added = False
 
     def show_width(self, width: Singles) -> None:
         """Show the *width* (H, W) of the error band, in the layer of the one before."""
         viewer = self.viewer
         base = self.base
-        layer = self._there(self._width)
+        layer = self._there("width")
         if layer is not None:
             layer.data = width
             return
@@ -178,31 +179,25 @@ class KnownLayers(ViewerHelper):
         }
         added = viewer.add_image(width, **arguments)
         put_on_top(viewer, added)
-        self._width = weakref.ref(added)
+        self._layers["width"] = added
         viewer.layers.selection.active = active
 
     def hide_width(self) -> None:
         """Take the layer of the width away."""
-        layer = self._there(self._width)
+        layer = self._there("width")
         if layer is not None:
             self.viewer.layers.remove(layer)
-        self._width = None
 
     def _note_look(self, layer: Image) -> None:
         """Remember whether *layer* shows its picture. One that is still painted shows nothing."""
         if composites_of(self.viewer, layer):
             self._is_picture = is_picture_shown(self.viewer, layer)
 
-    def _show(self, cube_layer: Image) -> None:
-        """Show the bands of *cube_layer*, and above them its pictures if they were shown last."""
-        cube_layer.visible = True
+    def _show(self, cube_layer: Image, is_shown: bool) -> None:
+        """Show the bands of *cube_layer*, and its pictures if they were shown last, or hide all."""
+        cube_layer.visible = is_shown
         for picture in composites_of(self.viewer, cube_layer):
-            picture.visible = self._is_picture
-
-    def _hide(self, cube_layer: Image) -> None:
-        """Hide the bands of *cube_layer* and its pictures."""
-        for layer in (cube_layer, *composites_of(self.viewer, cube_layer)):
-            layer.visible = False
+            picture.visible = is_shown and self._is_picture
 
 
 def _shown_by(layer: Layer | None) -> Layer | None:
@@ -217,15 +212,15 @@ PIXELS = 1 << 16
 _BANDS = 32  # known spectra whose kernel takes about as long as all else that is done for a pixel
 
 
+@dataclass(eq=False)
 class Ground:
     """All that does not depend on what is known: a cube, its photo, and parts of both.
 
     The photo is one of *photos*, and is read when it is first needed, on the thread of a job.
     """
 
-    def __init__(self, cube: SpectralCube) -> None:
-        self.cube = cube
-        self.photos: tuple[LayerPhoto, ...] = ()
+    cube: SpectralCube
+    photos: tuple[LayerPhoto, ...] = ()
 
     @cached_property
     def photo(self) -> Photo:
@@ -282,14 +277,13 @@ class Adapter:
         self._tried: tuple[Identity, ...] | None = None
         self._is_width_wanted = False
         self._is_exact = False
-        self._task = ""
-        self._share = 0.0
+        self._progress = ""
         self._doubts: tuple[str, ...] = ()
 
     @property
     def state(self) -> KnownState:
         """The state of the adaptation."""
-        progress = [f"{self._task}: {self._share:.0%}"] if self._latest.is_busy else []
+        progress = [self._progress] if self._latest.is_busy else []
         return KnownState(
             has_adapted=self._layers.adapted is not None,
             is_after=self._layers.is_after,
@@ -342,10 +336,6 @@ class Adapter:
         run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
         self.run("Adapting the picture", run, self._on_look)
 
-    def again(self) -> None:
-        """Adapt again at the next `follow`, though nothing else is known."""
-        self._asked = ()
-
     def stop(self) -> None:
         """Stop what is being computed; the cube stays as coarse as it is."""
         self._latest.cancel()
@@ -376,16 +366,6 @@ class Adapter:
         if self._is_width_wanted:
             self._start_width(cube)
 
-    def want_width(self, is_wanted: bool) -> None:
-        """Keep a layer that shows the width of the error band, or take it away."""
-        self._is_width_wanted = is_wanted
-        adapted = self._layers.adapted
-        if not is_wanted:
-            self._layers.hide_width()
-        elif adapted is None or self._is_exact:
-            self._start_width(cube_of(adapted or self._layers.base))
-        self.changed.emit()
-
     def _start_width(self, cube: SpectralCube | None) -> None:
         if cube is not None:
             task = "Computing the width of the error band"
@@ -393,16 +373,14 @@ class Adapter:
 
     def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
         """Do *work* on the cube, and *use* its result; what runs is stopped."""
-        self._task = task
-        self._share = 0.0
-        changed = self.changed.emit
-        failed = self._scene.failed.emit
-        self._latest.run(Job(work, use, failed, on_end=changed, on_progress=self._on_progress))
-        changed()
 
-    def _on_progress(self, share: float) -> None:
-        self._share = share
-        self.changed.emit()
+        def on_progress(share: float) -> None:
+            self._progress = f"{task}: {share:.0%}"
+            self.changed.emit()
+
+        on_failed, on_end = self._scene.failed.emit, self.changed.emit
+        self._latest.run(Job(work, use, on_failed, on_end, on_progress))
+        on_progress(0.0)
 
 
 def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[LayerPhoto, ...]:

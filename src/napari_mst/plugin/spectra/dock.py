@@ -157,7 +157,7 @@ class KnownMenu:
         """Mark the picks as they are on the cube of the layer *name*."""
         layers = self._bench.viewer.layers
         if name in layers:
-            self._bench.known.mark_from(self._picks(), layers[name])
+            self._bench.known.mark(self._picks(), layers[name])
 
     def _insist(self) -> None:
         self._bench.known.insist(self._picks())

@@ -28,7 +28,7 @@ from napari_mst.plugin.spectra.adapter import (
     KnownLayers,
     photos_for,
 )
-from napari_mst.plugin.spectra.rows import LEAST_WINDOW, Entry, Mark
+from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
@@ -43,6 +43,10 @@ NO_CUBE = "There is no cube to adapt. Select the layer of a reconstruction."
 CLIPBOARD = "the clipboard"
 """The name of copied text in messages."""
 
+LEAST_WINDOW = 3
+"""Side in pixels of the spot that is known under a pick of a single pixel."""
+UNNAMED = "known spectrum"
+"""The name of a known spectrum that has none."""
 PASTED = "pasted"
 """The name of a copied spectrum that has none."""
 
@@ -78,47 +82,52 @@ class KnownSpectra(Adapter):
 
     # ------------------------------------------------------------ marking
 
-    def mark(self, entries: Sequence[Entry], spectrum: Spectrum) -> None:
-        """Make the picks of *entries* known: *spectrum* is the true reflectance of each.
+    def mark(self, entries: Sequence[Entry], true: Spectrum | Image) -> None:
+        """Make the picks of *entries* known: *true* is the reflectance of each.
+
+        A layer of a cube says what each pick is on that cube.
 
         Raises
         ------
         CubeError
             If no cube is selected that can be adapted.
         SpectrumError
-            If there are no picks on it, or *spectrum* is no reflectance that fits the cube.
+            If there are no picks on the cubes, or *true* is no reflectance that fits the cube.
         """
-        layer = self._base()
-        places = [self._place_of(pick, layer) for pick in self._picked(entries)]
-        self._put(layer, {pixel: Mark(spectrum, window) for pixel, window in places})
-
-    def mark_from(self, entries: Sequence[Entry], layer: Image) -> None:
-        """Make the picks of *entries* known: each as it is on the cube of *layer*.
-
-        Raises as `mark`, and `SpectrumError` if a pick does not lie on that cube.
-        """
-        truth = _cube_of(layer)
         base = self._base()
-        marks = dict[Pixel, Mark]()
+        spots = list[KnownSpectrum]()
         for pick in self._picked(entries):
-            pixel, window = self._place_of(pick, base)
-            there, _ = self._place_of(pick, layer)
-            marks[pixel] = Mark(point_spectrum(truth, *there, window, name=f"as in {layer.name}"))
-        self._put(base, marks)
+            row, column, window = self._place_of(pick, base)
+            spectrum = true
+            if isinstance(true, Image):
+                there = self._place_of(pick, true)
+                spectrum = point_spectrum(_cube_of(true), *there, name=f"as in {true.name}")
+            spots.append(KnownSpectrum(row, column, spectrum, window))
+        self._put(base, spots)
 
     def open(self, spectra: Sequence[Spectrum]) -> None:
         """Make *spectra* known at the rows and columns where they were measured, by new picks.
 
         Raises as `mark`, and `SpectrumError` if one of them has no place.
         """
-        self._put(self._base(), {_measured_at(spectrum): Mark(spectrum) for spectrum in spectra})
+        spots = list[KnownSpectrum]()
+        for spectrum in spectra:
+            row, column = spectrum.origin.row, spectrum.origin.column
+            if row is None or column is None:
+                raise SpectrumError(
+                    f"The file does not say where {spectrum.name or 'a spectrum'!r} was measured. "
+                    "Select the picks that it belongs to, or open a file with rows and columns."
+                )
+            spots.append(KnownSpectrum(row, column, spectrum))
+        self._put(self._base(), spots)
 
     def insist(self, entries: Sequence[Entry]) -> None:
         """Use the known spectra of *entries* even where the photo contradicts them."""
         points = self._points()
         marks = rows.marks_of(points)
-        kept = {pick: mark for pick in self._picked(entries) if (mark := marks[pick]) is not None}
-        rows.put_marks(points, {at: replace(mark, is_certain=True) for at, mark in kept.items()})
+        picked = {pick: marks[pick] for pick in self._picked(entries)}
+        certain = {at: mark and replace(mark, is_certain=True) for at, mark in picked.items()}
+        rows.put_marks(points, certain)
         self._scene.acted.emit()
 
     def unmark(self, entries: Sequence[Entry]) -> None:
@@ -135,14 +144,20 @@ class KnownSpectra(Adapter):
             if any(tuple(pixels[pick].tolist()) in former for pick in picked):
                 self._scene.said.emit(STAYS)
 
-    def _put(self, layer: Image, marks: Mapping[Pixel, Mark]) -> None:
+    def _put(self, layer: Image, spots: Sequence[KnownSpectrum]) -> None:
         """Make pixels of *layer* known, by picks, once all of it is checked."""
         cube = _cube_of(layer)
-        for pixel, mark in marks.items():
-            known_values(cube, [mark.at(*pixel)])
+        known_values(cube, spots)
         self._layers.set_base(layer)
-        picked = {self._pick_at(layer, *pixel): mark for pixel, mark in marks.items()}
-        rows.put_marks(self._points(), picked)
+        marks = dict[int, KnownSpectrum | None]()
+        for spot in spots:
+            curve = spot.spectrum
+            if not isinstance(curve, Spectrum):
+                curve = Spectrum(cube.wavelengths, spot.values)
+            named = replace(curve, name=curve.name or UNNAMED)
+            pick = self._pick_at(layer, spot.row, spot.column)
+            marks[pick] = replace(spot, spectrum=named)
+        rows.put_marks(self._points(), marks)
         self._scene.acted.emit()
 
     # ------------------------------------------------------------ where to measure
@@ -181,7 +196,7 @@ class KnownSpectra(Adapter):
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
-        self.again()
+        self._asked = ()
         self._scene.acted.emit()
         self._scene.said.emit(f"Measure {len(added)} numbered spots, then say what they are.")
 
@@ -196,7 +211,7 @@ class KnownSpectra(Adapter):
     def is_after(self, is_after: bool) -> None:
         # A person may have deleted the adapted layer: it is made again.
         if is_after and self._layers.adapted is None:
-            self.again()
+            self._asked = ()
         self._layers.show_after(is_after)
         self._scene.touched.emit()
 
@@ -204,7 +219,13 @@ class KnownSpectra(Adapter):
         """Show the width of the error band as a layer, or take that away."""
         if is_shown:
             self._layers.set_base(self._base())
-        self.want_width(is_shown)
+        self._is_width_wanted = is_shown
+        adapted = self._layers.adapted
+        if not is_shown:
+            self._layers.hide_width()
+        elif adapted is None or self._is_exact:
+            self._start_width(cube_of(adapted or self._layers.base))
+        self.changed.emit()
 
     # ------------------------------------------------------------ following
 
@@ -232,27 +253,15 @@ class KnownSpectra(Adapter):
             self._seen.add(layer)
             if layer is self._layers.adapted or not past.adaptation:
                 continue
+            points = self._scene.points
+            if points is not None and any(rows.keys_of(points)):
+                said = f"The known spectra of {layer.name} were left out: there are some."
+                self._scene.said.emit(said)
+                continue
             try:
-                self._put_back(layer, known_spectra(past))
+                self._put(layer, known_spectra(past))
             except CubeError as error:
                 self._scene.failed.emit(error)
-
-    def _put_back(self, layer: Image, known: Sequence[KnownSpectrum]) -> None:
-        points = self._scene.points
-        if points is not None and any(rows.keys_of(points)):
-            self._scene.said.emit(
-                f"The known spectra of {layer.name} were left out: there are some."
-            )
-            return
-        wavelengths = _cube_of(layer).wavelengths
-        marks = dict[Pixel, Mark]()
-        for spot in known:
-            spectrum = spot.spectrum
-            if not isinstance(spectrum, Spectrum):
-                spectrum = Spectrum(wavelengths, spot.values, name="known spectrum")
-            shares = spot.uncertainty, spot.hidden, spot.is_certain
-            marks[spot.row, spot.column] = Mark(spectrum, spot.window, *shares)
-        self._put(layer, marks)
 
     # ------------------------------------------------------------ what is there
 
@@ -280,14 +289,14 @@ class KnownSpectra(Adapter):
             raise SpectrumError(NO_PICK)
         return picked
 
-    def _place_of(self, pick: int, layer: Image) -> tuple[Pixel, int]:
-        """The pixel of a pick on *layer*, and its window. Raises `SpectrumError` beside it."""
+    def _place_of(self, pick: int, layer: Image) -> tuple[int, int, int]:
+        """Row, column and window of a pick on *layer*. Raises `SpectrumError` beside it."""
         points = self._points()
         pixels, inside = picks.pixels_of(points, layer)
         if not inside[pick]:
             raise SpectrumError(f"A pick lies beside {layer.name!r}. Select picks that lie on it.")
         row, column = pixels[pick].tolist()
-        return (row, column), max(LEAST_WINDOW, int(picks.windows(points)[pick]))
+        return row, column, max(LEAST_WINDOW, int(picks.windows(points)[pick]))
 
     def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
         """Return the known spectra of the pixels of *layer*, by the keys of their marks."""
@@ -297,8 +306,10 @@ class KnownSpectra(Adapter):
         pixels, inside = picks.pixels_of(points, layer)
         marks = zip(rows.keys_of(points), rows.marks_of(points), strict=True)
         return {
-            key: mark.at(*pixel)
-            for (key, mark), pixel, is_inside in zip(marks, pixels.tolist(), inside, strict=True)
+            key: replace(mark, row=row, column=column)
+            for (key, mark), (row, column), is_inside in zip(
+                marks, pixels.tolist(), inside, strict=True
+            )
             if is_inside and mark is not None
         }
 
@@ -326,18 +337,6 @@ def _cube_of(layer: Image) -> SpectralCube:
 def _former(cube: SpectralCube) -> dict[Pixel, KnownSpectrum]:
     """Return the spectra that *cube* was adapted to before, by row and column."""
     return {(spot.row, spot.column): spot for spot in known_spectra(cube.provenance)}
-
-
-def _measured_at(spectrum: Spectrum) -> Pixel:
-    """Row and column of *spectrum*. Raises `SpectrumError` if it has none."""
-    row = spectrum.origin.row
-    column = spectrum.origin.column
-    if row is None or column is None:
-        raise SpectrumError(
-            f"The file does not say where {spectrum.name or 'a spectrum'!r} was measured. Select "
-            "the picks that it belongs to, or open a file with rows and columns."
-        )
-    return row, column
 
 
 def _is_news(known: Iterable[KnownSpectrum], former: Mapping[Pixel, KnownSpectrum]) -> bool:

@@ -23,12 +23,13 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
 from napari_mst.plugin.viewer.layers import cube_at
+from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, region_spectrum
-from napari_mst.spectra.spectrum import Origin, Spectrum
+from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
@@ -83,15 +84,6 @@ Results = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
 
 
-def run_all(tasks: Sequence[Task], watch: Watch) -> Results:
-    """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
-    results: Results = {}
-    for task in tasks:
-        watch.check()
-        results[task.key] = task.run(watch)
-    return results
-
-
 class Reader:
     """Reads one batch of tasks at a time, and keeps the results while they are asked for.
 
@@ -112,7 +104,6 @@ class Reader:
         self.results: Results = {}
         self.latest: Results = {}
         self._start = start
-        self._slots = set[Hashable]()
         self._queue: tuple[Task, ...] = ()
         self._running: tuple[Task, ...] = ()
         self._cancel: Cancel = ignore
@@ -125,9 +116,11 @@ class Reader:
     def ask(self, tasks: Sequence[Task]) -> None:
         """Have *tasks* read, and forget all others."""
         keys = {task.key for task in tasks}
-        self._slots = {task.slot for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
-        self.latest = self._latest_of(tasks)
+        # A new result of a slot comes before the last one.
+        read = self.results
+        found = {task.slot: read.get(task.key, self.latest.get(task.slot)) for task in tasks}
+        self.latest = {slot: result for slot, result in found.items() if result is not None}
         self._queue = tuple(task for task in tasks if task.key not in self.results)
         is_large_running = any(task.is_large for task in self._running)
         is_small_waiting = not all(task.is_large for task in self._queue)
@@ -141,30 +134,19 @@ class Reader:
         self._cancel()
         self.ask(())
 
-    def _latest_of(self, tasks: Sequence[Task]) -> Results:
-        latest: Results = {}
-        for task in tasks:
-            read = self.results.get(task.key, self.latest.get(task.slot))
-            if read is not None:
-                latest[task.slot] = read
-        return latest
-
     def _begin(self) -> None:
         if self._running or not self._queue:
             return
         small = tuple(task for task in self._queue if not task.is_large)
         # One large task at a time: a small one that comes meanwhile waits for no more than that.
         self._running = small or self._queue[:1]
-        run = partial(run_all, self._running)
+        run = partial(_run, self._running)
         self._cancel = self._start(Job(run, self._on_read, self._on_failed, self._on_end))
 
     def _on_read(self, results: Results) -> None:
         self.results |= results
-        for task in self._running:
-            read = results.get(task.key)
-            # A region that was deleted during the read has no slot any more.
-            if read is not None and task.slot in self._slots:
-                self.latest[task.slot] = read
+        read = {task.slot: results[task.key] for task in self._running}
+        self.latest |= {slot: one for slot, one in read.items() if one is not None}
         self.read_more.emit()
 
     def _on_failed(self, error: Exception) -> None:
@@ -177,6 +159,15 @@ class Reader:
         # A task that was cancelled has read nothing: it is still wanted, and begins again.
         self._queue = tuple(task for task in self._queue if task.key not in self.results)
         self._begin()
+
+
+def _run(tasks: Sequence[Task], watch: Watch) -> Results:
+    """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
+    results: Results = {}
+    for task in tasks:
+        watch.check()
+        results[task.key] = task.run(watch)
+    return results
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +201,14 @@ def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
     matrix = to_pixels(layer, reading.on)
     if matrix is None:
         return []
+
+    def read(vertices: Doubles, kind: str, _: Watch) -> Any:
+        try:
+            trace = _line if kind in OPEN_SHAPES else Region.of_polygon
+            return reading.of_region(trace(vertices, cube.shape[1:]))
+        except SpectrumError:
+            return None
+
     tasks = []
     for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
         outline = corners[:, -2:]
@@ -218,9 +217,8 @@ def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
         vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
         key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
         slot = (reading.what[0], id(reading.on), id(layer), index)
-        run = partial(_read_shape, vertices, kind, cube.shape[1:], reading)
         # The count is part of the slot: after one was deleted, its index may be that of another.
-        tasks.append(Task(key, (*slot, len(layer.data)), run))
+        tasks.append(Task(key, (*slot, len(layer.data)), partial(read, vertices, kind)))
     return tasks
 
 
@@ -236,13 +234,19 @@ def label_tasks(
     matrix = to_pixels(layer, reading.on)
     if matrix is None:
         return []
-    labels, page = _page(layer, viewer)
+    # Of a pyramid, the finest level.
+    data = layer.data[0] if layer.multiscale else layer.data
+    page = page_shown(layer, data.shape[:-2], viewer.dims.point)
     # The pixels themselves are not compared, as that would take as long as to read them again.
     key = (reading.what, Identity(cube.data), id(layer), version, page, matrix.tobytes())
     slot = (reading.what[0], id(reading.on), id(layer))
     to_labels = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    run = partial(_read_labels, labels, to_labels, cube.shape[1:], reading)
-    return [Task(key, slot, run, is_large=True)]
+
+    def read(watch: Watch) -> Any:
+        # A lazy layer is computed only here, on the thread of the read.
+        return reading.of_labels(on_grid(np.asarray(data[page]), to_labels, cube.shape[1:]), watch)
+
+    return [Task(key, slot, read, is_large=True)]
 
 
 def spectra_of(on: Image, spread: Spread) -> RegionReading:
@@ -277,46 +281,27 @@ def errors_of(on: Image, reference: Image) -> RegionReading:
 
 
 def compared(compare: Callable[..., Any], *of: object) -> Any:
-    """Return the result of *compare*; None if it cannot be done, as units or sizes differ."""
+    """Return the result of *compare*.
+
+    None where a thing is missing, or they do not fit together: units or sizes differ.
+    """
     try:
-        return compare(*of)
+        return None if any(thing is None for thing in of) else compare(*of)
     except SpectrumError:
         return None
 
 
 def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
     """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
+
+    def read(_: Watch) -> tuple[Singles, Singles] | None:
+        # It imports torch, which takes seconds: here, where that happens on another thread.
+        from napari_mst.adaptation.bands import spectrum_band
+
+        return spectrum_band(cube, row, column)
+
     key = ("error band", Identity(cube.data), row, column)
-    return Task(key, key, lambda _: _error_band(cube, row, column))
-
-
-def _error_band(cube: SpectralCube, row: int, column: int) -> tuple[Singles, Singles] | None:
-    # It imports torch, which takes seconds: here, where that happens on another thread.
-    from napari_mst.adaptation.bands import spectrum_band
-
-    return spectrum_band(cube, row, column)
-
-
-def _read_shape(
-    vertices: Doubles,
-    kind: str,
-    shape: tuple[int, int],
-    reading: RegionReading,
-    _: Watch,
-) -> Any:
-    try:
-        is_open = kind in OPEN_SHAPES
-        region = _line(vertices, shape) if is_open else Region.of_polygon(vertices, shape)
-    except SpectrumError:
-        return None
-    return reading.of_region(region)
-
-
-def _read_labels(
-    labels: Any, matrix: Doubles, shape: tuple[int, int], reading: RegionReading, watch: Watch
-) -> Any:
-    # A lazy layer is computed only here, on the thread of the read.
-    return reading.of_labels(on_grid(np.asarray(labels), matrix, shape), watch)
+    return Task(key, key, read)
 
 
 def _facts(layer: Image) -> dict[str, Any]:
@@ -330,16 +315,6 @@ def _facts(layer: Image) -> dict[str, Any]:
     facts["pixel_area"] = float(abs(np.linalg.det(matrix[:2, :2])))
     facts["area_unit"] = f"{unit}^2"
     return facts
-
-
-def _page(layer: Labels, viewer: ViewerModel) -> tuple[Any, tuple[int, ...]]:
-    """Return the (H, W) labels that are shown, and their indices in the stack."""
-    # Of a pyramid, the finest level.
-    data = layer.data[0] if layer.multiscale else layer.data
-    at = np.round(layer.world_to_data(viewer.dims.point)[:-2]).astype(int)
-    last = np.array(data.shape[:-2], dtype=int) - 1
-    page = tuple(int(index) for index in np.clip(at, 0, last))
-    return data[page], page
 
 
 def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
@@ -379,10 +354,6 @@ def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:
     segments = [np.stack(line(*start, *stop), axis=1) for start, stop in pairwise(corners)]
     pixels = np.concatenate(segments)
     pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
-    if not len(pixels):
-        raise SpectrumError("Expected a line on the image, got none there. Move it.")
-    # The mask only covers the rectangle around the line, not the image.
-    first = pixels.min(axis=0)
-    mask = np.zeros(pixels.max(axis=0) - first + 1, dtype=bool)
-    mask[tuple((pixels - first).T)] = True
-    return Region(int(first[0]), int(first[1]), mask, Origin())
+    mask = np.zeros(shape, dtype=bool)
+    mask[tuple(pixels.T)] = True
+    return Region.of_mask(mask)

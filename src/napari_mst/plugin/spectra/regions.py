@@ -13,13 +13,13 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
-from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
-from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra, compared_spectra
+from napari_mst.plugin.spectra.reader import RegionReading, Task, compared, label_tasks, shape_tasks
+from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.compare import Comparison
+from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.labels import Labelled
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -117,7 +117,7 @@ class DifferenceRows(ListedRows):
 def _difference(
     difference: Difference, first: Spectrum | None, second: Spectrum | None
 ) -> Spectrum | None:
-    scores = compared_spectra(first, second)
+    scores = compared(compare_spectra, first, second)
     if first is None or second is None or scores is None:
         return None
     name = difference.name or f"{first.name} - {second.name}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
-from napari_mst.plugin.spectra.rows import Entry, Mark
+from napari_mst.plugin.spectra.rows import Entry, curve_of
 from napari_mst.plugin.spectra.snapshot import (
     NO_ENTRY,
     Axes,
@@ -207,14 +207,13 @@ def _entry_lines(row: int, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]
         lines.append(DrawnCurve(viewing.viewed(curve), style, row, is_faded))
     is_compared = lines and not new.settings.is_error_shown
     if entry.mark is not None and is_compared and (is_chosen or not is_any_chosen):
-        lines.append(DrawnCurve(viewing.viewed(_known_curve(entry, entry.mark)), KNOWN_STYLE, row))
+        true = _known_curve(entry.first, curve_of(entry.mark))
+        lines.append(DrawnCurve(viewing.viewed(true), KNOWN_STYLE, row))
     return lines
 
 
-def _known_curve(entry: Entry, mark: Mark) -> Spectrum:
-    """Return the known spectrum of *entry*, as far as the wavelengths of its cube reach."""
-    first = entry.first
-    true = mark.spectrum
+def _known_curve(first: Spectrum, true: Spectrum) -> Spectrum:
+    """Return what is *true* of a pick, as far as the wavelengths of its *first* cube reach."""
     low, high = first.wavelengths.min(), first.wavelengths.max()
     is_inside = (true.wavelengths >= low) & (true.wavelengths <= high)
     return replace(

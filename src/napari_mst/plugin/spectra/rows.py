@@ -8,15 +8,15 @@ import weakref
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from napari.layers import Image, Points
 
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
-from napari_mst.plugin.spectra.reader import Identity, Results, Task, error_band_of, placed
+from napari_mst.plugin.jobs.job import ignore
+from napari_mst.plugin.spectra.reader import Identity, Task, compared, error_band_of, placed
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
@@ -24,8 +24,6 @@ from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
-LEAST_WINDOW = 3
-"""Side in pixels of the spot that is known under a pick of a single pixel."""
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
 _STORE = "napari_mst_known"
@@ -37,42 +35,8 @@ GONE = -1
 """The number of a row that was removed."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
-Key = tuple[Any, ...]
-"""Row, column, window, and look: all that a spectrum depends on, beside the cube."""
-
-
-@dataclass(frozen=True, eq=False)
-class Mark:
-    """The true reflectance under a pick.
-
-    Attributes
-    ----------
-    spectrum
-        Its name says where it is from.
-    window
-        Side in pixels of the square that it is the mean of.
-    uncertainty
-        Standard deviation of the measurement, as a share of its values.
-    hidden
-        The error that a calibration with this very spectrum hides: see `KnownSpectrum`.
-    is_certain
-        Whether a person insists on it, though its colour is not that of the photo.
-    """
-
-    spectrum: Spectrum
-    window: int = LEAST_WINDOW
-    uncertainty: float = 0.0
-    hidden: float = 0.0
-    is_certain: bool = False
-
-    @property
-    def title(self) -> str:
-        """The name of its spectrum."""
-        return self.spectrum.name or "known spectrum"
-
-    def at(self, row: int, column: int) -> KnownSpectrum:
-        """Return the mark at a pixel. Raises `SpectrumError` if its spectrum is no reflectance."""
-        return KnownSpectrum(row, column, **vars(self))
+Read = dict[tuple[Any, ...], Spectrum]
+"""Spectra by row, column, window, and look: all that they depend on, beside the cube."""
 
 
 def keys_of(points: Points) -> list[str]:
@@ -80,19 +44,28 @@ def keys_of(points: Points) -> list[str]:
     return picks.texts(points, KNOWN)
 
 
-def marks_of(points: Points) -> list[Mark | None]:
-    """Return the mark of each pick; None for one that is not known."""
+def marks_of(points: Points) -> list[KnownSpectrum | None]:
+    """Return what is known of each pick, or was where it was marked; None if nothing is."""
     store = _store_of(points)
     return [store.get(key) for key in keys_of(points)]
 
 
-def put_marks(points: Points, marks: Mapping[int, Mark | None]) -> None:
+def curve_of(mark: KnownSpectrum) -> Spectrum:
+    """Return the known spectrum, which has wavelengths and a name on every pick."""
+    return cast(Spectrum, mark.spectrum)
+
+
+def put_marks(points: Points, marks: Mapping[int, KnownSpectrum | None]) -> None:
     """Mark the picks at these indices; None takes a mark away."""
     keys = keys_of(points)
     store = _store_of(points)
     for index, mark in marks.items():
-        keys[index] = "" if mark is None else _free_key(mark.title, store)
+        keys[index] = ""
         if mark is not None:
+            # Marks are kept for an undo, so that keys are not used again.
+            title = curve_of(mark).name
+            more = (f"{title} ({number})" for number in range(2, len(store) + 3))
+            keys[index] = next(key for key in (title, *more) if key not in store)
             store[keys[index]] = mark
     picks.set_feature(points, KNOWN, keys)
 
@@ -132,19 +105,9 @@ def is_spot(name: str) -> bool:
     return name.startswith(SPOT) and name.removeprefix(SPOT).isdecimal()
 
 
-def _store_of(points: Points) -> dict[str, Mark]:
-    store: dict[str, Mark] = points.metadata.setdefault(_STORE, {})
+def _store_of(points: Points) -> dict[str, KnownSpectrum]:
+    store: dict[str, KnownSpectrum] = points.metadata.setdefault(_STORE, {})
     return store
-
-
-def _free_key(title: str, store: Mapping[str, Mark]) -> str:
-    """*title*, or *title* and a number: marks are kept for an undo, so that keys are not reused."""
-    number = 1
-    key = title
-    while key in store:
-        number += 1
-        key = f"{title} ({number})"
-    return key
 
 
 @dataclass(eq=False)
@@ -211,10 +174,6 @@ class Rows:
         """Let go of everything that was read."""
 
 
-def _no_comparison(_: int) -> Comparison | None:
-    return None
-
-
 @dataclass(eq=False)
 class Entry:
     """A pick, a region or a spectrum from a file.
@@ -241,10 +200,10 @@ class Entry:
     rows: Rows
     index: int
     spectra_of: Callable[[int], Spectra]
-    comparison_of: Callable[[int], Comparison | None] = _no_comparison
+    comparison_of: Callable[[int], Comparison | None] = ignore
     is_shown: bool = True
     is_of_many: bool = False
-    mark: Mark | None = None
+    mark: KnownSpectrum | None = None
 
     def __post_init__(self) -> None:
         # Strong, so that an entry can still be changed just after its layer was deleted.
@@ -296,9 +255,7 @@ class PickRows(Rows):
 
     def __init__(self, layer: Points) -> None:
         super().__init__(layer)
-        self._read = dict[Identity, dict[Key, Spectrum]]()
-        self._tasks: list[Task] = []
-        self._found: Results | None = None
+        self._read = dict[Identity, Read]()
 
     def forget(self) -> None:
         """See `Rows`."""
@@ -326,91 +283,69 @@ class PickRows(Rows):
         picks.set_feature(self.layer, "name", names)
 
     def gather(
-        self, layers: Sequence[Image], truth: Image | None, results: Results | None
-    ) -> tuple[list[Entry], list[Task]]:
+        self, layers: Sequence[Image], truth: Image | None, read: Callable[[Task], Any]
+    ) -> list[Entry]:
         """The entries of picks on the cube *layers*, compared with *truth*, one of these layers.
 
-        *results* has the error bands that were read, by the keys of the tasks, which come second;
-        None for no bands.
+        *read* takes a task that reads an error band, and returns its result if there is one by now.
         """
-        self._tasks = []
-        self._found = results
         points: Points = self.layer
         # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
-        cubes = [cube_at(layer) for layer in layers]
-        keys = [Identity(cube.data) for cube in cubes]
-        self._read = {key: self._read.get(key, {}) for key in keys}
+        before, self._read = self._read, {}
         if not points.visible:
-            return [], []
-        columns = [self._column(*on) for on in zip(layers, cubes, strict=True)]
+            return []
+        columns = [self._column(layer, before, read) for layer in layers]
         rows: list[Spectra] = list(zip(*columns, strict=True))
         reference = layers.index(truth) if truth in layers else None
 
         def comparison_of(index: int) -> Comparison | None:
-            spectra = rows[index]
-            return None if reference is None else compared_spectra(spectra[0], spectra[reference])
+            there = None if reference is None else rows[index][reference]
+            compared_with: Comparison | None = compared(compare_spectra, rows[index][0], there)
+            return compared_with
 
         shown = points.shown.tolist()
         marks = marks_of(points)
         # Off all images there is nothing to list; the point stays on its layer.
-        entries = [
+        return [
             Entry(self, index, rows.__getitem__, comparison_of, shown[index], mark=marks[index])
             for index, row in enumerate(rows)
-            if any(spectrum is not None for spectrum in row)
+            if any(row)
         ]
-        return entries, self._tasks
 
-    def _column(self, layer: Image, cube: SpectralCube) -> list[Spectrum | None]:
+    def _column(
+        self, layer: Image, before: Mapping[Identity, Read], read: Callable[[Task], Any]
+    ) -> list[Spectrum | None]:
         """Return the spectra of all points on one cube layer; None for those off the image."""
-        points: Points = self.layer
-        before = self._read[Identity(cube.data)]
-        now = dict[Key, Spectrum]()
+        points, cube = self.layer, cube_at(layer)
+        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
+        now = self._read[Identity(cube.data)] = Read()
+        kept = before.get(Identity(cube.data), now)
         spectra = list[Spectrum | None]()
         pixels, inside = picks.pixels_of(points, layer)
         looks = (picks.windows(points).tolist(), picks.names(points), picks.colours(points))
         for (row, column), is_inside, *look in zip(pixels.tolist(), inside, *looks, strict=True):
-            if not is_inside:
-                spectra.append(None)
-                continue
             key = (row, column, *look, layer.name)
-            spectrum = before.get(key) or _read(cube, *key)
-            # A band that was missing so far may have been read meanwhile.
-            now[key] = self._with_band(spectrum, cube)
-            spectra.append(now[key])
-        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
-        self._read[Identity(cube.data)] = now
+            if is_inside:
+                window, name, colour = look
+                facts = {"name": name, "colour": colour, "cube_name": layer.name}
+                spectrum = kept.get(key)
+                if spectrum is None:
+                    spectrum = placed(point_spectrum(cube, row, column, window, **facts), cube)
+                # A band that was missing so far may have been read meanwhile.
+                now[key] = _with_band(spectrum, cube, read)
+            spectra.append(now.get(key))
         return spectra
 
-    def _with_band(self, spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
-        """*spectrum* of a pixel of *cube* with its error band, if there is one already."""
-        row, column = spectrum.origin.row, spectrum.origin.column
-        past = cube.provenance
-        may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
-        results = self._found
-        if results is None or not may_have_band or spectrum.spread or row is None or column is None:
-            return spectrum
-        task = error_band_of(cube, row, column)
-        self._tasks.append(task)
-        band = results.get(task.key)
-        if band is None:
-            return spectrum
-        spread = f"{MODEL_ERROR}, {past.calibration}"
-        return replace(spectrum, lower=band[0], upper=band[1], spread=spread)
 
-
-def _read(  # noqa: PLR0913 (all that a pick depends on)
-    cube: SpectralCube, row: int, column: int, window: int, name: str, colour: str, of: str
-) -> Spectrum:
-    """Return the spectrum of a pick on the cube of the layer *of*."""
-    spectrum = point_spectrum(cube, row, column, window, cube_name=of, name=name, colour=colour)
-    return placed(spectrum, cube)
-
-
-def compared_spectra(estimate: Spectrum | None, reference: Spectrum | None) -> Comparison | None:
-    """Compare two spectra; None where one is missing, or they do not fit together."""
-    if estimate is None or reference is None:
-        return None
-    try:
-        return compare_spectra(estimate, reference)
-    except SpectrumError:
-        return None
+def _with_band(spectrum: Spectrum, cube: SpectralCube, read: Callable[[Task], Any]) -> Spectrum:
+    """*spectrum* of a pixel of *cube* with its error band, if that was read already."""
+    row, column = spectrum.origin.row, spectrum.origin.column
+    past = cube.provenance
+    may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
+    if not may_have_band or spectrum.spread or row is None or column is None:
+        return spectrum
+    band = read(error_band_of(cube, row, column))
+    if band is None:
+        return spectrum
+    spread = f"{MODEL_ERROR}, {past.calibration}"
+    return replace(spectrum, lower=band[0], upper=band[1], spread=spread)

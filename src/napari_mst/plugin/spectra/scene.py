@@ -16,7 +16,7 @@ from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.jobs.job import Start
+from napari_mst.plugin.jobs.job import Start, ignore
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
     DifferenceRows,
@@ -226,11 +226,15 @@ class SpectraScene(ViewerHelper):
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
             layers = [*layers, reference]
-        picked, tasks = list[Entry](), list[Task]()
+        tasks = list[Task]()
+
+        def read(task: Task) -> Any:
+            tasks.append(task)
+            return self.reader.results.get(task.key)
+
         rows = self._rows_of(self.points)
-        if rows is not None:
-            results = self.reader.results if last.settings.has_error_bands else None
-            picked, tasks = rows.gather(layers, reference, results)
+        bands = read if last.settings.has_error_bands else ignore
+        picked = [] if rows is None else rows.gather(layers, reference, bands)
         groups = self._regions(layers, last.settings, tasks)
         regions = [entry for group in groups for entry in group.entries]
         entries = [*picked, *regions, *self.files.gather(layers)]

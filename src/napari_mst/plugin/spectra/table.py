@@ -18,7 +18,7 @@ from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
-from napari_mst.plugin.spectra.rows import Entry
+from napari_mst.plugin.spectra.rows import Entry, curve_of
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
@@ -212,7 +212,8 @@ def tip(entry: Entry, column: Column, doubts: Sequence[str] = ()) -> str:
     if column is PIXELS:
         return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
     if column is NAME and mark is not None:
-        known = f"{entry.first.name}: known, {mark.title}, of {mark.window} x {mark.window} pixels"
+        size = f"{mark.window} x {mark.window} pixels"
+        known = f"{entry.first.name}: known, {curve_of(mark).name}, of {size}"
         return "\n".join([known, *_doubts_about(entry, doubts)])
     return column.text(entry)
 

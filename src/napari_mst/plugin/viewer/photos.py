@@ -62,10 +62,7 @@ class LayerPhoto:
         """
         pixels = _finest(layer)
         axes_before = pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)
-        last_page = np.array(pixels.shape[:axes_before], dtype=int) - 1
-        # A slider stands in world units: between two pages, or beside all pages of this layer.
-        page = np.round(layer.world_to_data(point)[:axes_before]).astype(int)
-        index = tuple(int(at) for at in np.clip(page, 0, last_page))
+        index = page_shown(layer, pixels.shape[:axes_before], point)
         return cls.of_page(layer, index, region)
 
     @classmethod
@@ -140,6 +137,17 @@ class LayerPhoto:
         if not self.path or self.index:
             return None
         return georeference_in(Path(self.path), shape)
+
+
+def page_shown(layer: Layer, pages: Sequence[int], point: Sequence[float]) -> tuple[int, ...]:
+    """Return the page of *layer* that the sliders at world *point* show.
+
+    *pages* are the lengths of the axes before those of an image.
+    """
+    # A slider stands in world units: between two pages, or beside all pages of this layer.
+    page = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
+    last_page = np.array(pages, dtype=int) - 1
+    return tuple(int(at) for at in np.clip(page, 0, last_page))
 
 
 def _photo_again(
