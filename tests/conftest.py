@@ -112,7 +112,8 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     """The authors' outputs, and a checkpoint in their layout with the weights that gave them."""
     import torch
 
-    from napari_mst.networks.mst_plus_plus import MSTPlusPlus, rename_published_keys
+    from napari_mst.networks.layout import renamed
+    from napari_mst.networks.mst_plus_plus import PUBLISHED, MSTPlusPlus
 
     with np.load(Path(__file__).parent / "data" / "parity.npz") as stored:
         arrays = dict(stored)
@@ -121,7 +122,7 @@ def authors(tmp_path_factory: pytest.TempPathFactory) -> Authors:
     shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     keys = [str(key) for key in arrays["keys"]]
     nothing = torch.empty(0)
-    own_names = {key: next(iter(rename_published_keys({key: nothing}))) for key in keys}
+    own_names = {key: next(iter(renamed({key: nothing}, PUBLISHED))) for key in keys}
     weights = {
         key: torch.from_numpy(weight_of(key, shapes[name])) for key, name in own_names.items()
     }

@@ -14,10 +14,11 @@ from napari_mst.engine.run import execute
 from napari_mst.errors import ModelError
 from napari_mst.models import load_model
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
+from napari_mst.networks.layout import renamed
 from napari_mst.networks.mst_plus_plus import (
+    PUBLISHED,
     MSTPlusPlus,
     build_mst_plus_plus,
-    rename_published_keys,
 )
 from napari_mst.networks.network import pad, reflected_index
 
@@ -46,9 +47,9 @@ def test_output_is_the_authors_whole_and_streamed(
 
 def test_every_published_key_has_its_place(authors: Any) -> None:
     published = torch.load(authors.weights, weights_only=True)["state_dict"]
-    renamed = rename_published_keys(published)
+    ours = renamed(published, PUBLISHED)
     own = {key: value.shape for key, value in MSTPlusPlus().state_dict().items()}
-    assert {key: value.shape for key, value in renamed.items()} == own
+    assert {key: value.shape for key, value in ours.items()} == own
 
 
 def test_network_has_the_published_size() -> None:

@@ -23,12 +23,9 @@ from napari_mst.networks.layout import loaded, renamed
 from napari_mst.networks.mst import mst_of
 from napari_mst.networks.mst_plus_plus import PUBLISHED, build_mst_plus_plus, is_mst_plus_plus
 from napari_mst.networks.network import Network
-from napari_mst.networks.pixelwise import build_pixelwise, is_pixelwise
-from napari_mst.networks.refining import build_refining, is_refining
-from napari_mst.networks.vision_transformer import (
-    build_vision_transformer,
-    is_vision_transformer,
-)
+from napari_mst.networks.pixelwise import build_pixelwise
+from napari_mst.networks.refining import build_refining
+from napari_mst.networks.vision_transformer import build_vision_transformer
 
 __all__ = ["NETWORKS", "Kind", "Network"]
 
@@ -66,6 +63,11 @@ class Kind:
     taken_as: str = "trained by napari-mst, linear light"
 
 
+def _marked(mark: str) -> Callable[[State], bool]:
+    """Recognises a state dict with a key that begins with the pattern *mark*."""
+    return lambda state: any(re.match(mark, key) for key in state)
+
+
 def _published(
     title: str,
     mark: str,
@@ -74,17 +76,14 @@ def _published(
 ) -> Kind:
     """The row of a network of the authors' tool box, whose weights are of their challenge.
 
-    One of its keys begins with the pattern *mark*; *make* takes keys with *renames*.
+    *make* takes keys with *renames*.
     """
-
-    def recognises(state: State) -> bool:
-        return any(re.match(mark, key) for key in state)
 
     def build(state: State) -> Network:
         weights = renamed(state, renames)
         return loaded(title, lambda: make(weights), weights)
 
-    return Kind(title, recognises, build, {}, _taken_as(title))
+    return Kind(title, _marked(mark), build, {}, _taken_as(title))
 
 
 def _taken_as(title: str) -> str:
@@ -94,8 +93,8 @@ def _taken_as(title: str) -> str:
 # A refining network holds all tensors of an MST++ besides its own, and HDNet those of an EDSR, so
 # their rows stand first.
 NETWORKS: dict[str, Kind] = {
-    "pixelwise": Kind("Pixelwise network", is_pixelwise, build_pixelwise),
-    "refining": Kind("MST++", is_refining, build_refining),
+    "pixelwise": Kind("Pixelwise network", _marked(r"margins\."), build_pixelwise),
+    "refining": Kind("MST++", _marked(r"pixelwise\."), build_refining),
     "mst++": Kind("MST++", is_mst_plus_plus, build_mst_plus_plus, {}, _taken_as("MST++")),
     "mst": _published("MST", r"embedding_2\.", mst_of, PUBLISHED),
     "hdnet": _published("HDNet", r"body\.32\.conv_up", hdnet_of),
@@ -106,7 +105,7 @@ NETWORKS: dict[str, Kind] = {
     "awan": _published("AWAN", r"tail_nonlocal\.", awan_of, [(r"\.conv2d\.", ".")]),
     "vision transformer": Kind(
         title="Vision transformer",
-        recognises=is_vision_transformer,
+        recognises=_marked("cls_token"),
         build=build_vision_transformer,
         conventions={**OURS, "quantity": ""},
         taken_as="a vision transformer of linear light",

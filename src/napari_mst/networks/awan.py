@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import softmax_sums, softmaxes
+from napari_mst.networks.network import Network, Program
+from napari_mst.networks.parts import Chain, softmax_sums, softmaxes
 
 _REDUCTION = 16
 _INNER = 8
@@ -28,14 +28,14 @@ class Reflecting(nn.Conv2d):
     """A convolution that sees the photo reflected at its borders."""
 
     def __init__(self, before: int, after: int, side: int = 3) -> None:
-        super().__init__(before, after, side, bias=False)
+        super().__init__(before, after, side, padding=side // 2, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C', H, W)."""
-        pixels = self.kernel_size[0] // 2
+        pixels = int(self.padding[0])
         # torch reflects no more than a side has.
         mode = "reflect" if min(x.shape[2:]) > pixels else "replicate"
-        return super().forward(F.pad(x, (pixels,) * 4, mode))
+        return F.conv2d(F.pad(x, (pixels,) * 4, mode), self.weight)
 
 
 class Weighting(nn.Module):
@@ -58,8 +58,7 @@ class Weighting(nn.Module):
     def weights(self, tiles: Tensor, pixels: int) -> Tensor:
         """(N, C, 1, 1)."""
         means = softmaxes(tiles, pixels).means.to(self.conv.weight)
-        result: Tensor = self.fc(means[:, 0])
-        return result[..., None, None]
+        return self.fc(means[:, 0])[..., None, None]
 
 
 class Sum(Plus):
@@ -71,8 +70,7 @@ class Sum(Plus):
 
     def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
         """(N, C, H, W) and maps of C' channels -> (N, C', H, W)."""
-        result: Tensor = self.activation(super().__call__(x, *others))
-        return result
+        return self.activation(super().__call__(x, *others))
 
 
 class Block(nn.Module):
@@ -88,38 +86,26 @@ class Block(nn.Module):
         self.relu1, self.relu2, self.up_relu, self.down_relu = (nn.PReLU() for _ in range(4))
         self.se = Weighting(channels)
 
-    def passes(self, name: str, x: str, before: str) -> list[Pass]:
-        """Its passes from the maps *x* and *before*, the features of the block before it."""
-        channels = self.up_conv.in_channels
-        first, second, features = (f"{name}.{each}" for each in ("first", "second", "features"))
-        return [
-            Pass(first, (x,), nn.Sequential(self.conv1, self.relu1), channels, halo=1),
-            Pass(second, (first, x), Sum(self.conv2, self.relu2), channels, halo=1),
-            Pass(
-                features,
-                (second, before),
-                Sum(self.up_conv, self.up_relu),
-                channels,
-                halo=2,
-                statistic=self.se.sums,
-                fold=self.se.weights,
-                gathers=1,
-            ),
-            Pass(
-                name,
-                (features, x),
-                self.weighted,
-                channels,
-                halo=1,
-                uses=features,
-                work=self.down_conv.weight.numel(),
-            ),
-        ]
+    def add_to(self, passes: Chain, name: str, before: str) -> str:
+        """Add its passes, which read the features *before* of the last block; returns its own."""
+        x = passes.last
+        passes.add(f"{name}.first", nn.Sequential(self.conv1, self.relu1), halo=1)
+        passes.add(f"{name}.second", Sum(self.conv2, self.relu2), x)
+        features = passes.add(
+            f"{name}.features",
+            Sum(self.up_conv, self.up_relu),
+            before,
+            statistic=self.se.sums,
+            fold=self.se.weights,
+            gathers=1,
+        )
+        work = self.down_conv.weight.numel()
+        passes.add(name, self.weighted, x, halo=1, uses=features, work=work)
+        return features
 
     def weighted(self, features: Tensor, x: Tensor, weights: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
-        result: Tensor = self.down_relu(self.down_conv(features * weights) + x)
-        return result
+        return self.down_relu(self.down_conv(features * weights) + x)
 
 
 class NonLocal(nn.Module):
@@ -167,22 +153,15 @@ class AWAN(Network):
 
     def program(self) -> Program:
         """Four passes for each block."""
-        features = self.head_conv2D.out_channels
-        start = nn.Sequential(self.input_conv2D, self.input_prelu2D, self.head_conv2D)
-        passes = [Pass("start", (PHOTO,), start, features, halo=2)]
-        before = "start"
+        first = nn.Sequential(self.input_conv2D, self.input_prelu2D, self.head_conv2D)
+        passes = Chain()
+        features = passes.add("start", first, channels=self.head_conv2D.out_channels, halo=2)
         for index, block in enumerate(self.backbone):
-            passes += block.passes(f"block.{index}", passes[-1].writes, before)
-            before = passes[-2].writes
-        tail = Sum(self.tail_conv2D, self.output_prelu2D)
-        bands = self.out_bands
-        passes += [
-            Pass("tail", (passes[-1].writes, "start"), tail, features, halo=1),
-            Pass("bands", ("tail",), self.output_conv2D, bands, halo=1),
-            Pass("attended", ("bands",), self.tail_nonlocal["non_local"], bands, halo=None),
-        ]
-        dtype = self.input_conv2D.weight.dtype
-        return Program(tuple(passes), self.in_bands, dtype=dtype, most_pixels=_MOST_PIXELS)
+            features = block.add_to(passes, f"block.{index}", features)
+        passes.add("tail", Sum(self.tail_conv2D, self.output_prelu2D), "start")
+        passes.add("bands", self.output_conv2D)
+        passes.add("attended", self.tail_nonlocal["non_local"], halo=None)
+        return self.program_of(passes, most_pixels=_MOST_PIXELS)
 
 
 def awan_of(weights: Mapping[str, Tensor]) -> AWAN:

@@ -146,11 +146,6 @@ class CameraNetwork(OnePixel):
         return self.factors.cpu().double().T @ responses.cpu().double()
 
 
-def is_camera(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of a `CameraNetwork`."""
-    return "of_camera.weight" in state
-
-
 def build_camera(state: Mapping[str, Tensor]) -> CameraNetwork:
     """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
 

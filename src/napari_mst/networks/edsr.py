@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import near
+from napari_mst.networks.network import Network, Program
+from napari_mst.networks.parts import Chain, near
 
 
 class Residual(nn.Module):
@@ -29,10 +29,9 @@ class Residual(nn.Module):
         """(N, C, H, W) -> (N, C, H, W)."""
         return x + self.body(x)
 
-    def add_to(self, passes: list[Pass], name: str) -> None:
-        """Add its pass, which reads the map that the last one of *passes* writes."""
-        before = passes[-1]
-        passes.append(Pass(name, (before.writes,), self, before.channels, halo=2))
+    def add_to(self, passes: Chain, name: str) -> None:
+        """Add its pass."""
+        passes.add(name, self, halo=2)
 
 
 class EDSR(Network):
@@ -42,7 +41,7 @@ class EDSR(Network):
         self, in_bands: int = 3, out_bands: int = 31, features: int = 64, blocks: int = 32
     ) -> None:
         super().__init__()
-        self.in_bands, self.out_bands, self.features = in_bands, out_bands, features
+        self.in_bands, self.out_bands = in_bands, out_bands
         residuals = [Residual(features) for _ in range(blocks)]
         self.head = nn.Sequential(near(in_bands, features))
         self.body: Any = nn.Sequential(*residuals, near(features, features))
@@ -51,15 +50,13 @@ class EDSR(Network):
     def program(self) -> Program:
         """A pass for each block and convolution."""
         *blocks, last = self.body
-        passes = [Pass("head", (PHOTO,), self.head, self.features, halo=1)]
+        passes = Chain()
+        passes.add("head", self.head, channels=last.out_channels, halo=1)
         for index, block in enumerate(blocks):
             block.add_to(passes, f"body.{index}")
-        reads = passes[-1].writes, "head"
-        passes += [
-            Pass("body", reads, Plus(last), self.features, halo=1),
-            Pass("bands", ("body",), self.tail, self.out_bands, halo=1),
-        ]
-        return Program(tuple(passes), self.in_bands, dtype=last.weight.dtype)
+        passes.add("body", Plus(last), "head")
+        passes.add("bands", self.tail, channels=self.out_bands, halo=1)
+        return self.program_of(passes)
 
 
 def edsr_of(weights: Mapping[str, Tensor]) -> EDSR:

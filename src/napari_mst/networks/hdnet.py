@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.networks.edsr import EDSR
-from napari_mst.networks.network import Pass
-from napari_mst.networks.parts import Softmaxes, near, softmax_sums, softmaxes
+from napari_mst.networks.parts import Chain, Softmaxes, near, softmax_sums, softmaxes
 
 _SUBSPACES = 4
 
@@ -44,23 +43,20 @@ class DomainAttention(nn.Module):
         )
         self.conv_up = near(channels // 2, channels, 1, bias=False)
 
-    def add_to(self, passes: list[Pass], name: str) -> None:
-        """Add its passes, which begin with the map that the last one of *passes* writes."""
-        x = replace(passes.pop(), statistic=self.sums, fold=self.weights, gathers=2)
-        channels = x.channels
-        by_channel = Pass(
+    def add_to(self, passes: Chain, name: str) -> None:
+        """Add its passes, and what they need of the map before them."""
+        passes[-1] = replace(passes[-1], statistic=self.sums, fold=self.weights, gathers=2)
+        x, channels = passes.last, passes[-1].channels
+        weighted = passes.add(
             f"{name}.channels",
-            (x.writes,),
             self.by_channel,
-            channels + 1,
-            uses=x.writes,
+            channels=channels + 1,
+            uses=x,
             statistic=lambda each: softmax_sums(each[:, -1:]),
             fold=softmaxes,
             gathers=1,
         )
-        reads = x.writes, by_channel.writes
-        last = Pass(name, reads, self.by_pixel, channels, uses=by_channel.writes)
-        passes += [x, by_channel, last]
+        passes.add(name, self.by_pixel, x, channels=channels, uses=weighted)
 
     def sums(self, x: Tensor) -> Tensor:
         """The sums that a tile adds to two means: of weighted pixels, and of all alike."""
@@ -78,7 +74,7 @@ class DomainAttention(nn.Module):
         """Weighted channels, and the logits of the pixels: (N, C, H, W) -> (N, C + 1, H, W)."""
         return torch.cat([x * weights[0], (x * weights[1]).sum(1, keepdim=True)], 1)
 
-    def by_pixel(self, x: Tensor, weighted: Tensor, pixels: Softmaxes) -> Tensor:
+    def by_pixel(self, weighted: Tensor, x: Tensor, pixels: Softmaxes) -> Tensor:
         """Add weighted pixels to weighted channels: maps (N, C, H, W) -> (N, C, H, W)."""
         return x * torch.sigmoid(pixels.of(weighted[:, -1:])) + weighted[:, :-1]
 
@@ -105,29 +101,27 @@ class FeatureFusion(nn.Module):
         super().__init__()
         self.subspaces = nn.ModuleList(Subspace(channels // _SUBSPACES) for _ in range(_SUBSPACES))
 
-    def add_to(self, passes: list[Pass], name: str) -> None:
-        """Add its passes, which begin with the map that the last one of *passes* writes."""
-        x = passes[-1]
-        logits = Pass(
+    def add_to(self, passes: Chain, name: str) -> None:
+        """Add its passes."""
+        x, channels = passes.last, passes[-1].channels
+        logits = passes.add(
             f"{name}.logits",
-            (x.writes,),
             self.logits,
-            _SUBSPACES,
+            channels=_SUBSPACES,
             halo=1,
             statistic=softmax_sums,
             fold=softmaxes,
             gathers=1,
         )
-        reads = x.writes, logits.writes
-        passes += [logits, Pass(name, reads, self.weighted, x.channels, uses=logits.writes)]
+        passes.add(name, self.weighted, x, channels=channels, uses=logits)
 
     def logits(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, 4, H, W)."""
         parts = zip(self.subspaces, x.chunk(_SUBSPACES, 1), strict=True)
         return torch.cat([subspace(part) for subspace, part in parts], 1)
 
-    def weighted(self, x: Tensor, logits: Tensor, pixels: Softmaxes) -> Tensor:
-        """(N, C, H, W) and (N, 4, H, W) -> (N, C, H, W)."""
+    def weighted(self, logits: Tensor, x: Tensor, pixels: Softmaxes) -> Tensor:
+        """(N, 4, H, W) and (N, C, H, W) -> (N, C, H, W)."""
         weights = pixels.of(logits).repeat_interleave(x.shape[1] // _SUBSPACES, 1)
         return x + x * weights
 

@@ -6,8 +6,6 @@ independent implementation. Letters: N batch, C channels, H rows, W columns.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +15,8 @@ from torch.nn import functional as F
 
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import near, wide
+from napari_mst.networks.network import Network, Program
+from napari_mst.networks.parts import Chain, near, wide
 
 _MULTIPLE = 16
 _SLOPE = 0.2
@@ -40,15 +38,15 @@ class Block(nn.Module):
         if others:
             self.csff_enc, self.csff_dec = near(after, after), near(after, after)
 
-    def add_to(self, passes: list[Pass], name: str, others: Sequence[str] = ()) -> None:
-        """Add its passes, which begin with the map that the last one of *passes* writes."""
-        source, channels = passes[-1].writes, self.conv_1.out_channels
-        first = Pass(f"{name}.first", (source,), self.conv_1, channels, halo=1)
-        last = Pass(name, (first.writes, source, *others), self.second, channels, halo=1)
-        if self.norm is not None:
-            first = replace(first, statistic=self.sums, fold=self.factors)
-            last = replace(last, local=self.normalised, uses=first.writes)
-        passes += [first, last]
+    def add_to(self, passes: Chain, name: str, *others: str) -> None:
+        """Add its passes, the last of which writes the map *name*."""
+        reads = passes.last, *others
+        if self.norm is None:
+            passes.add(f"{name}.first", self.conv_1)
+            passes.add(name, self.second, *reads, halo=1)
+            return
+        first = passes.add(f"{name}.first", self.conv_1, statistic=self.sums, fold=self.factors)
+        passes.add(name, self.normalised, *reads, halo=1, uses=first)
 
     def sums(self, x: Tensor) -> Tensor:
         """Sums over the pixels of the features to be normalised, and of squares: (N, 2, C)."""
@@ -70,10 +68,10 @@ class Block(nn.Module):
 
     def second(self, first: Tensor, x: Tensor, *others: Tensor) -> Tensor:
         """All but the first convolution: maps (N, C, H, W) -> (N, C, H, W)."""
-        result: Tensor = self.identity(x) + _leaky(self.conv_2(_leaky(first)))
+        second = self.identity(x) + _leaky(self.conv_2(_leaky(first)))
         if others:
-            result = result + self.csff_enc(others[0]) + self.csff_dec(others[1])
-        return result
+            second = second + self.csff_enc(others[0]) + self.csff_dec(others[1])
+        return second
 
 
 class UShape(nn.Module):
@@ -97,44 +95,22 @@ class UShape(nn.Module):
             self.skip_conv.append(near(channels, channels))
 
     def add_to(
-        self, passes: list[Pass], name: str, others: Sequence[Sequence[str]]
+        self, passes: Chain, name: str, others: Sequence[Sequence[str]] = ()
     ) -> list[tuple[str, str]]:
         """Add its passes; returns the maps on the way down and up of each level but the lowest."""
         skips: list[str] = []
         ups: list[str] = []
         for level, block in enumerate(self.down_path):
-            block.add_to(
-                passes, f"{name}.down.{level}", others[level] if level < len(others) else ()
-            )
+            block.add_to(passes, f"{name}.down.{level}", *(others[level : level + 1] or [()])[0])
             if level < len(self.up_path):
-                skips.append(passes[-1].writes)
-                half = block.downsample
-                passes.append(
-                    Pass(
-                        f"{name}.half.{level}",
-                        (skips[-1],),
-                        half,
-                        half.out_channels,
-                        halo=1,
-                        scale=Fraction(1, 2),
-                    )
-                )
+                skips.append(passes.last)
+                passes.add(f"{name}.half.{level}", block.downsample)
         for level, (up, skip_conv) in enumerate(zip(self.up_path, self.skip_conv, strict=True)):
-            channels = skip_conv.out_channels
-            doubled = Pass(
-                f"{name}.doubled.{level}",
-                (passes[-1].writes,),
-                up["up"],
-                channels,
-                scale=Fraction(2),
-            )
-            reads = doubled.writes, skips[-1 - level]
-            passes += [
-                doubled,
-                Pass(f"{name}.joined.{level}", reads, Joined(skip_conv), 2 * channels, halo=1),
-            ]
+            passes.add(f"{name}.doubled.{level}", up["up"])
+            joined, both = Joined(skip_conv), 2 * skip_conv.out_channels
+            passes.add(f"{name}.joined.{level}", joined, skips[-1 - level], channels=both)
             up["conv_block"].add_to(passes, f"{name}.up.{level}")
-            ups.append(passes[-1].writes)
+            ups.append(passes.last)
         return list(zip(skips, reversed(ups), strict=True))
 
 
@@ -162,25 +138,20 @@ class HINet(Network):
 
     def program(self) -> Program:
         """Two passes for each block, and those between them."""
-        bands = self.out_bands
-        passes = [
-            Pass("image", (PHOTO,), self.conv_in, bands, halo=1),
-            Pass("first", ("image",), self.conv_01, bands, halo=1),
-        ]
-        others = self.stage_1.add_to(passes, "stage.0", ())
-        reads = passes[-1].writes, "image"
-        passes.append(Pass("second", reads, self.guided, bands, halo=2))
+        passes = Chain()
+        image = passes.add("image", self.conv_in)
+        passes.add("first", self.conv_01)
+        others = self.stage_1.add_to(passes, "stage.0")
+        passes.add("second", self.guided, image, halo=2)
         self.stage_2.add_to(passes, "stage.1", others)
-        reads = passes[-1].writes, "image"
-        passes.append(Pass("bands", reads, Plus(self.last), bands, halo=1))
-        return Program(tuple(passes), self.in_bands, _MULTIPLE, self.last.weight.dtype)
+        passes.add("bands", Plus(self.last), image)
+        return self.program_of(passes, _MULTIPLE)
 
     def guided(self, x: Tensor, image: Tensor) -> Tensor:
         """The features that the second U-shape begins with: maps (N, B, H, W) -> (N, B, H, W)."""
         first, second, third = self.sam12.values()
         guide = torch.sigmoid(third(second(x) + image))
-        result: Tensor = self.cat12(torch.cat([self.conv_02(image), first(x) * guide + x], 1))
-        return result
+        return self.cat12(torch.cat([self.conv_02(image), first(x) * guide + x], 1))
 
 
 HINET_KEYS = [(r"^(down_path|up_path|skip_conv)_([12])\.", r"stage_\2.\1.")]

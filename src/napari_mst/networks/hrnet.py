@@ -9,12 +9,12 @@ implementation. Letters: N batch, C channels, H rows, W columns.
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
 
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
-from napari_mst.networks.parts import Activated
+from napari_mst.networks.parts import Activated, Chain
 
 _DENSE_BLOCKS = {"top": 1, "mid": 1, "bot": 2, "main": 4}
 """Dense blocks of each level, from an eighth of the photo to its full size."""
@@ -34,22 +34,19 @@ class Residual(nn.ModuleDict):
         super().__init__({f"conv{number}": each for number, each in enumerate(convolutions, 1)})
         self.is_dense = dense
 
-    def passes(self, name: str, x: str) -> list[Pass]:
-        """A pass for each convolution, from the map *x*."""
-        *first, last = cast("list[Activated]", list(self.values()))
-        passes: list[Pass] = []
-        reads = [x]
+    def add_to(self, passes: Chain, name: str) -> None:
+        """Add a pass for each convolution."""
+        *first, last = self.values()
+        reads = [passes.last]
         for index, each in enumerate(first):
-            passes.append(each.writing(f"{name}.{index}", *reads))
-            reads.append(passes[-1].writes)
-        plain = last.writing(name, *reads)
-        return [*passes, replace(plain, local=self.added, work=plain.cost)]
+            reads.append(passes.add(f"{name}.{index}", each, reads=tuple(reads)))
+        passes.add(name, last, reads=tuple(reads))
+        passes[-1] = replace(passes[-1], local=self.added, work=passes[-1].cost)
 
     def added(self, x: Tensor, *maps: Tensor) -> Tensor:
         """Add the last convolution to x: (N, C, H, W) and maps of other C -> (N, C, H, W)."""
         read = (x, *maps) if self.is_dense else maps
-        result: Tensor = x + _SHARE * self[f"conv{len(self)}"](*read)
-        return result
+        return x + _SHARE * self[f"conv{len(self)}"](*read)
 
 
 class HRNet(Network):
@@ -74,31 +71,27 @@ class HRNet(Network):
 
     def program(self) -> Program:
         """A pass for each convolution."""
-        passes: list[Pass] = []
+        passes = Chain()
         for index, (name, level) in enumerate(self.levels.items()):
             side = 8 >> index
-            smaller = [each.writes for each in passes[-1:]]
-            reads = [PHOTO]
+            smaller, photo = passes.last, PHOTO
             if side > 1:
-                reads = [f"{name}.photo"]
-                channels, scale = self.in_bands * side**2, Fraction(1, side)
-                passes.append(
-                    Pass(reads[0], (PHOTO,), nn.PixelUnshuffle(side), channels, scale=scale)
-                )
+                photo, scale = f"{name}.photo", Fraction(1, side)
+                channels = self.in_bands * side**2
+                passes.append(Pass(photo, (PHOTO,), nn.PixelUnshuffle(side), channels, scale=scale))
             for part, module in level.items():
                 writes = f"{name}.{part}"
                 if isinstance(module, Residual):
-                    passes += module.passes(writes, *reads)
+                    module.add_to(passes, writes)
+                elif part == "1":
+                    passes.add(writes, module, reads=(photo,))
                 else:
-                    passes.append(module.writing(writes, *reads, *(smaller if part == "2" else [])))
-                reads = [writes]
+                    passes.add(writes, module, *([smaller] if part == "2" else []))
             if side > 1:
                 quarter = passes[-1].channels // 4
-                larger = Pass(
-                    f"{name}.larger", (reads[0],), nn.PixelShuffle(2), quarter, scale=Fraction(2)
-                )
-                passes.append(larger)
-        return Program(tuple(passes), self.in_bands, 8, self.levels["main"]["1"][0].weight.dtype)
+                shuffle = nn.PixelShuffle(2)
+                passes.add(f"{name}.larger", shuffle, channels=quarter, scale=Fraction(2))
+        return self.program_of(passes, 8)
 
 
 HRNET_KEYS = [

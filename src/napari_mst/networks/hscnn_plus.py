@@ -63,12 +63,12 @@ class HSCNNPlus(Network):
     def program(self) -> Program:
         """A pass for each block; all their maps are kept to the end."""
         passes = [Pass("start", (PHOTO,), self.start, _COMMON, halo=1)]
+        reads = ["start"]
         for index, block in enumerate(self.ddfn.dfus_blocks):
-            reads = tuple(each.writes for each in passes)
-            passes.append(Pass(f"block.{index}", reads, block, _GROWTH, halo=1))
-        reads = tuple(each.writes for each in passes)
-        bands = Pass("bands", reads, Concatenated(self.conv_out), self.out_bands)
-        return Program((*passes, bands), self.in_bands, dtype=self.conv_out.weight.dtype)
+            passes.append(Pass(f"block.{index}", tuple(reads), block, _GROWTH, halo=1))
+            reads.append(passes[-1].writes)
+        bands = Pass("bands", tuple(reads), Concatenated(self.conv_out), self.out_bands)
+        return self.program_of([*passes, bands])
 
     def start(self, photo: Tensor) -> Tensor:
         """The branches of the photo, (N, in_bands, H, W) -> (N, 128, H, W)."""

@@ -8,23 +8,18 @@ implementation. Letters: N batch, C channels, H rows, W columns.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attention.spectral import (
-    BLOCK_VALUES,
-    HALO,
-    SpectralAttentionBlock,
-    channel_attends,
-)
+from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import MULTIPLE
 from napari_mst.networks.layout import count_of
-from napari_mst.networks.mst_plus_plus import Concatenated, Plus
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.mst_plus_plus import Concatenated, Plus, halving
+from napari_mst.networks.network import PHOTO, Network, Program
+from napari_mst.networks.parts import Chain, near
 
 
 class MaskGuidance(nn.Module):
@@ -32,8 +27,8 @@ class MaskGuidance(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv1, self.conv2 = (nn.Conv2d(channels, channels, 1) for _ in range(2))
-        self.depth_conv = nn.Conv2d(channels, channels, 5, padding=2, groups=channels)
+        self.conv1, self.conv2 = (near(channels, channels, 1) for _ in range(2))
+        self.depth_conv = near(channels, channels, 5, groups=channels)
 
     def forward(self, mask: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
@@ -48,22 +43,21 @@ class MaskedBlock(SpectralAttentionBlock):
         super().__init__(channels, heads)
         self.mm = MaskGuidance(channels)
 
-    def masked_pass(self, name: str, source: str, mask: str) -> Pass:
-        """The pass of this block from the map *source*, which is `prepared`, and a *mask*."""
-        channels = self.attention.to_v.in_features
-        return Pass(
-            name,
-            (source, mask),
-            self.apply_masked,
-            channels,
-            halo=HALO,
-            uses=source,
-            work=self.local_work,
-            values=BLOCK_VALUES * channels,
-            attends=(replace(channel_attends(name, self), parts=None),),
+    def add_to(self, passes: Chain, name: str, mask: str) -> None:
+        """Add its pass, which reads the *mask* as well."""
+        passes[-1] = self.prepared(passes[-1])
+        (unmasked,) = self.passes(name, passes.last)
+        passes.append(
+            replace(
+                unmasked,
+                reads=(passes.last, mask),
+                local=self.apply_masked,
+                attends=(replace(unmasked.attends[0], parts=None),),
+                block=None,
+            )
         )
 
-    def mixing(self, gram: Tensor) -> Tensor:
+    def mixing(self, gram: Tensor, _pixels: int = 0) -> Tensor:
         """Gram matrix of the whole image -> mixing matrix of masked values, both (N, C, C)."""
         attention = self.attention.attention(gram)
         # The mask stands between values and attention, so that values do not fold into the matrix.
@@ -85,11 +79,10 @@ class Blocks(nn.Module):
         super().__init__()
         self.blocks: Any = nn.ModuleList([MaskedBlock(channels, heads) for _ in range(count)])
 
-    def add_to(self, passes: list[Pass], name: str, mask: str) -> None:
-        """Add their passes, which begin with the map that the last one of *passes* writes."""
+    def add_to(self, passes: Chain, name: str, mask: str) -> None:
+        """Add their passes."""
         for index, block in enumerate(self.blocks):
-            passes[-1] = block.prepared(passes[-1])
-            passes.append(block.masked_pass(f"{name}.{index}", passes[-1].writes, mask))
+            block.add_to(passes, f"{name}.{index}", mask)
 
 
 class MST(Network):
@@ -104,59 +97,46 @@ class MST(Network):
         super().__init__()
         self.in_bands, self.out_bands = in_bands, out_bands
         self.embedding_1, self.embedding_2 = (
-            nn.Conv2d(in_bands, out_bands, 3, padding=1, bias=False) for _ in range(2)
+            near(in_bands, out_bands, bias=False) for _ in range(2)
         )
-        heads = [2**level for level in range(len(blocks))]
-        *levels, (lowest, count) = zip(heads, blocks, strict=True)
+        *levels, lowest = [(out_bands << level, 1 << level, n) for level, n in enumerate(blocks)]
         self.encoder_layers: Any = nn.ModuleList(
-            nn.ModuleList(
-                [Blocks(out_bands * h, h, n), *(_halving(out_bands * h) for _ in range(2))]
-            )
-            for h, n in levels
+            nn.ModuleList([Blocks(channels, *more), halving(channels), halving(channels)])
+            for channels, *more in levels
         )
-        self.bottleneck = Blocks(out_bands * lowest, lowest, count)
+        self.bottleneck = Blocks(*lowest)
         self.decoder_layers: Any = nn.ModuleList(
             nn.ModuleList(
                 [
-                    nn.ConvTranspose2d(2 * out_bands * h, out_bands * h, 2, 2),
-                    nn.Conv2d(2 * out_bands * h, out_bands * h, 1, bias=False),
-                    Blocks(out_bands * h, h, n),
+                    nn.ConvTranspose2d(2 * channels, channels, 2, 2),
+                    near(2 * channels, channels, 1, bias=False),
+                    Blocks(channels, *more),
                 ]
             )
-            for h, n in reversed(levels)
+            for channels, *more in reversed(levels)
         )
-        self.mapping = nn.Conv2d(out_bands, out_bands, 3, padding=1, bias=False)
+        self.mapping = near(out_bands, out_bands, bias=False)
 
     def program(self) -> Program:
         """A pass for each block and convolution."""
-        bands = self.out_bands
-        mask = "mask"
-        passes = [
-            Pass(mask, (PHOTO,), self.mask, bands, halo=1),
-            Pass("embedded", (PHOTO,), self.embedded, bands, halo=1),
-        ]
+        passes = Chain()
+        mask = passes.add("mask", self.mask, channels=self.out_bands, halo=1)
+        passes.add("embedded", self.embedded, reads=(PHOTO,), halo=1)
         skips = []
         for level, (blocks, down, mask_down) in enumerate(self.encoder_layers):
             blocks.add_to(passes, f"encoder.{level}", mask)
-            skips.append((passes[-1].writes, mask))
-            mask = f"mask.{level}"
-            for name, read, halving in zip(
-                (mask, f"down.{level}"), reversed(skips[-1]), (mask_down, down), strict=True
-            ):
-                after = halving.out_channels
-                passes.append(Pass(name, (read,), halving, after, halo=1, scale=Fraction(1, 2)))
+            skip = passes.last
+            skips.append((skip, mask))
+            mask = passes.add(f"mask.{level}", mask_down, reads=(mask,))
+            passes.add(f"down.{level}", down, reads=(skip,))
         self.bottleneck.add_to(passes, "bottleneck", mask)
         for level, (up, fuse, blocks) in enumerate(self.decoder_layers):
             skip, mask = skips.pop()
-            doubled = f"up.{level}"
-            passes += [
-                Pass(doubled, (passes[-1].writes,), up, up.out_channels, scale=Fraction(2)),
-                Pass(f"fuse.{level}", (doubled, skip), Concatenated(fuse), fuse.out_channels),
-            ]
+            passes.add(f"up.{level}", up)
+            passes.add(f"fuse.{level}", Concatenated(fuse), skip)
             blocks.add_to(passes, f"decoder.{level}", mask)
-        reads = passes[-1].writes, "embedded"
-        passes.append(Pass("bands", reads, Plus(self.mapping), bands, halo=1))
-        return Program(tuple(passes), self.in_bands, MULTIPLE, self.mapping.weight.dtype)
+        passes.add("bands", Plus(self.mapping), "embedded")
+        return self.program_of(passes, MULTIPLE)
 
     def mask(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
@@ -175,7 +155,3 @@ def mst_of(weights: Mapping[str, Tensor]) -> MST:
     return MST(
         in_bands, out_bands, [count_of(rf"{part}\.blocks\.(\d+)\.", weights) for part in parts]
     )
-
-
-def _halving(channels: int) -> nn.Conv2d:
-    return nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)

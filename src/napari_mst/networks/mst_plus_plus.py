@@ -26,6 +26,7 @@ from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
 from napari_mst.networks.layout import check_geometry, count_of, loaded, renamed
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.parts import Chain, near
 
 # Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
 _TURNS = (False, True, False, True, True)
@@ -63,17 +64,14 @@ class SpectralTransformer(nn.Module):
     ) -> None:
         super().__init__()
 
-        def block(scale: int) -> Block:
-            return make_block(width * scale, scale)
-
-        self.embedding = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.encoder = _modules([block(1), block(2)])
+        self.embedding = near(width, width, bias=False)
+        self.encoder = _modules([make_block(width * s, s) for s in (1, 2)])
         self.down: list[Any] = _modules([make_down(width * s) for s in (1, 2)])
-        self.bottleneck = block(4)
+        self.bottleneck = make_block(width * 4, 4)
         self.up = _modules([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
         self.fuse = _modules([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
-        self.decoder = _modules([block(2), block(1)])
-        self.mapping = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.decoder = _modules([make_block(width * s, s) for s in (2, 1)])
+        self.mapping = near(width, width, bias=False)
 
     def passes(self, name: str, source: str) -> list[Pass]:
         """The passes of this stage from the map *source*; the last one writes the map *name*.
@@ -81,39 +79,27 @@ class SpectralTransformer(nn.Module):
         Every block reads a map whose Gram matrix is folded into the mixing matrix that the block
         applies.
         """
-        width = self.embedding.out_channels
-        encoder = (*self.encoder, self.bottleneck)
-        embedded = f"{name}.embedding"
-        lowest = f"{name}.bottleneck"
-        embed = Pass(embedded, (source,), self.embedding, width, halo=1)
-        passes = [encoder[0].prepared(embed)]
-        features = embedded
-        for level, down in enumerate(self.down):
-            skip = f"{name}.encoder.{level}"
-            lower = f"{name}.down.{level}"
-            passes += encoder[level].passes(skip, features)
-            halo = getattr(down, "halo", 1)
-            halved = Pass(lower, (skip,), down, down.out_channels, halo, scale=Fraction(1, 2))
-            passes.append(encoder[level + 1].prepared(halved))
-            features = lower
-        passes += self.bottleneck.passes(lowest, features)
-        features = lowest
-        for level, (up, fuse, block) in enumerate(
-            zip(self.up, self.fuse, self.decoder, strict=True)
-        ):
-            # The decoder goes up from the lowest level: it meets the skips in the opposite order.
-            doubled = f"{name}.up.{level}"
-            fused = f"{name}.fuse.{level}"
-            skip = f"{name}.encoder.{1 - level}"
-            # The engine computes doubling and fusion in one form, so nobody keeps the map between.
-            twice = Pass(
-                doubled, (features,), up, up.out_channels, scale=Fraction(2), is_kept=False
+        passes = Chain(source)
+        passes.add(f"{name}.embedding", self.embedding)
+        skips = []
+        for level, (block, down) in enumerate(zip(self.encoder, self.down, strict=True)):
+            passes.add_block(block, f"{name}.encoder.{level}")
+            skips.append(passes.last)
+            passes.add(
+                f"{name}.down.{level}",
+                down,
+                channels=down.out_channels,
+                halo=getattr(down, "halo", 1),
+                scale=Fraction(1, 2),
             )
-            passes.append(twice)
-            both = Pass(fused, (doubled, skip), Concatenated(fuse), fuse.out_channels)
-            features = f"{name}.decoder.{level}"
-            passes += [block.prepared(both), *block.passes(features, fused)]
-        return [*passes, Pass(name, (features, source), Plus(self.mapping), width, halo=1)]
+        passes.add_block(self.bottleneck, f"{name}.bottleneck")
+        for level, (up, fuse) in enumerate(zip(self.up, self.fuse, strict=True)):
+            # The engine computes doubling and fusion in one form, so nobody keeps the map between.
+            passes.add(f"{name}.up.{level}", up, is_kept=False)
+            passes.add(f"{name}.fuse.{level}", Concatenated(fuse), skips.pop())
+            passes.add_block(self.decoder[level], f"{name}.decoder.{level}")
+        passes.add(name, Plus(self.mapping), source)
+        return passes
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W), H and W multiples of 4."""
@@ -128,10 +114,7 @@ class Plus:
 
     def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
         """(N, C, H, W) and maps of C' channels -> (N, C', H, W)."""
-        result: Tensor = self.convolution(x)
-        for other in others:
-            result = result + other
-        return result
+        return sum(others, self.convolution(x))
 
 
 class Concatenated:
@@ -142,8 +125,7 @@ class Concatenated:
 
     def __call__(self, *maps: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, C', H, W)."""
-        result: Tensor = self.convolution(torch.cat(maps, dim=1))
-        return result
+        return self.convolution(torch.cat(maps, dim=1))
 
 
 class MSTPlusPlus(Network):
@@ -180,11 +162,11 @@ class MSTPlusPlus(Network):
         self.in_bands, self.out_bands = in_bands, out_bands
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, **attention)
         self._blocks_made = 0
-        self.conv_in = nn.Conv2d(in_bands, width, 3, padding=1, bias=False)
+        self.conv_in = near(in_bands, width, bias=False)
         self.stages = _modules(
             [SpectralTransformer(width, self.make_block, self.make_down) for _ in range(stages)]
         )
-        self.conv_out = nn.Conv2d(width, out_bands, 3, padding=1, bias=False)
+        self.conv_out = near(width, out_bands, bias=False)
 
     def make_block(self, channels: int, heads: int) -> Block:
         """The next block of the U-shapes: with spectral attention, as published, or another."""
@@ -196,7 +178,9 @@ class MSTPlusPlus(Network):
 
     def first_passes(self, name: str) -> list[Pass]:
         """The passes from the photo to the features that the stages refine, the map *name*."""
-        return [Pass(name, (PHOTO,), self.conv_in, self.hyperparameters.width, halo=1)]
+        passes = Chain()
+        passes.add(name, self.conv_in)
+        return passes
 
     def last_passes(self, bands: str) -> list[Pass]:  # noqa: ARG002 - networks around it have some
         """The passes from the map *bands* to the result: none, as published."""
@@ -215,26 +199,19 @@ class MSTPlusPlus(Network):
             features = f"stages.{index}"
         again = [replace(each, is_kept=False) for each in self.first_passes("shallow again")]
         passes += [*again[:-1], replace(again[-1], same_as="shallow")]
-        passes += self._bands(features, "shallow again")
-        passes += self.last_passes("bands")
-        return Program(
-            tuple(passes),
-            self.in_bands,
+        last = Chain(features)
+        # The residual ends before the last convolution where the widths differ.
+        shallow = ["shallow again"]
+        if self.hyperparameters.width != self.out_bands:
+            channels = self.hyperparameters.width
+            last.add("sum", torch.add, *shallow, channels=channels, is_kept=False, work=1)
+            shallow = []
+        last.add("bands", Plus(self.conv_out), *shallow, is_kept=False)
+        return self.program_of(
+            [*passes, *last, *self.last_passes("bands")],
             self.hyperparameters.multiple,
-            self.conv_in.weight.dtype,
             most_pixels=self.hyperparameters.kind.most_pixels,
         )
-
-    def _bands(self, features: str, shallow: str) -> list[Pass]:
-        """The last convolution, with the residual around it or, where the widths differ, before."""
-        reads = (features, shallow)
-        convolve = Plus(self.conv_out)
-        last = Pass("bands", reads, convolve, self.out_bands, halo=1, is_kept=False)
-        width = self.hyperparameters.width
-        if width == self.out_bands:  # as published
-            return [last]
-        added = Pass("sum", reads, torch.add, width, is_kept=False, work=1)
-        return [added, replace(last, reads=("sum",))]
 
 
 def is_mst_plus_plus(state: Mapping[str, Tensor]) -> bool:
@@ -251,10 +228,10 @@ def build_mst_plus_plus(state: Mapping[str, Tensor]) -> MSTPlusPlus:
     CheckpointError
         If tensors are missing, left over or of the wrong shape; the message names the first five.
     """
-    own = rename_published_keys(state)
-    parameters = _hyperparameters(own)
-    network = loaded("MST++", lambda: MSTPlusPlus(**asdict(parameters)), own)
-    check_geometry(network, own)
+    weights = renamed(state, PUBLISHED)
+    parameters = _hyperparameters(weights)
+    network = loaded("MST++", lambda: MSTPlusPlus(**asdict(parameters)), weights)
+    check_geometry(network, weights)
     return network
 
 
@@ -276,17 +253,6 @@ PUBLISHED = [
     (r"\.decoder_layers\.(\d+)\.2\.blocks\.0\.", r".decoder.\1."),
 ]
 """Keys of blocks, as MST has them too, and of stages with one block each."""
-
-
-def rename_published_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Keys of the authors' checkpoints -> keys of this module; keys of this module pass unchanged.
-
-    Raises
-    ------
-    CheckpointError
-        If two keys become one.
-    """
-    return renamed(state, PUBLISHED)
 
 
 def _hyperparameters(state: Mapping[str, Tensor]) -> Hyperparameters:

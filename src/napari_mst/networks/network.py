@@ -305,6 +305,11 @@ class Network(nn.Module, ABC):
     def program(self) -> Program:
         """All passes, from the photo to the cube, with the weights that the network has."""
 
+    def program_of(self, passes: Sequence[Pass], multiple: int = 1, **words: Any) -> Program:
+        """The program of these *passes*, in the precision of the weights."""
+        dtype = next(self.parameters()).dtype
+        return Program(tuple(passes), self.in_bands, multiple, dtype, **words)
+
     def forward(self, photo: Tensor) -> Tensor:
         """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
         return self.program().whole(photo)

@@ -1,14 +1,54 @@
-"""Parts of several networks: convolutions, and means over all pixels that a softmax weights.
+"""Parts of several networks: passes in a row, convolutions, and means that a softmax weights.
 
 Letters: N batch, C channels, H rows, W columns, T tiles, K softmaxes side by side.
 """
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from napari_mst.networks.network import Pass
+from napari_mst.networks.network import PHOTO, Pass
+
+
+class Chain(list[Pass]):
+    """Passes one after the other: the first reads the map *start*, and each other one the last."""
+
+    def __init__(self, start: str = PHOTO) -> None:
+        super().__init__()
+        self.start = start
+
+    @property
+    def last(self) -> str:
+        """The map that the last pass writes."""
+        return self[-1].writes if self else self.start
+
+    def add(self, name: str, local: Any, *others: str, **words: Any) -> str:
+        """Add the pass of *local* from the last map, and *others*, to the map *name*; returns that.
+
+        Channels, halo and scale are those of the convolution that *local* is or has; else it has
+        the channels of the last map. *words* of the pass say otherwise.
+        """
+        convolution = getattr(local, "convolution", local)
+        if isinstance(convolution, nn.Conv2d | nn.ConvTranspose2d):
+            stride = Fraction(convolution.stride[0])
+            is_larger = isinstance(convolution, nn.ConvTranspose2d)
+            usual = {
+                "channels": convolution.out_channels,
+                "halo": convolution.padding[0],
+                "scale": stride if is_larger else 1 / stride,
+            }
+        else:
+            usual = {"channels": self[-1].channels} if self else {}
+        reads = self.last, *others
+        self.append(Pass(name, local=local, **{"reads": reads, **usual, **words}))
+        return name
+
+    def add_block(self, block: Any, name: str) -> None:
+        """Add the passes of a *block* of attention from the last map, prepared, to that *name*."""
+        self[-1] = block.prepared(self[-1])
+        self += block.passes(name, self.last)
 
 
 def near(before: int, after: int, side: int = 3, **options: Any) -> nn.Conv2d:
@@ -25,14 +65,12 @@ class Activated(nn.Sequential):
     def forward(self, *maps: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, C', H, W)."""
         convolution, activation = self
-        result: Tensor = activation(convolution(torch.cat(maps, 1)))
-        return result
+        return activation(convolution(torch.cat(maps, 1)))
 
-    def writing(self, name: str, *reads: str) -> Pass:
-        """The pass of this convolution that writes the map *name*."""
-        convolution: Any = self[0]
-        halo = convolution.kernel_size[0] // 2
-        return Pass(name, reads, self, convolution.out_channels, halo)
+    @property
+    def convolution(self) -> nn.Module:
+        """The convolution before the ReLU."""
+        return self[0]
 
 
 def wide(x: Tensor) -> Tensor:

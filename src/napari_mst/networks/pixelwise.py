@@ -157,11 +157,6 @@ def colour_features(pixels: Tensor) -> Tensor:
     return torch.cat([3 * pixels / total - 1, 3 * roots / total - 1, 2 * encoded - 1], dim=-1)
 
 
-def is_pixelwise(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of a `PixelwiseNetwork`."""
-    return "margins.weight" in state
-
-
 def build_pixelwise(state: Mapping[str, Tensor]) -> PixelwiseNetwork:
     """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`."""
 

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.camera import CameraNetwork, build_camera, is_camera
+from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, Plus, build_mst_plus_plus
 from napari_mst.networks.network import PHOTO, Pass
+from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork, build_pixelwise
 
 _PREFIX = "pixelwise."
@@ -49,14 +50,13 @@ class RefiningMSTPlusPlus(MSTPlusPlus):
     def first_passes(self, name: str) -> list[Pass]:
         """The encoded estimate of the pixelwise network, and a convolution of the encoded photo."""
         light = f"{name} light"
-        spectra = f"{name} spectra"
         work = _POWER_WORK * self.in_bands
         encode = Pass(light, (PHOTO,), encoded, self.in_bands, is_kept=False, work=work)
-        own = self.pixelwise.first_pass(spectra)
-        estimate = replace(own, local=self.first_spectra, is_kept=False)
-        width = self.hyperparameters.width
-        add = Pass(name, (light, spectra), Plus(self.conv_in), width, halo=1)
-        return [encode, estimate, add]
+        spectra = self.pixelwise.first_pass(f"{name} spectra")
+        estimate = replace(spectra, local=self.first_spectra, is_kept=False)
+        add = Chain(light)
+        add.add(name, Plus(self.conv_in), spectra.writes)
+        return [encode, estimate, *add]
 
     def last_passes(self, bands: str) -> list[Pass]:
         """Encoded spectra -> reflectance."""
@@ -85,11 +85,6 @@ def decoded(codes: Tensor) -> Tensor:
     return (codes.clamp_min(0) ** 2.4 - BLACK).clamp_min(0)
 
 
-def is_refining(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of a `RefiningMSTPlusPlus`."""
-    return any(key.startswith(_PREFIX) for key in state)
-
-
 def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     """Build the network whose weights *state* holds and load them strictly.
 
@@ -98,15 +93,11 @@ def build_refining(state: Mapping[str, Tensor]) -> RefiningMSTPlusPlus:
     CheckpointError
         If tensors are missing, left over or of the wrong shape.
     """
-    inner: dict[str, Tensor] = {}
-    others: dict[str, Tensor] = {}
-    for key, value in state.items():
-        if key.startswith(_PREFIX):
-            inner[key.removeprefix(_PREFIX)] = value
-        else:
-            others[key] = value
-    outer = build_mst_plus_plus(others)
-    pixelwise = build_camera(inner) if is_camera(inner) else build_pixelwise(inner)
+    inner = {key: value for key, value in state.items() if key.startswith(_PREFIX)}
+    outer = build_mst_plus_plus({key: value for key, value in state.items() if key not in inner})
+    inner = {key.removeprefix(_PREFIX): value for key, value in inner.items()}
+    build = build_camera if "of_camera.weight" in inner else build_pixelwise
+    pixelwise: PixelwiseNetwork | CameraNetwork = build(inner)
     bands = pixelwise.out_bands
     found = outer.hyperparameters
     expected = replace(found, in_bands=3, out_bands=bands, width=bands)

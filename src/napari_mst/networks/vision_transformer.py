@@ -182,11 +182,6 @@ class VisionTransformer(Network):
         return answer.expand(-1, -1, *photo.shape[-2:]).contiguous()
 
 
-def is_vision_transformer(state: Mapping[str, Tensor]) -> bool:
-    """True if *state* holds the weights of a `VisionTransformer`."""
-    return "cls_token" in state and "patch_embed.proj.weight" in state
-
-
 def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
     """Build the network whose weights *state* holds; raises `CheckpointError` as `loaded`.
 

@@ -120,83 +120,55 @@ def _has_windows(block: Mapping[str, Tensor], is_shifted: bool, is_overlapping: 
     return (geometry.shift > 0, geometry.keys > geometry.window) == (is_shifted, is_overlapping)
 
 
-def _spectral(place: Place) -> Block:
-    return SpectralAttentionBlock(place.channels, place.heads, place.has_norm)
-
-
-def _window(place: Place) -> Block:
-    attention = WindowAttention(place.channels, place.heads, place.window, LIKE_SPECTRAL)
-    return WindowBlock(attention, place.has_norm)
-
-
-def _shifted(place: Place) -> Block:
-    return WindowBlock(_shifted_windows(place), place.has_norm)
-
-
-def _hybrid(place: Place) -> Block:
-    return HybridBlock(_shifted_windows(place), place.has_norm)
-
-
 def _shifted_windows(place: Place) -> ShiftedWindowAttention:
     shift = place.window // 2 if place.is_turn else 0
-    return ShiftedWindowAttention(place.channels, place.heads, place.window, shift, LIKE_SPECTRAL)
-
-
-def _overlapping(place: Place) -> Block:
-    channels, heads, window, has_norm, _ = place
-    attention = OverlappingAttention(channels, heads, window, options=LIKE_SPECTRAL)
-    return WindowBlock(attention, has_norm)
-
-
-def _global(place: Place) -> Block:
-    attention = PatchAttention(place.channels, place.heads, options=LIKE_SPECTRAL)
-    return GlobalBlock(attention, place.has_norm)
-
-
-def _none(place: Place) -> Block:
-    return AttentionBlock(NoAttention(place.channels), place.has_norm)
+    return ShiftedWindowAttention(*place[:3], shift, LIKE_SPECTRAL)
 
 
 ATTENTIONS: dict[str, AttentionKind] = {
     "spectral": AttentionKind(
         "spectral attention, between channels",
-        _spectral,
+        lambda place: SpectralAttentionBlock(place.channels, place.heads, place.has_norm),
         lambda block: "attention.to_q.weight" in block,
         has_norm=False,
     ),
     "window": AttentionKind(
         "attention in windows",
-        _window,
+        lambda place: WindowBlock(WindowAttention(*place[:3], LIKE_SPECTRAL), place.has_norm),
         lambda block: _has_windows(block, is_shifted=False, is_overlapping=False),
         has_windows=True,
     ),
     "shifted": AttentionKind(
         "attention in shifted windows",
-        _shifted,
+        lambda place: WindowBlock(_shifted_windows(place), place.has_norm),
         lambda block: _has_windows(block, is_shifted=True, is_overlapping=False),
         has_windows=True,
     ),
     "overlapping": AttentionKind(
         "attention to overlapping windows",
-        _overlapping,
+        lambda place: WindowBlock(
+            OverlappingAttention(*place[:3], options=LIKE_SPECTRAL), place.has_norm
+        ),
         lambda block: _has_windows(block, is_shifted=False, is_overlapping=True),
         has_windows=True,
     ),
     "hybrid": AttentionKind(
         "spectral attention and shifted windows",
-        _hybrid,
+        lambda place: HybridBlock(_shifted_windows(place), place.has_norm),
         lambda block: _HALF_OF_HYBRID in block,
         has_windows=True,
     ),
     "global": AttentionKind(
         "attention between all pixels",
-        _global,
+        lambda place: GlobalBlock(
+            PatchAttention(*place[:2], options=LIKE_SPECTRAL), place.has_norm
+        ),
         lambda block: "attention.to_qkv.weight" in block and "attention.geometry" not in block,
         most_pixels=MOST_GLOBAL_PIXELS,
     ),
     "none": AttentionKind(
         "no attention, convolutions only",
-        _none,
+        lambda place: AttentionBlock(NoAttention(place.channels), place.has_norm),
         lambda block: (
             {"attention.to_v.weight", "attention.to_q.weight"} & block.keys()
             == {"attention.to_v.weight"}

@@ -19,14 +19,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from napari_mst.errors import ModelError
-from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
+from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
 from napari_mst.networks.attention.query import check_pixel, square
 from napari_mst.networks.attention.windows import (
     Geometry,
     RelativePositionBias,
     WindowAttention,
     WindowTokens,
-    check_window,
     filled_up,
     partitioned,
     united,
@@ -57,15 +56,13 @@ class OverlappingAttention(WindowAttention):
         ratio: float = 0.5,
         options: HeadOptions = DEFAULTS,
     ) -> None:
-        check_window(window)
+        super().__init__(channels, heads, window, options)
         more = int(window * ratio)
         if more < 2 or more % 2:
             raise ModelError(
                 f"Expected a window of keys that is larger by an even number of pixels, got {more} "
                 f"({ratio:g} of {window}). Choose another window or ratio."
             )
-        Heads.__init__(self, channels, heads, options)
-        self.window = window
         self.key_window = window + more
         self.position = RelativePositionBias(heads, window, self.key_window)
         self.keep(Geometry(window, self.key_window))

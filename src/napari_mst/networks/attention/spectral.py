@@ -236,18 +236,18 @@ class SpectralAttentionBlock(nn.Module):
         """
         return gram(self.channel_input(x))
 
-    def mixing(self, gram: Tensor) -> Tensor:
+    def mixing(self, gram: Tensor, _pixels: int = 0) -> Tensor:
         """Gram matrix of the whole image -> mixing matrix M, both (N, C, C)."""
         return self.attention.mixing(self.attention.attention(gram))
 
     def prepared(self, source: Pass) -> Pass:
         """*source*, which also adds up the Gram matrix of its map and folds it for this block."""
-        return replace(source, statistic=self.input_gram, fold=self.folded)
+        return replace(source, statistic=self.input_gram, fold=self.mixing)
 
     def passes(self, name: str, source: str) -> list[Pass]:
         """The pass of this block from the map *source*, which is `prepared`, to the map *name*."""
         channels = self.attention.to_v.in_features
-        whole_block = Pass(
+        block = Pass(
             name,
             (source,),
             self.apply_mixing,
@@ -259,11 +259,7 @@ class SpectralAttentionBlock(nn.Module):
             attends=(channel_attends(name, self),),
             block=self,
         )
-        return [whole_block]
-
-    def folded(self, gram: Tensor, _pixels: int = 0) -> Tensor:
-        """`mixing`, as the fold of a pass."""
-        return self.mixing(gram)
+        return [block]
 
     @property
     def local_work(self) -> int:

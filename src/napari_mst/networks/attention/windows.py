@@ -1,4 +1,4 @@
-"""Window attention (W-MSA): the pixels of each window attend to each other, and to no others.
+"""Window attention (W-MSA, shifted SW-MSA): the pixels of a window attend to each other only.
 
 Letters: N batch, C channels, H rows, W columns, h heads, w side of a window, n windows.
 
@@ -84,31 +84,43 @@ class WindowAttention(Heads):
 
     Parameters
     ----------
-    window
-        Side w of a window in pixels.
+    window, shift
+        Side w of a window in pixels, and by how many of them windows are shifted: 0 to w - 1.
 
     Raises
     ------
     ModelError
-        If the heads do not divide the channels, or the window is smaller than a pixel.
+        If the heads do not divide the channels, the window is smaller than a pixel, or the shift is
+        not within a window.
     """
 
     geometry: Tensor
 
     def __init__(
-        self, channels: int, heads: int, window: int = 8, options: HeadOptions = DEFAULTS
+        self,
+        channels: int,
+        heads: int,
+        window: int = 8,
+        options: HeadOptions = DEFAULTS,
+        shift: int = 0,
     ) -> None:
         super().__init__(channels, heads, options)
         check_window(window)
+        if type(shift) is not int or not 0 <= shift < window:
+            raise ModelError(
+                f"Expected a shift of 0 to {window - 1} pixels, got {shift}. "
+                f"Choose {window // 2}, half a window."
+            )
         self.window = window
         self.key_window = window
         self.position = RelativePositionBias(heads, window)
-        self.keep(Geometry(window, window))
+        self.keep(Geometry(window, window, shift))
 
     @property
     def halo(self) -> int:
-        """Pixels around a window on which it depends: none."""
-        return 0
+        """Pixels around an unshifted window on which its pixels depend."""
+        shift = self.sides.shift
+        return shift and max(shift, self.window - shift)
 
     def keep(self, geometry: Geometry) -> None:
         """Keep the *geometry* with the weights."""
@@ -130,12 +142,23 @@ class WindowAttention(Heads):
         rolled = _rolled(rows.flatten(3, 4).flatten(1, 2), (down, across))
         return rolled.movedim(-1, 1)[..., :height, :width]
 
-    def shifts(self, filled: Tensor) -> tuple[int, int]:  # noqa: ARG002 - those of shifted windows
-        """By how much the rows and the columns of a map, filled up to windows, are shifted: 0."""
-        return 0, 0
+    def shifts(self, filled: Tensor) -> tuple[int, int]:
+        """By how much the rows and the columns of a map, filled up to windows, are shifted."""
+        down, across = (self.sides.shift * (side > self.window) for side in filled.shape[-2:])
+        return down, across
 
-    def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:  # noqa: ARG002
-        """The scores (N, down, across, h, w^2, w^2) of pairs that may attend: of all."""
+    def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:
+        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map.
+
+        They are changed in place.
+        """
+        down, across = shifts
+        # Only windows that the roll has filled from both borders have such pairs. In place, for a
+        # copy of all scores takes longer than their softmax.
+        if down:
+            scores[:, -1:].masked_fill_(self.is_apart((down, 0)).to(scores.device), -torch.inf)
+        if across:
+            scores[:, :, -1:].masked_fill_(self.is_apart((0, across)).to(scores.device), -torch.inf)
         return scores
 
     def parts(self, shifts: tuple[int, int]) -> Tensor:
@@ -236,19 +259,7 @@ def united(windows: Tensor) -> Tensor:
 
 
 class ShiftedWindowAttention(WindowAttention):
-    """SW-MSA: (N, C, H, W) -> (N, C, H, W) for any H and W.
-
-    Parameters
-    ----------
-    window, shift
-        Side of a window, and by how many pixels windows are shifted: 0 to *window* - 1, by default
-        half of it.
-
-    Raises
-    ------
-    ModelError
-        If the heads do not divide the channels, or the shift is not within a window.
-    """
+    """SW-MSA: window attention that is shifted, by default by half a window."""
 
     def __init__(
         self,
@@ -258,41 +269,7 @@ class ShiftedWindowAttention(WindowAttention):
         shift: int | None = None,
         options: HeadOptions = DEFAULTS,
     ) -> None:
-        super().__init__(channels, heads, window, options)
-        shift = window // 2 if shift is None else shift
-        if type(shift) is not int or not 0 <= shift < window:
-            raise ModelError(
-                f"Expected a shift of 0 to {window - 1} pixels, got {shift}. "
-                f"Choose {window // 2}, half a window."
-            )
-        self.shift = shift
-        self.keep(Geometry(window, window, shift))
-
-    @property
-    def halo(self) -> int:
-        """Pixels around an unshifted window on which its pixels depend."""
-        return self.shift and max(self.shift, self.window - self.shift)
-
-    def shifts(self, filled: Tensor) -> tuple[int, int]:
-        """By how much the rows and the columns of a map, filled up to windows, are shifted."""
-        rows, columns = filled.shape[-2:]
-        down = self.shift if rows > self.window else 0
-        across = self.shift if columns > self.window else 0
-        return down, across
-
-    def masked(self, scores: Tensor, shifts: tuple[int, int]) -> Tensor:
-        """Scores (N, down, across, h, w^2, w^2) without pairs from opposite borders of the map.
-
-        They are changed in place.
-        """
-        down, across = shifts
-        # Only windows that the roll has filled from both borders have such pairs. In place, for a
-        # copy of all scores takes longer than their softmax.
-        if down:
-            scores[:, -1:].masked_fill_(self.is_apart((down, 0)).to(scores.device), -torch.inf)
-        if across:
-            scores[:, :, -1:].masked_fill_(self.is_apart((0, across)).to(scores.device), -torch.inf)
-        return scores
+        super().__init__(channels, heads, window, options, window // 2 if shift is None else shift)
 
 
 # Relative positions
