@@ -36,16 +36,15 @@ from napari_mst.plugin.attention.exploration import (
 from napari_mst.plugin.attention.layers import map_layers
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, Workspace
-from napari_mst.plugin.reconstruct.drawing import draw, shapes_layer
 from napari_mst.plugin.reconstruct.form import (
     NO_DEVICES,
     NO_PHOTO,
-    NO_WEIGHTS,
     ReconstructionForm,
     device_entries,
-    resolve,
     status,
 )
+from napari_mst.plugin.reconstruct.marks import draw, shapes_layer
+from napari_mst.plugin.reconstruct.orders import NO_WEIGHTS, resolve
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 

@@ -36,7 +36,7 @@ from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.reconstruct.form import resolve
+from napari_mst.plugin.reconstruct.orders import resolve
 from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import (

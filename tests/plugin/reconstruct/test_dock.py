@@ -32,7 +32,8 @@ from napari_mst.plugin.reconstruct.dock import (
     remembered,
     survey_of,
 )
-from napari_mst.plugin.reconstruct.form import Finding, resolve
+from napari_mst.plugin.reconstruct.form import Finding
+from napari_mst.plugin.reconstruct.orders import resolve
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 

@@ -38,16 +38,11 @@ from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
-from napari_mst.plugin.reconstruct import measuring
-from napari_mst.plugin.reconstruct.drawing import FRAME, has_drawing
-from napari_mst.plugin.reconstruct.form import (
+from napari_mst.plugin.reconstruct import orders
+from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm
+from napari_mst.plugin.reconstruct.marks import FRAME, MARKS, Marks, has_drawing
+from napari_mst.plugin.reconstruct.orders import (
     NO_CAMERA,
-    DeviceEntry,
-    ReconstructionForm,
-    resolve,
-)
-from napari_mst.plugin.reconstruct.marks import MARKS, Marks
-from napari_mst.plugin.reconstruct.measuring import (
     NO_CHART,
     NO_FRAME,
     TICK_TO_CORRECT,
@@ -55,6 +50,7 @@ from napari_mst.plugin.reconstruct.measuring import (
     frames_order,
     light_order,
     patch_order,
+    resolve,
     search_order,
 )
 from napari_mst.plugin.reconstruct.widgets import (
@@ -230,7 +226,7 @@ def test_a_frame_is_laid_around_the_chart_that_is_found_and_goes_with_its_photo_
 
     layer = viewer.add_image(codes_of_srgb(), rgb=True)
     form = form_with(layer, SRGB)
-    monkeypatch.setattr(measuring, "find_chart", find)
+    monkeypatch.setattr(orders, "find_chart", find)
     for _ in range(2):
         done(search_order(form, viewer), viewer)
         assert form.corners == CORNERS

@@ -25,23 +25,22 @@ from napari_mst.plugin.files.saving import ask_to_save
 from napari_mst.plugin.jobs.folder import Folder, folder_request
 from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.jobs.workspace import JobState, Request
-from napari_mst.plugin.reconstruct.drawing import draw, has_drawing
 from napari_mst.plugin.reconstruct.form import (
     DeviceEntry,
     ReconstructionForm,
     device_entries,
-    request_of,
-    resolve,
     status,
 )
-from napari_mst.plugin.reconstruct.marks import Marks
-from napari_mst.plugin.reconstruct.measuring import (
+from napari_mst.plugin.reconstruct.marks import Marks, draw, has_drawing
+from napari_mst.plugin.reconstruct.orders import (
     CLICK_PATCH,
     DRAG_FRAME,
     chart_order,
     frames_order,
     light_order,
     patch_order,
+    request_of,
+    resolve,
     search_order,
 )
 from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows

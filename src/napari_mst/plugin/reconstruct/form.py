@@ -1,30 +1,27 @@
 """The state of the reconstruction dock, without Qt: the photo, the model, and all other choices.
 
 The dock writes what the user does into a `ReconstructionForm` and draws what it says; a script uses
-it alone. `resolve` turns it into an order for a job.
+it alone. `orders` turns it into orders for jobs.
 """
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from napari.components import ViewerModel
 from napari.layers import Image
 from psygnal import SignalGroupDescriptor
 
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.errors import CameraError, PhotoError
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
-from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.cameras import ESTIMATED, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.workspace import JobState, PhotoCorrection, PhotoSource, Request
-from napari_mst.plugin.reconstruct.drawing import Part, photo_part
+from napari_mst.plugin.jobs.workspace import JobState, PhotoCorrection
 from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -33,6 +30,10 @@ if TYPE_CHECKING:
     from napari_mst.engine.device import DeviceChoice
     from napari_mst.light.estimate import LightEstimate
     from napari_mst.light.white_balance import WhiteBalance
+
+
+Part = Literal["whole", "visible", "drawn"]
+"""The part of the photo to reconstruct: all, what is on the screen, or a drawn rectangle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,6 @@ class Finding:
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
-NO_WEIGHTS = "Choose the weights file of this model first."
-NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
 
 
 class DeviceEntry(NamedTuple):
@@ -343,64 +342,6 @@ class ReconstructionForm:
         """Return the known camera that the photo's file names; "" if it names none."""
         path = None if self.layer is None else self.layer.source.path
         return matching_camera(*camera_named_in(Path(path))) if path else ""
-
-
-def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
-    """Order the reconstruction of the chosen photo. *form* and *viewer* are only read.
-
-    Raises
-    ------
-    CameraError, PhotoError
-        If something is missing, or does not fit.
-    """
-    if not form.is_ready:
-        raise PhotoError(NO_DEVICES if form.layer is not None else NO_PHOTO)
-    if form.misfit:
-        raise PhotoError(form.misfit)
-    return request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
-
-
-def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
-    """Return the order for the photo of *source*, or the photos, with the settings of *form*.
-
-    Raises
-    ------
-    CameraError, PhotoError
-        If the camera, the light or the weights are missing, or unknown.
-    """
-    if not form.model:
-        raise PhotoError(NO_WEIGHTS)
-    options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
-    corrections = form.finding.corrections if form.finding is not None else ()
-    return Request(source, form.model, options, corrections=corrections)
-
-
-def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
-    """Return the layer of the chosen photo. Raises `PhotoError` if it is not in the *viewer*."""
-    layer = form.layer
-    # A layer that was removed lives on until it is collected.
-    if layer is None or layer not in viewer.layers:
-        raise PhotoError(NO_PHOTO)
-    return layer
-
-
-def _capture(form: ReconstructionForm) -> Capture:
-    """Collect how the photo came about.
-
-    Raises
-    ------
-    CameraError
-        If the camera or the illuminant is missing, or unknown.
-    """
-    if form.finding is not None and form.finding.capture is not None:
-        return form.finding.capture
-    camera = form.camera.strip()
-    illuminant = form.illuminant.strip()
-    if not camera:
-        raise CameraError(NO_CAMERA)
-    if not illuminant:
-        raise CameraError("In which light was the photo taken? Choose the illuminant.")
-    return Capture(camera, illuminant, form.white, BALANCED if form.is_balanced else OF_SENSOR)
 
 
 def status(form: ReconstructionForm, state: JobState) -> str:

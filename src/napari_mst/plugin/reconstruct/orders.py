@@ -1,10 +1,11 @@
-"""Jobs that ask a photo itself how it was taken, and put the `Finding` into the form; without Qt.
+"""Orders of jobs from the form: a reconstruction, and looks at the photo itself; without Qt.
 
-A grey patch shows white and balance, a ColorChecker the colours, all pixels together the light.
+A look asks how the photo was taken, and puts the `Finding` into the form: a grey patch shows white
+and balance, a ColorChecker the colours, all pixels together the light.
 """
 
-import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,25 +15,21 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
-from napari_mst.errors import ModelError, PhotoError
+from napari_mst.errors import CameraError, ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart, Corners, find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.workspace import Request, SideJob
-from napari_mst.plugin.reconstruct.drawing import drawn_place
-from napari_mst.plugin.reconstruct.form import (
-    NO_CAMERA,
-    Finding,
-    ReconstructionForm,
-    photo_layer,
-)
-from napari_mst.plugin.reconstruct.marks import Marks
+from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
+from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
+from napari_mst.plugin.reconstruct.marks import Marks, drawn_place, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
 
+NO_WEIGHTS = "Choose the weights file of this model first."
+NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
 CLICK_PATCH = "Click a grey or white patch of the photo."
 DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patches of the chart"
 NO_CHART = "Lay the frame around a chart first."
@@ -45,6 +42,64 @@ Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
 
 
+def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
+    """Order the reconstruction of the chosen photo. *form* and *viewer* are only read.
+
+    Raises
+    ------
+    CameraError, PhotoError
+        If something is missing, or does not fit.
+    """
+    if not form.is_ready:
+        raise PhotoError(NO_DEVICES if form.layer is not None else NO_PHOTO)
+    if form.misfit:
+        raise PhotoError(form.misfit)
+    return request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
+
+
+def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
+    """Return the order for the photo of *source*, or the photos, with the settings of *form*.
+
+    Raises
+    ------
+    CameraError, PhotoError
+        If the camera, the light or the weights are missing, or unknown.
+    """
+    if not form.model:
+        raise PhotoError(NO_WEIGHTS)
+    options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
+    corrections = form.finding.corrections if form.finding is not None else ()
+    return Request(source, form.model, options, corrections=corrections)
+
+
+def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
+    """Return the layer of the chosen photo. Raises `PhotoError` if it is not in the *viewer*."""
+    layer = form.layer
+    # A layer that was removed lives on until it is collected.
+    if layer is None or layer not in viewer.layers:
+        raise PhotoError(NO_PHOTO)
+    return layer
+
+
+def _capture(form: ReconstructionForm) -> Capture:
+    """Collect how the photo came about.
+
+    Raises
+    ------
+    CameraError
+        If the camera or the illuminant is missing, or unknown.
+    """
+    if form.finding is not None and form.finding.capture is not None:
+        return form.finding.capture
+    camera = form.camera.strip()
+    illuminant = form.illuminant.strip()
+    if not camera:
+        raise CameraError(NO_CAMERA)
+    if not illuminant:
+        raise CameraError("In which light was the photo taken? Choose the illuminant.")
+    return Capture(camera, illuminant, form.white, _balance(form))
+
+
 def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """Order the estimate of the light. Raises `PhotoError` if the photo cannot show it."""
     if not form.needs_camera:
@@ -52,7 +107,8 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     camera = form.camera.strip()
     if not camera:
         raise PhotoError(NO_CAMERA)
-    return _order(form, viewer, partial(_light, camera, _balance(form)))
+    capture = Capture(camera, ESTIMATED, balance=_balance(form))
+    return _order(form, viewer, partial(_light, capture))
 
 
 def patch_order(
@@ -84,30 +140,20 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 
 def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """Order that the frame is laid around the chart, if that is found, or into the middle."""
-    layer = photo_layer(form, viewer)
-    source = LayerPhoto.of(layer, viewer.dims.point)
-    make = partial(_found_corners, source, form.chart)
-    show = partial(_lay_frame, form, weakref.ref(layer))
-    return Request(source, form.model, job=_looking(make, show))
+    source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
+    kind = form.chart
 
-
-def _found_corners(source: LayerPhoto, kind: str, *_: object) -> Corners | None:
-    try:
-        return find_chart(source.read(), kind).corners
-    except PhotoError:
+    def find(*_: object) -> Corners | None:
+        with suppress(PhotoError):
+            return find_chart(source.read(), kind).corners
         return None
 
+    def lay(viewer: ViewerModel, corners: Corners | None, _: Request) -> None:
+        layer = source.layer()
+        if layer is not None and layer is form.layer:
+            shared(viewer, Marks, form).ask_for_frame(layer, corners)
 
-def _lay_frame(
-    form: ReconstructionForm,
-    layer_ref: "weakref.ref[Image]",
-    viewer: ViewerModel,
-    corners: Corners | None,
-    _: object = None,
-) -> None:
-    layer = layer_ref()
-    if layer is not None and layer is form.layer:
-        shared(viewer, Marks, form).ask_for_frame(layer, corners)
+    return Request(source, form.model, job=_looking(find, lay))
 
 
 def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
@@ -195,11 +241,11 @@ def _keep(form: ReconstructionForm, _: ViewerModel, finding: Finding, __: Reques
     form.corners = None
 
 
-def _light(camera: str, balance: str, photo: Photo) -> Finding:
+def _light(capture: Capture, photo: Photo) -> Finding:
     # Imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.reconstruction.lighting import estimated
 
-    estimate = estimated(photo, Capture(camera, ESTIMATED, balance=balance))
+    estimate = estimated(photo, capture)
     _ = estimate.head_effects  # kept: a click must not wait for them
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
     return Finding(text, light=estimate)
