@@ -90,11 +90,11 @@ def exact_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) 
 
 
 EXACT: dict[str, Callable[..., Compute]] = {
-    "block, compiled": exact_block,
-    "convolution, compiled": exact_convolution,
-    "doubling and fusion, compiled": exact_up,
-    "estimate, compiled": exact_estimate,
-    "decoding, compiled": exact_decoding,
+    "block": exact_block,
+    "convolution": exact_convolution,
+    "doubling and fusion": exact_up,
+    "estimate": exact_estimate,
+    "decoding": exact_decoding,
 }
 
 

@@ -95,9 +95,6 @@ def check_exact(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
         cut_into_squares(patch, -(-max(case.height, case.width) // case.cuts // 8) * 8)
         if case.is_gpu:
-            patch.setattr(
-                "napari_mst.engine.forms.torch_forms.can_fuse", lambda device, dtype: False
-            )
             patch.setattr(Execution, "tile", lambda run, size, _: run.strip(size))
             patch.setattr(features, "_is_elsewhere", lambda values, device: is_apart)
         plan = Plan(case.place, pixels=case.height * case.width // case.cuts)

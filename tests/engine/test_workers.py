@@ -137,8 +137,7 @@ def test_runs_that_overlap_restore_the_settings_of_torch() -> None:
     assert settings() == before
 
 
-def test_features_beyond_float16_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("napari_mst.engine.forms.torch_forms.can_fuse", lambda device, dtype: False)
+def test_features_beyond_float16_are_refused() -> None:
     own = network()
     own.conv_in.weight.mul_(1e6)
     with pytest.raises(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms.table import COMPILED_PACE, Compute, Form, form_of, in_precision
+from napari_mst.engine.forms.table import Compute, Form, form_of, in_precision
 from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Local, Pass, Program
@@ -117,8 +117,7 @@ def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype
 
     The first to ask may wait until they are compiled.
     """
-    forms = [step.form for step in _all_steps(program, device, dtype)]
-    return any(form is not None and form.pace == COMPILED_PACE for form in forms)
+    return any(step.form is not None for step in _all_steps(program, device, dtype))
 
 
 def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
@@ -225,7 +224,12 @@ def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[st
         windows = []
         for reading in step.readings:
             window = reading.window(written, sizes[reading.name])
-            windows.append(within(window, *maps[reading.name]).to(dtype))
+            values = within(window, *maps[reading.name]).to(dtype)
+            # In any other layout a GPU would copy it for every convolution; MPS convolves views
+            # wrongly. On a CPU the last bits of some functions depend on the layout.
+            if step.form is None and values.device.type != "cpu":
+                values = values.contiguous(memory_format=torch.channels_last)
+            windows.append(values)
         return compute(windows, written, sizes[first.name])
 
     return execute

@@ -106,24 +106,26 @@ class SpectralTransformer(nn.Module):
         return Program(tuple(self.passes("stage", PHOTO)), x.shape[1]).whole(x)
 
 
-class Plus:
+class Plus(nn.Module):
     """A convolution of one map, to which others are added as they are: a residual."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
         self.convolution = convolution
 
-    def __call__(self, x: Tensor, *others: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *others: Tensor) -> Tensor:
         """(N, C, H, W) and maps of C' channels -> (N, C', H, W)."""
         return sum(others, self.convolution(x))
 
 
-class Concatenated:
+class Concatenated(nn.Module):
     """A 1x1 convolution of maps side by side: the fusion of doubled features with the skip."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
         self.convolution = convolution
 
-    def __call__(self, *maps: Tensor) -> Tensor:
+    def forward(self, *maps: Tensor) -> Tensor:
         """Maps (N, C, H, W) -> (N, C', H, W)."""
         return self.convolution(torch.cat(maps, dim=1))
 

@@ -186,6 +186,20 @@ class CompiledUpFusion:
         return out
 
 
+def folded_fusion(up: nn.ConvTranspose2d, fuse: nn.Conv2d) -> tuple[Tensor, Tensor, Tensor]:
+    """The end of a decoder step, fuse(concat(up(x), skip)), as products with x and with the skip.
+
+    The 1x1 fusion is linear in both halves. Its first half goes into the weights of the transposed
+    convolution, its second is a 1x1 convolution of the skip, and nothing has to be put side by
+    side. Returns what `CompiledUpFusion` takes, in float64.
+    """
+    fusion = fuse.weight.double()[:, :, 0, 0]
+    of_up, of_skip = fusion.split(len(fusion), dim=1)
+    quarters = torch.einsum("oc,icyx->yxoi", of_up, up.weight.double()).flatten(0, 1)
+    bias = of_up.new_zeros(len(fusion)) if up.bias is None else up.bias.double()
+    return quarters, of_up @ bias, of_skip
+
+
 def compiled_gram(x: Tensor) -> Tensor:
     """Gram matrix of the channels, summed over pixels: (1, C, H, W) -> (1, C, C), in float64."""
     x = side_by_side(x)

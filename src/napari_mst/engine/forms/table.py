@@ -16,10 +16,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from napari_mst.engine.forms import native, torch_forms
+from napari_mst.engine.forms import native
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import (
-    HALO,
     FeedForward,
     SpectralAttention,
     SpectralAttentionBlock,
@@ -51,9 +50,6 @@ COMPILED_PACE = 32e-6
 DECODING_PACE = 36e-5
 """Microseconds of one thread for a multiplication in the kernel that decodes spectra."""
 
-TORCH_PACE = 47e-6
-"""Microseconds of one thread for a multiplication and addition in torch."""
-
 
 @dataclass(frozen=True)
 class Form:
@@ -65,20 +61,20 @@ class Form:
         For a person.
     kinds
         What each pass of the pattern has to be.
-    can_run
-        Whether it runs on a device, in a precision.
     build
         Takes the passes, the folded statistic that they use (or None) and the precision; returns
         what computes them.
+    can_run
+        Whether it runs on a device, in a precision; by default, where compiled kernels do.
     pace
         Microseconds of one thread for a multiplication and addition.
     """
 
     name: str
     kinds: tuple[IsKind, ...]
-    can_run: Callable[[torch.device, torch.dtype], bool]
     build: Callable[[Sequence[Pass], Any, torch.dtype], Compute]
-    pace: float = TORCH_PACE
+    can_run: Callable[[torch.device, torch.dtype], bool] = native.can_run
+    pace: float = COMPILED_PACE
 
     def fits(self, passes: Sequence[Pass]) -> bool:
         """True if the first of *passes* are the pattern, and only the next one reads each."""
@@ -126,6 +122,8 @@ def in_precision(local: Local, dtype: torch.dtype) -> Local:
     """A plain *local* for maps of *dtype*: modules are converted, functions compute in float32."""
     if isinstance(local, nn.Module):
         return _converted(local, dtype)
+    if _is_method(local, SpectralAttentionBlock.apply_mixing):
+        return _converted(_owner(local), dtype).apply_mixing
     return partial(_in_float32, local) if dtype.itemsize == 2 else local
 
 
@@ -162,21 +160,17 @@ def _has_no_norm(block: SpectralAttentionBlock) -> bool:
 
 
 def _is_block(local: Local) -> bool:
-    """True if *local* is the local part of a block."""
+    """True if *local* is the local part of a block without LayerNorm before its attention."""
     if not _is_method(local, SpectralAttentionBlock.apply_mixing):
         return False
     block = _owner(local)
     # A subclass may compute something else, of which the forms know nothing.
     return (
         type(block) is SpectralAttentionBlock
+        and not block.has_norm
         and type(block.attention) is SpectralAttention
         and type(block.feed_forward) is FeedForward
     )
-
-
-def _is_published_block(local: Local) -> bool:
-    """True if *local* is a block without LayerNorm before its attention, as published."""
-    return _is_block(local) and _has_no_norm(_owner(local))
 
 
 def _is_convolution(local: Local) -> bool:
@@ -226,32 +220,11 @@ def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype)
     return lambda windows, missing: block(windows[0], missing)
 
 
-def _torch_block(passes: Sequence[Pass], mixing: Tensor, dtype: torch.dtype) -> Compute:
-    block = _converted(_owner(passes[0].local), dtype)
-    can_fuse = torch_forms.can_fuse(mixing.device, dtype)
-    apply = partial(torch_forms.fused_mixing, block) if can_fuse else block.apply_mixing
-
-    def compute(windows: Windows, missing: Sides) -> Tensor:
-        (features,) = windows
-        top, bottom, left, right = (HALO - side for side in missing)
-        height, width = features.shape[-2:]
-        result = apply(features, mixing)
-        return result[..., top : height - bottom, left : width - right]
-
-    return compute
-
-
 def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
     from napari_mst.engine.forms.kernel_forms import CompiledConvolution
 
-    return _convolution(CompiledConvolution(_convolved(passes[0].local)))
+    convolve = CompiledConvolution(_convolved(passes[0].local))
 
-
-def _torch_convolution(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
-    return _convolution(torch_forms.bordered(_convolved(passes[0].local), dtype))
-
-
-def _convolution(convolve: Callable[[Tensor, Sides], Tensor]) -> Compute:
     def compute(windows: Windows, missing: Sides) -> Tensor:
         features, *others = windows
         result = convolve(features, missing)
@@ -264,20 +237,12 @@ def _convolution(convolve: Callable[[Tensor, Sides], Tensor]) -> Compute:
 
 
 def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledUpFusion
+    from napari_mst.engine.forms.kernel_forms import CompiledUpFusion, folded_fusion
 
-    fused = CompiledUpFusion(*torch_forms.folded_fusion(*_up_and_fuse(passes)))
-    return lambda windows, _missing: fused(*windows)
-
-
-def _torch_fusion(passes: Sequence[Pass], _folded: None, dtype: torch.dtype) -> Compute:
-    fused = torch_forms.up_fusion(*_up_and_fuse(passes), dtype)
-    return lambda windows, _missing: fused(*windows)
-
-
-def _up_and_fuse(passes: Sequence[Pass]) -> tuple[nn.ConvTranspose2d, nn.Conv2d]:
     up, fuse = passes
-    return cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local)
+    weights = folded_fusion(cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local))
+    fused = CompiledUpFusion(*weights)
+    return lambda windows, _missing: fused(*windows)
 
 
 def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
@@ -315,37 +280,11 @@ def _convolved(local: Local) -> nn.Conv2d:
     return cast("nn.Conv2d", local)
 
 
-def _anywhere(_device: torch.device, _dtype: torch.dtype) -> bool:
-    return True
-
-
-# Kernels before plain torch, which computes on any device.
 FORMS: list[Form] = [
-    Form("block, compiled", (_is_published_block,), native.can_run, _compiled_block, COMPILED_PACE),
-    Form("block", (_is_block,), _anywhere, _torch_block),
-    Form(
-        "convolution, compiled",
-        (_is_convolution,),
-        native.can_run,
-        _compiled_convolution,
-        COMPILED_PACE,
-    ),
-    Form("convolution", (_is_convolution,), _anywhere, _torch_convolution),
-    Form(
-        "doubling and fusion, compiled",
-        (_is_doubling, _is_fusion),
-        native.can_run,
-        _compiled_fusion,
-        COMPILED_PACE,
-    ),
-    Form("doubling and fusion", (_is_doubling, _is_fusion), _anywhere, _torch_fusion),
-    Form(
-        "estimate, compiled",
-        (_is_estimate,),
-        native.can_run,
-        _compiled_estimate,
-        COMPILED_PACE,
-    ),
-    Form("decoding, compiled", (_is_decoding,), native.can_run, _compiled_decoding, DECODING_PACE),
+    Form("block", (_is_block,), _compiled_block),
+    Form("convolution", (_is_convolution,), _compiled_convolution),
+    Form("doubling and fusion", (_is_doubling, _is_fusion), _compiled_fusion),
+    Form("estimate", (_is_estimate,), _compiled_estimate),
+    Form("decoding", (_is_decoding,), _compiled_decoding, pace=DECODING_PACE),
 ]
 """The rows in order of speed: the first that fits is taken."""
