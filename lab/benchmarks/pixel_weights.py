@@ -89,7 +89,7 @@ def _median(*calls: Callable[[], object]) -> float:
 
 def _non_local(viewer: ViewerModel, source: LayerPhoto) -> None:
     photo = source.read()
-    alike = Alike.of(photo, denoising_to_look_at(photo))
+    alike = Alike(photo, denoising_to_look_at(photo))
 
     def move(row: int, column: int) -> None:
         made, _ = alike.map(row, column)

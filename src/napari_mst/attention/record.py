@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import Provenance
 from napari_mst.cube.showing import new_figure
 from napari_mst.errors import AttentionError, shown
@@ -86,10 +86,7 @@ class BlockAttention:
 
         It is 0 if one channel has all attention, and log2(d) if all have the same.
         """
-        shares = self.attention.astype(np.float64)
-        # A channel without attention adds nothing: 0 x log 0 counts as 0.
-        bits: Doubles = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
-        return bits
+        return entropies(self.attention)
 
     @property
     def is_nearly_uniform(self) -> bool:
@@ -97,18 +94,27 @@ class BlockAttention:
         most = np.log2(self.attention.shape[-1])
         return bool((self.entropy.mean(axis=-1) >= NEARLY_UNIFORM * most).all())
 
-    def beside_uniform(self, head: int) -> str:
-        """Compare one head with equal weights, in a sentence."""
-        depth = self.attention.shape[-1]
-        entropy = self.entropy[head]
-        low, high = (f"{bits:.2f}" for bits in (entropy.min(), entropy.max()))
-        span = low if low == high else f"{low} to {high}"
-        is_near = entropy.mean() >= NEARLY_UNIFORM * np.log2(depth)
-        return (
-            f"{'Nearly uniform' if is_near else 'Not uniform'}: entropy {span} of "
-            f"{np.log2(depth):.2f} bits, largest weight {self.attention[head].max():.3f}; "
-            f"{depth} equal weights would be {1 / depth:.3f} each."
-        )
+
+def beside_uniform(weights: Floats) -> str:
+    """Compare the rows of *weights*, (rows, keys), with equal weights, in a sentence."""
+    entropy = entropies(weights)
+    keys = weights.shape[1]
+    low, high = (f"{bits:.2f}" for bits in (entropy.min(), entropy.max()))
+    span = low if low == high else f"{low} to {high}"
+    is_near = entropy.mean() >= NEARLY_UNIFORM * np.log2(keys)
+    return (
+        f"{'Nearly uniform' if is_near else 'Not uniform'}: entropy {span} of {np.log2(keys):.2f} "
+        f"bits, largest weight {weights.max():.3f}; {keys} equal weights would be {1 / keys:.3f} "
+        "each."
+    )
+
+
+def entropies(weights: Floats) -> Doubles:
+    """-sum w log2 w of each row, in bits: 0 if one key has all weight, log2 of the keys at most."""
+    shares = weights.astype(np.float64)
+    # A key without weight adds nothing: 0 x log 0 counts as 0.
+    bits: Doubles = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
+    return bits
 
 
 @dataclass(frozen=True)
@@ -287,6 +293,12 @@ def block_title(name: str, channels: int | None = None) -> str:
     if channels is not None:
         return f"{title} {channels}"
     return f"{title} {int(level) + 1}" if level else title
+
+
+def head_title(record: AttentionRecord, block: str, head: int) -> str:
+    """The title of a *head* of a *block* of *record* for people."""
+    channels, heads = record.shapes[block]
+    return f"{block_title(block, channels)}, head {head} of {heads}"
 
 
 class Drawn(Protocol):

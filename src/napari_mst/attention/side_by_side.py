@@ -11,14 +11,13 @@ Letters: C channels, h rows and w columns of the part.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Codes, Doubles
 from napari_mst.attention.head_steps import COLOURS, filter_head
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
@@ -31,14 +30,20 @@ from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.query import check_query
-from napari_mst.networks.attention.spectral import SpectralAttention
-from napari_mst.networks.attention.transformer_block import stacked_neighbours
-from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.attention.spectral import SpectralAttention, gram
+from napari_mst.networks.attention.windows import (
+    ShiftedWindowAttention,
+    WindowAttention,
+    filled_up,
+)
 from napari_mst.networks.network import pad
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Pixel = tuple[int, int]
+"""Row and column."""
 
 WINDOW = 8
 """Pixels along a side of a window, and of a patch that is one token."""
@@ -53,8 +58,9 @@ _COLUMNS = 3
 _INCHES = 3.2
 _DIM, _LIT = 0.4, 0.55  # brightness of pixels without and with weight
 _YELLOW = np.array([255.0, 215.0, 60.0])
-_MERGING = "patch merging\n2 x 2 pixels become one of 4 C,\nof which a matrix makes 2 C"
-_EMBEDDING = f"patch embedding\n{WINDOW} x {WINDOW} pixels become\none token: here their mean"
+_MERGING = "2 x 2 pixels become one of 4 C,\nof which a matrix makes 2 C"
+_EMBEDDING = f"{WINDOW} x {WINDOW} pixels become\none token: here their mean"
+_FEATURES = COLOURS + 2
 _PLAIN = HeadOptions(has_bias=False, has_projection=False)
 
 
@@ -67,8 +73,8 @@ class Answer:
     title, equation
         The mechanism, for a person.
     weights
-        (h, w) over the part of the photo, which add up to 1; between channels, where
-        *lies_on_photo* is False, (3, 3), whose rows do. Keys beyond the photo have the rest.
+        (h, w) over the part of the photo, which add up to 1; between channels (3, 3), whose rows
+        do. Keys beyond the photo have the rest.
     keys, effective
         The number of keys, and of those that count: 1 / sum of the squared weights.
     made
@@ -81,13 +87,21 @@ class Answer:
     keys: int
     effective: float
     made: Doubles
-    lies_on_photo: bool = True
 
     @property
     def lines(self) -> str:
         """Two lines: the keys that count, and the pixel that is made of them."""
         colour = ", ".join(f"{code:.0f}" for code in self.made)
         return f"{self.effective:.1f} of {self.keys:,} keys count\nmakes {colour}"
+
+
+class Picture(NamedTuple):
+    """A picture of an answer, or of what makes tokens, with its title, equation and lines."""
+
+    title: str
+    equation: str
+    lines: str
+    image: Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +118,18 @@ class SideBySide:
         The part, (3, h, w), in 8-bit sRGB codes.
     h
         The codes by which pixels may differ and still count.
+    answers
+        The last of them lies between channels, all others on the photo.
     """
 
-    pixel: tuple[int, int]
-    corner: tuple[int, int]
+    pixel: Pixel
+    corner: Pixel
     codes: Doubles
     h: float
     answers: tuple[Answer, ...]
 
     @property
-    def place(self) -> tuple[int, int]:
+    def place(self) -> Pixel:
         """Row and column of the pixel in the part."""
         return self.pixel[0] - self.corner[0], self.pixel[1] - self.corner[1]
 
@@ -124,41 +140,45 @@ class SideBySide:
         before = ", ".join(f"{code:.0f}" for code in self.codes[:, row, column])
         return f"Pixel {self.pixel} is {before}; h is {self.h:.3g} codes."
 
-    def picture(self, answer: Answer) -> np.ndarray:
+    def picture(self, answer: Answer) -> Codes:
         """The part in which pixels shine by their weight, (h, w, 3) uint8; (3, 3) of channels."""
-        weights = answer.weights / answer.weights.max()
-        if not answer.lies_on_photo:
-            return (weights[..., None] * _YELLOW).astype(np.uint8)
-        photo = self.codes.transpose(1, 2, 0)
-        brightness = np.where(weights > 0, _LIT, _DIM)[..., None]
-        return (brightness * photo + 0.45 * weights[..., None] * _YELLOW).astype(np.uint8)
+        weights = (answer.weights / answer.weights.max())[..., None]
+        shine = weights * _YELLOW
+        if answer is self.answers[-1]:
+            return shine.astype(np.uint8)
+        brightness = np.where(weights > 0, _LIT, _DIM)
+        return (brightness * self.codes.transpose(1, 2, 0) + 0.45 * shine).astype(np.uint8)
 
     @property
-    def merged(self) -> np.ndarray:
+    def merged(self) -> Codes:
         """Patch merging of the part: its four (h / 2, w / 2) corners, side by side, uint8.
 
         Each pixel of the map after it has all four of them, 4 C numbers, from which a matrix makes
-        2 C.
+        2 C. Beyond the part are zeros.
         """
-        stacked = stacked_neighbours(torch.from_numpy(self.codes)[None])[0]
-        across, down = stacked.unflatten(0, (2, 2, COLOURS)).unbind()
-        rows = [torch.cat(pair, dim=2) for pair in zip(across, down, strict=True)]
+        filled = filled_up(torch.from_numpy(self.codes)[None], 2)[0]
+        rows = [
+            torch.cat([filled[:, row::2, column::2] for column in (0, 1)], dim=2) for row in (0, 1)
+        ]
         return torch.cat(rows, dim=1).permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
-    def embedded(self) -> np.ndarray:
+    def embedded(self) -> Codes:
         """Patch embedding of the part: one colour, the mean, for each token of 8 x 8, uint8."""
         means = F.avg_pool2d(torch.from_numpy(self.codes)[None], WINDOW, ceil_mode=True)
         return means[0].permute(1, 2, 0).numpy().astype(np.uint8)
 
     @property
-    def pictures(self) -> list[tuple[str, np.ndarray]]:
-        """A caption of lines, and a picture, for each answer; then merging and embedding."""
-        captioned = [
-            (f"{answer.title}\n{answer.equation}\n{answer.lines}", self.picture(answer))
-            for answer in self.answers
+    def pictures(self) -> list[Picture]:
+        """A picture of each answer; then of merging and embedding."""
+        return [
+            *(
+                Picture(one.title, one.equation, one.lines, self.picture(one))
+                for one in self.answers
+            ),
+            Picture("patch merging", "", _MERGING, self.merged),
+            Picture("patch embedding", "", _EMBEDDING, self.embedded),
         ]
-        return [*captioned, (_MERGING, self.merged), (_EMBEDDING, self.embedded)]
 
     def plot(self) -> "Figure":
         """All of them as a figure. Raises `AttentionError` if matplotlib is missing."""
@@ -166,15 +186,14 @@ class SideBySide:
         rows = -(-len(pictures) // _COLUMNS)
         size = (_INCHES * _COLUMNS, _INCHES * rows)
         figure = new_figure(AttentionError, figsize=size, layout="constrained")
-        axes = list(figure.subplots(rows, _COLUMNS).flat)
-        for axis, (caption, picture) in zip(axes, pictures, strict=True):
-            axis.imshow(picture, interpolation="nearest")
-            axis.set_title(caption, fontsize=7)
+        axes = figure.subplots(rows, _COLUMNS).ravel()
+        for axis, (*words, image) in zip(axes, pictures, strict=True):
+            axis.imshow(image, interpolation="nearest")
+            axis.set_title("\n".join(filter(None, words)), fontsize=7)
             axis.axis("off")
         row, column = self.place
-        for axis, answer in zip(axes, self.answers, strict=False):
-            if answer.lies_on_photo:
-                axis.plot(column, row, "s", markersize=4, markerfacecolor="none", color="#3df0ff")
+        for axis in axes[: len(self.answers) - 1]:
+            axis.plot(column, row, "s", markersize=4, markerfacecolor="none", color="#3df0ff")
         figure.suptitle(self.sentence, fontsize=9)
         return figure
 
@@ -221,7 +240,7 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
     answers = (
         _single_head(seen, place, codes),
         _non_local(seen, place, codes),
-        *(_of_mechanism(seen, place, codes, name) for name in _MECHANISMS),
+        *(_of_mechanism(seen, place, codes, name) for name in list(_MECHANISMS)[1:]),
         _channels(seen, place),
     )
     return SideBySide((row, column), (top, left), seen, codes, answers)
@@ -244,30 +263,21 @@ def _answer(title: str, equation: str, weights: Doubles, codes: Doubles, keys: i
     return Answer(title, equation, weights, keys, effective, (weights * codes).sum((1, 2)))
 
 
-def _features(codes: Doubles) -> Tensor:
-    """Xi of every pixel: (3, h, w) -> (5, h, w)."""
-    columns = embedding(codes.reshape(COLOURS, -1).T).T
-    return torch.from_numpy(columns.reshape(-1, *codes.shape[1:]))
-
-
-def _single_head(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
+def _single_head(codes: Doubles, place: Pixel, h: float) -> Answer:
     """One head over the columns of a patch, with the pixel in its middle."""
     top, left = (
         min(max(index - PATCH_SIDE // 2, 0), max(side - PATCH_SIDE, 0))
         for index, side in zip(place, codes.shape[1:], strict=True)
     )
     patch = slice(top, top + PATCH_SIDE), slice(left, left + PATCH_SIDE)
-    near = codes[:, *patch]
-    query = np.ravel_multi_index((place[0] - top, place[1] - left), near.shape[1:])
-    shares = filter_head(h).weights(_features(near).flatten(1), (int(query),)).weights[0]
+    near = place[0] - top, place[1] - left
+    answer = _of_mechanism(codes[:, *patch], near, h, next(iter(_MECHANISMS)))
     weights = np.zeros(codes.shape[1:])
-    weights[patch] = shares.numpy().reshape(near.shape[1:])
-    equation = "softmax of a column of K^T Q / sqrt(d)"
-    title = f"single head, {PATCH_SIDE} x {PATCH_SIDE}"
-    return _answer(title, equation, weights, codes, len(shares))
+    weights[patch] = answer.weights
+    return replace(answer, weights=weights)
 
 
-def _non_local(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
+def _non_local(codes: Doubles, place: Pixel, h: float) -> Answer:
     distance = min(DISTANCE, max(codes.shape[1:]) - 1)
     near = non_local_weights(codes, *place, h, patch=PATCH, distance=distance)
     equation = f"exp(-d / h^2), d of patches of {PATCH} x {PATCH}"
@@ -282,35 +292,41 @@ def _non_local(codes: Doubles, place: tuple[int, int], h: float) -> Answer:
 
 
 _MECHANISMS: dict[str, tuple[str, Callable[[], Heads]]] = {
+    f"single head, {PATCH_SIDE} x {PATCH_SIDE}": (
+        "softmax of a column of K^T Q / sqrt(d)",
+        lambda: PatchAttention(_FEATURES, 1, 1, _PLAIN),
+    ),
     f"window, {WINDOW} x {WINDOW}": (
         "softmax(q k^T / sqrt(d) + B)",
-        lambda: WindowAttention(COLOURS + 2, 1, WINDOW, _PLAIN),
+        lambda: WindowAttention(_FEATURES, 1, WINDOW, _PLAIN),
     ),
     "shifted window": (
         "softmax(q k^T / sqrt(d) + B + M)",
-        lambda: ShiftedWindowAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
+        lambda: ShiftedWindowAttention(_FEATURES, 1, WINDOW, options=_PLAIN),
     ),
     "overlapping windows": (
         "the same, keys of 12 x 12",
-        lambda: OverlappingAttention(COLOURS + 2, 1, WINDOW, options=_PLAIN),
+        lambda: OverlappingAttention(_FEATURES, 1, WINDOW, options=_PLAIN),
     ),
     "all pixels of the part": (
         "softmax(q k^T / sqrt(d))",
-        lambda: PatchAttention(COLOURS + 2, 1, 1, _PLAIN),
+        lambda: PatchAttention(_FEATURES, 1, 1, _PLAIN),
     ),
 }
-"""The mechanisms of the networks between pixels: equation, and how they are made."""
+"""The mechanisms between pixels: equation, and how they are made. The first sees a patch alone."""
 
 
-def _of_mechanism(codes: Doubles, place: tuple[int, int], h: float, title: str) -> Answer:
+def _of_mechanism(codes: Doubles, place: Pixel, h: float, title: str) -> Answer:
     """The answer of a mechanism whose only head is that of non-local means between pixels."""
     equation, make = _MECHANISMS[title]
     head = make().double().requires_grad_(False)
     filtering = filter_head(h)
     values = F.pad(filtering.value.weight, (0, 0, 1, 1))
     head.to_qkv.weight.copy_(torch.cat([filtering.query.weight, filtering.key.weight, values]))
+    columns = embedding(codes.reshape(COLOURS, -1).T).T
+    features = torch.from_numpy(columns.reshape(-1, *codes.shape[1:]))[None]
     # As a run does, the end of a photo is reflected until windows fit.
-    padded = pad(_features(codes)[None], WINDOW)
+    padded = pad(features, 1 if title.startswith("single") else WINDOW)
     with torch.inference_mode():
         answer = head.weights(padded, place)
     rows, columns = answer.places.T.numpy()
@@ -324,14 +340,13 @@ def _of_mechanism(codes: Doubles, place: tuple[int, int], h: float, title: str) 
     return replace(made, weights=weights[: codes.shape[1], : codes.shape[2]])
 
 
-def _channels(codes: Doubles, place: tuple[int, int]) -> Answer:
+def _channels(codes: Doubles, place: Pixel) -> Answer:
     """Red, green and blue attend to each other over all pixels, by projections that do nothing."""
     spectral = SpectralAttention(COLOURS, 1).double().requires_grad_(False)
-    for part in (spectral.to_q, spectral.to_k, spectral.to_v):
+    for part in (spectral.to_q, spectral.to_k):
         part.weight.copy_(torch.eye(COLOURS))
-    x = torch.from_numpy(codes)[None]
-    weights = np.stack([spectral.weights(x, (channel,)).weights[0] for channel in range(COLOURS)])
+    weights = spectral.attention(gram(torch.from_numpy(codes)[None]))[0, 0].numpy()
     effective = float((1 / np.square(weights).sum(1)).mean())
     made = weights @ codes[:, place[0], place[1]]
     equation = "softmax(k q / |k| |q|) over all pixels"
-    return Answer("channels (spectral)", equation, weights, COLOURS, effective, made, False)
+    return Answer("channels (spectral)", equation, weights, COLOURS, effective, made)

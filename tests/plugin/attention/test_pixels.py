@@ -215,8 +215,8 @@ def test_six_attentions_of_a_pixel_are_shown_side_by_side(
     qtbot.waitUntil(lambda: "Pixel (10, 12)" in page.text.text(), timeout=60_000)
     six = side_by_side(viewer.layers["photo"].data, 10, 12)
     assert page.six_page.isVisibleTo(page)
-    for picture, (_, image) in zip(page.six_plot.pictures, six.pictures, strict=True):
-        assert picture.image.image.shape == image.shape
+    for picture, drawn in zip(page.six_plot.pictures, six.pictures, strict=True):
+        assert picture.image.image.shape == drawn.image.shape
     assert "<b>single head, 16 x 16</b>" in page.six_plot.labels[0].text
     assert page.six_plot.pictures[2].mark.rect().topLeft() == QPointF(11.5, 9.5)
     dock.picking.click(world(viewer, -5, 12))

@@ -4,7 +4,7 @@ Its state is an `Exploration`. The dock forwards clicks to it and to the workspa
 they say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from napari_mst.plugin.attention.layers import map_layers, map_of, show_differen
 from napari_mst.plugin.attention.pages import LETTERS, MatrixPage, RunBox
 from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import PixelPage
-from napari_mst.plugin.attention.plot import StepsPlot
+from napari_mst.plugin.attention.plot import Plot, StepsPlot
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
@@ -84,27 +84,39 @@ class AttentionDock(Dock):
         super().__init__(napari_viewer)
         self.exploration = shared(self.viewer, new_exploration)
         self.box = RunBox()
+        self.picking = Picking(
+            self.viewer, self.workspace, self.exploration, lambda: self.box.layer
+        )
         self.text = QLabel(wordWrap=True)
         self.help_button = HelpButton("attention.md", HELP_HINT)
         self.schematic = Schematic()
         self.matrices = MatrixPage()
         self.maps = {
-            kind.name: QPushButton(kind.title, toolTip=kind.tooltip)
+            kind.name: QPushButton(
+                kind.title, toolTip=kind.tooltip, clicked=calling(self.make_map, kind.name)
+            )
             for kind in (*OVERLAYS.values(), SENSITIVITY, EFFECT)
         }
-        self.effects_button = QPushButton("What does each head do?", toolTip=EFFECTS_HINT)
+        self.effects_button = QPushButton(
+            "What does each head do?", toolTip=EFFECTS_HINT, clicked=self.weigh_heads
+        )
         self.layers = QComboBox(toolTip=LAYERS_HINT)
         let_shrink(self.layers, LETTERS)
-        self.features_button = QPushButton("Add its maps", toolTip=FEATURES.tooltip)
-        self.difference_button = QPushButton("Difference of two maps", toolTip=DIFFERENCE_HINT)
-        self.steps_button = QPushButton("Show the steps of this head", toolTip=STEPS_HINT)
+        self.features_button = QPushButton(
+            "Add its maps", toolTip=FEATURES.tooltip, clicked=self.add_features
+        )
+        self.difference_button = QPushButton(
+            "Difference of two maps", toolTip=DIFFERENCE_HINT, clicked=self.subtract
+        )
+        self.steps_button = QPushButton(
+            "Show the steps of this head", toolTip=STEPS_HINT, clicked=self.make_steps
+        )
         self.steps = StepsPlot()
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
         self.bar = JobBar()
-        self.cancel_button = QPushButton("Cancel", toolTip=CANCEL_HINT)
-        self.picking = Picking(
-            self.viewer, self.workspace, self.exploration, lambda: self.box.layer
+        self.cancel_button = QPushButton(
+            "Cancel", toolTip=CANCEL_HINT, clicked=self.workspace.cancel
         )
         self._lay_out()
         self._wire()
@@ -147,14 +159,7 @@ class AttentionDock(Dock):
         self.schematic.chosen.connect(self.exploration.choose)
         self.matrices.clicked.connect(self.exploration.click)
         self.matrices.compare_button.toggled.connect(self.exploration.compare)
-        for name, button in self.maps.items():
-            button.clicked.connect(calling(self.make_map, name))
-        self.effects_button.clicked.connect(self.weigh_heads)
-        self.features_button.clicked.connect(self.add_features)
-        self.difference_button.clicked.connect(self.subtract)
-        self.steps_button.clicked.connect(self.make_steps)
         self.steps.clicked.connect(self.exploration.choose_channels)
-        self.cancel_button.clicked.connect(self.workspace.cancel)
         pixel = self.pixel
         pixel.pick_button.toggled.connect(self.picking.turn)
         for changed in (pixel.by.currentIndexChanged, pixel.h.valueChanged):
@@ -199,29 +204,30 @@ class AttentionDock(Dock):
 
     def record(self) -> bool:
         """Record the attention of the chosen photo; False if nothing started."""
-        shelf, model = self.exploration.shelf, self.box.models.currentData()
-        return self._start(lambda: recording_order(self.viewer, shelf, self.box.layer, model))
+        return self._start(recording_order, self.box.layer, self.box.models.currentData())
 
     def make_map(self, overlay: str) -> bool:
         """Make a map of the chosen head over the photo of the run; False if nothing started."""
-        return self._start(lambda: map_order(self.viewer, self.exploration, overlay))
+        return self._start(map_order, overlay)
 
     def add_features(self) -> bool:
         """Add the maps of the chosen part of the network; False if nothing started."""
-        layer = self.layers.currentText()
-        return self._start(lambda: features_order(self.viewer, self.exploration, layer))
+        return self._start(features_order, self.layers.currentText())
 
     def subtract(self) -> None:
         """Show the difference of the two selected maps."""
-        self._tried(lambda: show_difference(self.viewer))
+        try:
+            show_difference(self.viewer)
+        except AttentionError as error:
+            self._say(plain(error))
 
     def weigh_heads(self) -> bool:
         """Find what each head of the run does; False if nothing started."""
-        return self._start(lambda: shares_order(self.viewer, self.exploration))
+        return self._start(shares_order)
 
     def make_steps(self) -> bool:
         """Take the chosen head apart on the photo of the run; False if nothing started."""
-        return self._start(lambda: steps_order(self.viewer, self.exploration))
+        return self._start(steps_order)
 
     def save(self, path: str) -> None:
         """Save the chosen run or a map, by the suffix of *path*; an existing file is replaced.
@@ -251,14 +257,10 @@ class AttentionDock(Dock):
         photo = record.provenance.source + extent(record.provenance)
         self.workspace.keep(Recording(record, f"{Path(path).name}: {photo}"))
 
-    def _start(self, order: Callable[[], Request]) -> bool:
-        """Start the job that is ordered, or show the user why there is none."""
-        return self._tried(lambda: self.workspace.run(order()))
-
-    def _tried(self, act: Callable[[], object]) -> bool:
-        """Return what *act* returns; show the user why, where it cannot be done."""
+    def _start(self, order: Callable[..., Request], *arguments: Any) -> bool:
+        """Start the job that is ordered, or show the user why there is none; False then."""
         try:
-            return bool(act())
+            return self.workspace.run(order(self.viewer, self.exploration, *arguments))
         except AttentionError as error:
             self._say(plain(error))
             return False
@@ -312,20 +314,16 @@ class AttentionDock(Dock):
         """Draw the chosen head, and the one that it is compared with."""
         head = self.exploration.head
         if head is not None:
-            self._list_layers(head.recording.record.layers)
+            layer = self.layers.currentText()
+            self.layers.clear()
+            self.layers.addItems(head.recording.record.layers)
+            self.layers.setCurrentText(layer)
             self.matrices.set_heads([head, self.exploration.compared])
             self.pixel.draw_head(head)
             shares = self.exploration.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
             self._draw_channels()
         self._show_state(self.workspace.state)
-
-    def _list_layers(self, names: Sequence[str]) -> None:
-        """List the parts of the network; the chosen one stays chosen."""
-        chosen = self.layers.currentText()
-        self.layers.clear()
-        self.layers.addItems(names)
-        self.layers.setCurrentText(chosen)
 
     def _draw_channels(self) -> None:
         """Mark the chosen channels, and draw the steps for them."""
@@ -345,23 +343,26 @@ class AttentionDock(Dock):
     def _show_state(self, state: JobState) -> None:
         """Show how far the job is, and enable the buttons that can be used now."""
         head = self.exploration.head
+        has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
-        for button in (*self.maps.values(), self.steps_button):
-            button.setEnabled(state.is_idle and has_matrices)
-        for button in (self.maps[EFFECT.name], self.effects_button):
-            button.setEnabled(state.is_idle and head is not None)
-        self.features_button.setEnabled(state.is_idle and self.layers.count() > 0)
-        self.box.record_button.setEnabled(state.is_idle)
-        self.box.save_button.setEnabled(head is not None)
+        can_start = {
+            **dict.fromkeys((*self.maps.values(), self.steps_button), has_matrices),
+            **dict.fromkeys((self.maps[EFFECT.name], self.effects_button), has_run),
+            self.features_button: self.layers.count() > 0,
+            self.box.record_button: True,
+            self.pixel.denoise_button: True,
+        }
+        for button, is_ready in can_start.items():
+            button.setEnabled(state.is_idle and is_ready)
+        self.box.save_button.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
-        self.pixel.denoise_button.setEnabled(state.is_idle)
-        self.schematic.setVisible(head is not None)
+        self.schematic.setVisible(has_run)
         # Without a run, only pixels can be looked at.
-        if self.tabs.isTabVisible(0) != (head is not None):
+        if self.tabs.isTabVisible(0) != has_run:
             last = self.tabs.count() - 1
             for page in range(last):
-                self.tabs.setTabVisible(page, head is not None)
-            self.tabs.setCurrentIndex(last if head is None else 0)
+                self.tabs.setTabVisible(page, has_run)
+            self.tabs.setCurrentIndex(0 if has_run else last)
         self.bar.show_state(state)
         self.cancel_button.setVisible(not state.is_idle)
         # A job that is being cancelled is not idle yet, and is not cancelled twice.
@@ -384,8 +385,5 @@ class AttentionDock(Dock):
         return "" if self.box.photos.count() or self.exploration.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
-        theme = get_theme(self.viewer.theme)
-        pixel = self.pixel
-        plots = (self.matrices, self.steps, pixel.window_plot, pixel.six_plot, self.schematic)
-        for part in plots:
-            part.set_theme(theme)
+        for part in (*self.findChildren(Plot), self.schematic):
+            part.set_theme(get_theme(self.viewer.theme))

@@ -20,7 +20,12 @@ from psygnal import Signal
 from napari_mst.arrays import Singles
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import EFFECT, SENSITIVITY
-from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
+from napari_mst.attention.record import (
+    AttentionRecord,
+    BlockAttention,
+    PixelBlock,
+    head_title,
+)
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, shown
 from napari_mst.plugin.attention.layers import show_map
@@ -74,6 +79,11 @@ class RecordedHead(NamedTuple):
         channels, heads = self.recording.record.shapes[self.block]
         return channels // heads
 
+    @property
+    def title(self) -> str:
+        """Its name for people: "stage 1, encoder 62, head 1 of 2"."""
+        return head_title(self.recording.record, self.block, self.head)
+
 
 class Exploration:
     """The chosen head and channels, the head that is compared, and the steps that were made.
@@ -91,14 +101,14 @@ class Exploration:
         self.key: int | None = 0
         self.query: int | None = 0
         self.shelf = Shelf()
-        self._steps: AttentionSteps | None = None
-        self._shares: tuple[Recording, Shares] | None = None
+        # Those of the chosen head, once they were made.
+        self.steps: AttentionSteps | None = None
+        self._shares: dict[Recording, Shares] = {}
 
     @property
     def shares(self) -> Shares:
         """The effects of the heads of the chosen run; empty until they were computed."""
-        is_chosen = self._shares and self.head and self._shares[0] is self.head.recording
-        return self._shares[1] if self._shares and is_chosen else {}
+        return {} if self.head is None else self._shares.get(self.head.recording, {})
 
     @property
     def chosen(self) -> RecordedHead:
@@ -111,15 +121,6 @@ class Exploration:
     def selection(self) -> Selection:
         """The chosen block, head and channels. Raises `AttentionError` before the first run."""
         return Selection(self.chosen.block, self.chosen.head, self.key, self.query)
-
-    @property
-    def steps(self) -> AttentionSteps | None:
-        """The steps of the chosen head; None if they were not made, or are those of another."""
-        steps, head = self._steps, self.head
-        if steps is None or head is None:
-            return None
-        made_of = (steps.selection.block, steps.selection.head)
-        return steps if made_of == (head.block, head.head) else None
 
     def choose_run(self, recording: Recording) -> None:
         """Look at *recording*: at the same head as before, or the first if it has no such head."""
@@ -152,18 +153,19 @@ class Exploration:
         self.compared = self.head if is_on else None
         self.head_changed.emit()
 
-    def keep_steps(self, steps: AttentionSteps) -> None:
-        """Keep *steps* in place of earlier ones."""
-        self._steps = steps
-        self.channels_changed.emit()
+    def keep_steps(self, head: RecordedHead, steps: AttentionSteps) -> None:
+        """Keep the *steps* of *head*, if it is still the chosen one."""
+        if head == self.head:
+            self.steps = steps
+            self.channels_changed.emit()
 
     def keep_shares(self, recording: Recording, shares: Shares) -> None:
-        """Keep the effects of the heads of a run in place of those of another."""
-        self._shares = recording, shares
+        """Keep the effects of the heads of a run."""
+        self._shares[recording] = shares
         self.head_changed.emit()
 
     def _set_head(self, head: RecordedHead) -> None:
-        self.head = head
+        self.head, self.steps = head, None
         # Blocks differ in their channels: a channel that this one lacks becomes its last.
         self.key = None if self.key is None else min(self.key, head.channels - 1)
         self.query = None if self.query is None else min(self.query, head.channels - 1)
@@ -266,15 +268,17 @@ def _key(request: Request) -> tuple[Any, ...]:
 
 Make = Callable[[Ready, Reports], Any]
 """The work of a job on a photo that is ready."""
-Show = Callable[[ViewerModel, Any, LayerPhoto], None]
-"""Shows what a job has made of a photo."""
+Show = Callable[[ViewerModel, Any, Any], None]
+"""Shows what a job has made of a photo, which comes last."""
 
 
-def recording_order(viewer: ViewerModel, shelf: Shelf, photo: Image | None, model: str) -> Request:
+def recording_order(
+    viewer: ViewerModel, exploration: Exploration, photo: Image | None, model: str
+) -> Request:
     """Order a recording of the photo that the layer *photo* shows, without its cube."""
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
-        ready = shelf.ready(request, reports)
+        ready = exploration.shelf.ready(request, reports)
         reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
         explorer = ready.pixels if ready.has_pixels else ready.channels
@@ -295,20 +299,17 @@ def source_of(viewer: ViewerModel, photo: Image | None) -> LayerPhoto:
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:
     """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
     record, selection = exploration.chosen.recording.record, exploration.selection
+    is_of_spectrum = overlay == SENSITIVITY.name
+    pixel = picked_pixel(viewer, record.provenance) if is_of_spectrum else (0, 0, 0)
 
-    def overlaid(ready: Ready, reports: Reports) -> AttentionMap:
-        return ready.channels.watched_by(reports).map(overlay, selection)
+    def make(ready: Ready, reports: Reports) -> AttentionMap:
+        if overlay == EFFECT.name:
+            return ready.effects.map(selection.block, selection.head, reports)
+        channels = ready.channels.watched_by(reports)
+        if is_of_spectrum:
+            return channels.sensitivity(*pixel, record)
+        return channels.map(overlay, selection)
 
-    def of_head(ready: Ready, reports: Reports) -> AttentionMap:
-        return ready.effects.map(selection.block, selection.head, reports)
-
-    def of_spectrum(ready: Ready, reports: Reports) -> AttentionMap:
-        return ready.channels.watched_by(reports).sensitivity(band, row, column, record)
-
-    if overlay == SENSITIVITY.name:
-        band, row, column = picked_pixel(viewer, record.provenance)
-        return order_of_run(viewer, exploration, of_spectrum, show_map)
-    make = of_head if overlay == EFFECT.name else overlaid
     return order_of_run(viewer, exploration, make, show_map)
 
 
@@ -325,22 +326,26 @@ def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the effects of all heads on the photo of the chosen run."""
     recording = exploration.chosen.recording
 
+    def make(ready: Ready, reports: Reports) -> "HeadShares":
+        return ready.effects.shares(reports)
+
     def show(_: ViewerModel, shares: "HeadShares", __: LayerPhoto) -> None:
         exploration.keep_shares(recording, shares.blocks)
 
-    make: Make = lambda ready, reports: ready.effects.shares(reports)  # noqa: E731
     return order_of_run(viewer, exploration, make, show)
 
 
 def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the steps of the chosen head on the photo of its run."""
-    _, block, head = exploration.chosen
+    head = exploration.chosen
 
-    def take_apart(ready: Ready, reports: Reports) -> AttentionSteps:
-        return ready.channels.watched_by(reports).steps(block, head)
+    def make(ready: Ready, reports: Reports) -> AttentionSteps:
+        return ready.channels.watched_by(reports).steps(head.block, head.head)
 
-    show: Show = lambda _, steps, __: exploration.keep_steps(steps)  # noqa: E731
-    return order_of_run(viewer, exploration, take_apart, show)
+    def show(_: ViewerModel, steps: AttentionSteps, __: LayerPhoto) -> None:
+        exploration.keep_steps(head, steps)
+
+    return order_of_run(viewer, exploration, make, show)
 
 
 def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
@@ -355,7 +360,6 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
 def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show: Show) -> Request:
     """Order a job on the photo of the chosen run, run as it was run then."""
     recording, shelf = exploration.chosen.recording, exploration.shelf
-    source = source_of_run(viewer, recording)
 
     def work(request: Request, reports: Reports) -> Any:
         return make(shelf.ready(request, reports, recording.record), reports)
@@ -363,13 +367,13 @@ def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show
     options = RunOptions(
         device=recording.device, capture=recording.capture, denoise=recording.denoise
     )
-    job = job_on(source, work, show)
-    return Request(source, recording.model, options, job, recording.corrections)
+    source = source_of_run(viewer, recording)
+    return Request(source, recording.model, options, job_on(work, show), recording.corrections)
 
 
-def job_on(source: LayerPhoto, make: Callable[[Request, Reports], Any], show: Show) -> SideJob:
-    """The job that is to *make* something of *source*, and to *show* it."""
-    return SideJob(make, lambda viewer, made, _: show(viewer, made, source))
+def job_on(make: Callable[[Request, Reports], Any], show: Show) -> SideJob:
+    """The job that is to *make* something of the photo of a request, and to *show* it."""
+    return SideJob(make, lambda viewer, made, request: show(viewer, made, request.source))
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:
@@ -377,8 +381,7 @@ def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:
 
     Raises `AttentionError` if there is none.
     """
-    layer = active_cube_layer(viewer)
-    points = picks.picks_layer(viewer)
+    layer, points = active_cube_layer(viewer), picks.picks_layer(viewer)
     cube = cube_of(layer)
     if layer is None or cube is None or points is None or not points.visible:
         raise AttentionError(NO_PICK)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Image
-from napari.utils.theme import Theme
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import (
     QComboBox,
@@ -18,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.attention.record import beside_uniform
 from napari_mst.models import MODELS
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.plot import MatrixPlot
@@ -162,11 +162,6 @@ class MatrixPage(QWidget):
         layout = fill(QVBoxLayout(self), plots, self.uniformity, below, self.values)
         layout.setStretch(0, 1)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Take on the colours of a napari theme."""
-        for plot in (self.chosen, self.compared):
-            plot.set_theme(theme)
-
     def set_heads(self, heads: Sequence[RecordedHead | None]) -> None:
         """Draw those of two *heads* that have a matrix side by side, on one scale."""
         self._heads = tuple(head for head in heads if head and head.matrices)
@@ -203,7 +198,7 @@ def _uniformity(head: RecordedHead) -> str:
     if head.matrices is None:
         return BETWEEN_PIXELS.format(head.between_pixels)
     of_run = head.recording.record.uniformity
-    return " ".join(filter(None, [head.matrices.beside_uniform(head.head), of_run]))
+    return " ".join(filter(None, [beside_uniform(head.weights), of_run]))
 
 
 def _values(chosen: RecordedHead, key: int, query: int) -> str:

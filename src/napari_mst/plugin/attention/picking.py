@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from psygnal import Signal
 from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import ALIKE as ALIKE_MAP
-from napari_mst.attention.record import block_title
+from napari_mst.attention.record import beside_uniform
 from napari_mst.cube import Provenance
 from napari_mst.denoising.photos import (
     ROUNDING,
@@ -27,8 +28,8 @@ from napari_mst.errors import AttentionError, DenoisingError, plain
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.exploration import (
     Exploration,
-    Make,
     Ready,
+    RecordedHead,
     Show,
     job_on,
     order_of_run,
@@ -75,36 +76,28 @@ class Alike:
 
     photo: Photo
     how: Denoising
-    provenance: Provenance
 
-    @classmethod
-    def of(cls, photo: Photo, how: Denoising) -> "Alike":
-        """Make one for *photo*, whose noise is known."""
-        past = Provenance(
-            source=photo.name,
-            source_sha256=photo.sha256,
-            encoding=photo.encoding,
-            denoise=f"{how.h:g}",
-            denoising=f"non-local means, h = {how.codes:.3g} codes",
-            assumptions=photo.assumptions,
+    @cached_property
+    def provenance(self) -> Provenance:
+        """The history of its weights."""
+        return Provenance(
+            source=self.photo.name,
+            source_sha256=self.photo.sha256,
+            encoding=self.photo.encoding,
+            denoise=f"{self.how.h:g}",
+            denoising=f"non-local means, h = {self.how.codes:.3g} codes",
+            assumptions=self.photo.assumptions,
             versions={name: version(name) for name in ("napari-mst", "numpy")},
         )
-        return cls(photo, how, past)
-
-    def denoised(self, reports: Reports) -> "Alike":
-        """The photo after non-local means, whose history says so."""
-        reports.say(f"Denoising by {self.provenance.denoising} ...")
-        note = f"The photo was denoised: {self.provenance.denoising}."
-        past = replace(self.provenance, assumptions=(*self.provenance.assumptions, note))
-        return Alike(denoised_photo(self.photo, self.how, reports), self.how, past)
 
     def map(self, row: int, column: int) -> tuple[AttentionMap, str]:
         """The weights of a pixel as a map, and in a sentence. Raises `DenoisingError`."""
         near = pixel_weights(self.photo, self.how, row, column)
-        before, after = in_codes(self.photo, near, row, column)
-        was = ", ".join(f"{value:.1f}" for value in before)
-        becomes = ", ".join(f"{value:.1f}" for value in after)
-        total = near.weights.sum()
+        was, becomes = (
+            ", ".join(f"{value:.1f}" for value in values)
+            for values in in_codes(self.photo, near, row, column)
+        )
+        total = float(near.weights.sum())
         made = AttentionMap(
             values=near.weights.astype(np.float32),
             overlay=ALIKE_MAP.name,
@@ -112,7 +105,7 @@ class Alike:
             selection=Selection(str(self.provenance.denoising)),
             pitch=1,
             offset=(float(near.top), float(near.left)),
-            total=float(total),
+            total=total,
             provenance=self.provenance,
             pixel=(row, column),
         )
@@ -183,9 +176,7 @@ class Picking(ViewerHelper):
         self._mouse = CanvasMouse(viewer, self._on_move, self.click)
         self._pending: Request | None = None
         self._alike: tuple[LayerPhoto, Alike] | None = None
-        self._pixel: tuple[int, int] | None = None
-        # A click before the noise was known.
-        self._early: Position | None = None
+        self._pixel: Pixel | None = None
 
     def turn(self, is_on: bool) -> None:
         """Begin to listen to the mouse, or stop."""
@@ -199,7 +190,7 @@ class Picking(ViewerHelper):
     def choose(self, kind: str, h: float | None) -> None:
         """Compare pixels by another attention, or with another strength."""
         self.kind, self.h = kind, h
-        self._alike = self._pixel = self._pending = self._early = None
+        self._alike = self._pixel = self._pending = None
         self.changed.emit(PixelView())
         if self.is_on:
             # What was found by another kind is no longer looked at.
@@ -228,20 +219,23 @@ class Picking(ViewerHelper):
 
     def denoise(self) -> bool:
         """Denoise the chosen photo as a layer; False if nothing started."""
-        order = self._order_of_photo(is_denoised=True)
+
+        def denoised(alike: Alike, reports: Reports) -> Photo:
+            reports.say(f"Denoising by {alike.provenance.denoising} ...")
+            return denoised_photo(alike.photo, alike.how, reports)
+
+        order = self._order_of_photo(denoised, show_denoised)
         return order is not None and self._workspace.run(order)
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
-        if self.kind in OF_NETWORK:
-            try:
+        try:
+            if self.kind in OF_NETWORK:
                 self._start(self._order_of_network(position))
-            except AttentionError as error:
-                self.changed.emit(PixelView(plain(error)))
-        elif self._alike is None:
-            self._early = position
-        else:
-            self._show(_pixel_of(self._alike[0], position))
+            else:
+                self._show(_pixel_of(source_of(self.viewer, self._photo()), position))
+        except AttentionError as error:
+            self.changed.emit(PixelView(plain(error)))
 
     def on_state(self, state: JobState) -> None:
         """Start what waits, once no job runs."""
@@ -266,76 +260,57 @@ class Picking(ViewerHelper):
         if not (0 <= row < rows and 0 <= column < columns):
             raise AttentionError(OUTSIDE)
 
-        def weigh(ready: Ready, reports: Reports) -> "PixelWeights":
-            return ready.pixels.watched_by(reports).weights(head.block, row, column)
+        is_apart = self.kind == WINDOW
 
-        def take_apart(ready: Ready, reports: Reports) -> "WindowSteps":
-            return ready.pixels.watched_by(reports).steps(head.block, head.head, row, column)
+        def make(ready: Ready, reports: Reports) -> "WindowSteps | PixelWeights":
+            pixels = ready.pixels.watched_by(reports)
+            if is_apart:
+                return pixels.steps(head.block, head.head, row, column)
+            return pixels.weights(head.block, row, column)
 
-        make: Make = take_apart if self.kind == WINDOW else weigh
-        return order_of_run(self.viewer, self._exploration, make, self._show_window)
+        def show(viewer: ViewerModel, made: Any, photo: LayerPhoto) -> None:
+            if self.kind in OF_NETWORK:
+                pixel = made.pixel if is_apart else made
+                weights = show_weights(viewer, pixel, photo, head.head)
+                steps = made if is_apart else None
+                window = window_of(photo, weights)
+                self.changed.emit(PixelView(_sentence(pixel, head), steps, window, weights))
 
-    def _show_window(self, viewer: ViewerModel, made: Any, photo: LayerPhoto) -> None:
-        """Show the weights, or the steps, that a job has *made* of a pixel."""
-        steps: WindowSteps | None = made if hasattr(made, "steps") else None
-        pixel: PixelWeights = made if steps is None else steps.pixel
-        head = self._exploration.head
-        number = 0 if head is None or head.block != pixel.block else head.head
-        number = min(number, len(pixel.weights) - 1)
-        if self.kind in OF_NETWORK:
-            weights = show_weights(viewer, pixel, photo, number)
-            text = self._sentence(pixel, number)
-            self.changed.emit(PixelView(text, steps, window_of(photo, weights), weights))
-
-    def _sentence(self, pixel: "PixelWeights", number: int) -> str:
-        """Say what a pixel attends to in the head that is shown."""
-        weights = pixel.weights[number]
-        keys = int(pixel.heard.sum())
-        bits = -(weights * np.log2(np.maximum(weights, 1e-300))).sum()
-        row, column = pixel.query
-        head = self._exploration.head
-        of_head = None if head is None else head.between_pixels
-        title = block_title(pixel.block, None if of_head is None else of_head.channels)
-        return (
-            f"Pixel ({row}, {column}), {title}, head {number} of {len(pixel.weights)}: {keys} keys "
-            f"add up to {weights.sum():.6f}; {pixel.effective_keys[number]:.1f} count (1 / sum of "
-            f"squares). Entropy {bits:.2f} of {np.log2(keys):.2f} bits, largest weight "
-            f"{weights.max():.3f}, equal weights {1 / keys:.3f}."
-        )
+        return order_of_run(self.viewer, self._exploration, make, show)
 
     # ------------------------------------------------------------------------ by the photo alone
 
     def _prepare(self) -> None:
         """Have the noise of the chosen photo estimated, by which its pixels are compared."""
-        order = None if self.kind in OF_NETWORK else self._order_of_photo(is_denoised=False)
+        if self.kind in OF_NETWORK:
+            return
+        order = self._order_of_photo(lambda alike, _: alike, self._take)
         if order is not None:
             # The photo may have changed since.
             self._alike = None
             self.changed.emit(PixelView())
             self._start(order)
 
-    def _order_of_photo(self, *, is_denoised: bool) -> Request | None:
+    def _order_of_photo(
+        self, make: Callable[[Alike, Reports], object], show: Show
+    ) -> Request | None:
+        """Order what is made of the chosen photo once its noise is known; None without a photo."""
         h = self.h
 
-        def make(request: Request, reports: Reports) -> Alike:
+        def work(request: Request, reports: Reports) -> object:
             # These are computed while the mouse waits, and torch takes seconds to import.
             import napari_mst.attention.side_by_side  # noqa: F401
 
             reports.say(WAITING)
             photo = request.read()
-            alike = Alike.of(photo, denoising_to_look_at(photo, h, reports))
-            return alike.denoised(reports) if is_denoised else alike
+            return make(Alike(photo, denoising_to_look_at(photo, h, reports)), reports)
 
         try:
             source = source_of(self.viewer, self._photo())
         except AttentionError as error:
             self.changed.emit(PixelView(plain(error)))
             return None
-        show: Show = self._show_denoised if is_denoised else self._take
-        return Request(source, "", job=job_on(source, make, show))
-
-    def _show_denoised(self, viewer: ViewerModel, made: Alike, photo: LayerPhoto) -> None:
-        show_denoised(viewer, made.photo, photo)
+        return Request(source, "", job=replace(job_on(work, show), lines=lambda _: [""]))
 
     def _take(self, _: ViewerModel, alike: Alike, photo: LayerPhoto) -> None:
         # A person may look at another kind by now.
@@ -346,10 +321,8 @@ class Picking(ViewerHelper):
             which = f"The noise is {noise:.1f} codes" if has_noise else "No noise was measured"
             how = "Move over" if self.kind == ALIKE else "Click"
             self.changed.emit(PixelView(f"{which}: h is {h:.3g} codes. {how} the photo."))
-            early, self._early = self._early, None
-            if early is not None:
-                self.click(early)
-            elif self.kind == SIX:
+            # A click may have come before.
+            if self._pixel is not None or self.kind == SIX:
                 self._show(self._pixel or self._middle(photo))
 
     def _middle(self, photo: LayerPhoto) -> Pixel:
@@ -368,12 +341,12 @@ class Picking(ViewerHelper):
             if pixel != self._pixel:
                 self._show(pixel)
 
-    def _show(self, pixel: tuple[int, int]) -> None:
-        """Show what *pixel* attends to, by the photo alone."""
+    def _show(self, pixel: Pixel) -> None:
+        """Show what *pixel* attends to, by the photo alone, as soon as its noise is known."""
+        self._pixel = pixel
         if self._alike is None:
             return
         photo, alike = self._alike
-        self._pixel = pixel
         show = {ALIKE: self._shown_alike, SINGLE: self._shown_patch, SIX: self._shown_six}
         try:
             self.changed.emit(show[self.kind](photo, alike, pixel))
@@ -408,6 +381,16 @@ class Picking(ViewerHelper):
         last = f"({bottom - 1}, {right - 1})"
         text = f"Pixels ({top}, {left}) to {last}, {self.side**2} tokens."
         return PixelView(text, steps)
+
+
+def _sentence(pixel: "PixelWeights", head: RecordedHead) -> str:
+    """Say what a pixel attends to in a head."""
+    heard = pixel.weights[head.head, pixel.heard]
+    count = pixel.effective_keys[head.head]
+    return (
+        f"Pixel {pixel.query}, {head.title}: {len(heard)} keys add up to {heard.sum():.6f}; "
+        f"{count:.1f} count (1 / sum of squares). {beside_uniform(heard[None])}"
+    )
 
 
 def _pixel_of(photo: LayerPhoto, position: Position) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
@@ -12,7 +12,8 @@ from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
 
 from napari_mst.arrays import Array, Floats
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
-from napari_mst.attention.record import block_title
+from napari_mst.attention.record import entropies
+from napari_mst.errors import shown
 from napari_mst.plugin.attention.exploration import RecordedHead
 
 if TYPE_CHECKING:
@@ -22,10 +23,37 @@ COLORMAP = "inferno"
 SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30)])
 CELL_COLOUR, LINK_COLOUR = "#3df0ff", "#00b7c7"
 """Frames of the chosen cell: light on the matrix, darker on the steps, some of which are white."""
-STEPS = ("X", "K", "Q", "V", "kq", "L", "A", "AV")
-"""The pictures of the steps, in the order of the formulas."""
+STEPS = {
+    "X": (
+        "<b>features X</b><br>{channels} x {photo}",
+        "What enters the block: the norm of all channels of X.",
+    ),
+    "K": ("<b>keys K</b>, i = {i}<br>{d} x {photo}", "<i>K = W<sub>K</sub> X</i>"),
+    "Q": ("<b>queries Q</b>, j = {j}<br>{d} x {photo}", "<i>Q = W<sub>Q</sub> X</i>"),
+    "V": ("<b>values V</b>, j = {j}<br>{d} x {photo}", "<i>V = W<sub>V</sub> X</i>"),
+    "kq": (
+        "<b>keys by queries</b>: sum {logit:.3f}<br>{photo}",
+        "<i>k<sub>i</sub> q<sub>j</sub></i> at each pixel",
+    ),
+    "L": (
+        "<b>scores L</b>: {logit:.3f}<br>{d} x {d}",
+        "<i>L<sub>ij</sub></i>: the sum of <i>k<sub>i</sub> q<sub>j</sub></i> over all pixels",
+    ),
+    "A": (
+        "<b>attention A</b>: {share:.4f}<br>{d} x {d}",
+        "<i>A</i> = softmax of each row of <i>L</i>",
+    ),
+    "AV": (
+        "<b>result A V</b>, i = {i}<br>{d} x {photo}",
+        "row <i>i</i> of <i>A V</i>: <i>V</i> weighted by row <i>i</i> of <i>A</i>",
+    ),
+}
+"""The steps in the order of the formulas: a caption, which ends with the size of all of it, and the
+formula."""
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
+UNSIGNED = ("X", "A")
+"""The pictures whose numbers are 0 or more."""
 COLUMNS = 2
 SIX_PICTURES = 9
 """Six attentions, their ancestor, patch merging and patch embedding."""
@@ -78,7 +106,7 @@ class FramedImage:
         return (row, column) if is_inside else None
 
 
-class _Plot(pg.GraphicsLayoutWidget):
+class Plot(pg.GraphicsLayoutWidget):
     """A plot that is at least *lowest* pixels high, and takes the room that there is.
 
     `clicked` carries row and column of a cell of one of the `matrices`.
@@ -111,6 +139,15 @@ class _Plot(pg.GraphicsLayoutWidget):
         look = {"enableMouse": False, "enableMenu": False, "invertY": True, "lockAspect": True}
         return FramedImage(self.addViewBox(row, column, **look))
 
+    def add_pictures(self, count: int) -> list[FramedImage]:
+        """Add pictures in rows of `COLUMNS`, each below a title."""
+        pictures = []
+        for number in range(count):
+            row, column = divmod(number, COLUMNS)
+            self.add_title(2 * row, column)
+            pictures.append(self.add_picture(2 * row + 1, column))
+        return pictures
+
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
         self.setBackground(theme.background.as_hex())
@@ -125,7 +162,7 @@ class _Plot(pg.GraphicsLayoutWidget):
                 self.clicked.emit(*cell)
 
 
-class MatrixPlot(_Plot):
+class MatrixPlot(Plot):
     """A (d, d) matrix with the entropy of its rows beside it.
 
     Key channels i go downwards, query channels j to the right. `hovered` and `clicked` carry
@@ -176,18 +213,19 @@ class MatrixPlot(_Plot):
 
     def set_head(self, chosen: RecordedHead, high: float) -> None:
         """Draw a head of a block, on a scale from 0 to *high*."""
-        matrices = chosen.recording.record[chosen.block]
         depth = chosen.channels
-        self.title.setText(_matrix_title(chosen))
+        block, _, head = chosen.title.rpartition(", ")
+        run = escape(shown(chosen.recording.name, NAME))
+        self.title.setText(f"{block}<br>{head}<br>{run}")
         self.title.setMinimumWidth(0)  # else the text sets the width of the plot
         self.picture.show(chosen.weights, (0.0, high))
-        entropy = matrices.entropy[chosen.head]
-        self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=entropy, height=0.8)
+        bits = entropies(chosen.weights)
+        self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=bits, height=0.8)
         # A row that attends to all d channels alike has the largest entropy, log2(d) bits.
         largest = float(np.log2(depth)) if depth > 1 else 1.0
         self.entropy.setXRange(0, largest, padding=0)
-        whole_bits = int(np.log2(depth))
-        self.entropy.getAxis("bottom").setTicks([[(bits, str(bits)) for bits in {0, whole_bits}]])
+        ticks = {0, int(np.log2(depth))}
+        self.entropy.getAxis("bottom").setTicks([[(tick, str(tick)) for tick in ticks]])
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen cell; a whole row or column where the other channel is None."""
@@ -207,16 +245,7 @@ class MatrixPlot(_Plot):
         self.hovered.emit(self.picture.cell_at(position))
 
 
-def _matrix_title(chosen: RecordedHead) -> str:
-    """Block, head and run, each on a line."""
-    channels, heads = chosen.recording.record.shapes[chosen.block]
-    run = chosen.recording.name
-    name = run if len(run) <= NAME else f"{run[: NAME - 3]}..."
-    block = block_title(chosen.block, channels)
-    return f"{block}<br>head {chosen.head} of {heads}<br>{escape(name)}"
-
-
-class WindowPlot(_Plot):
+class WindowPlot(Plot):
     """The window of a pixel, enlarged: its part of the photo, and the weights over it."""
 
     def __init__(self) -> None:
@@ -250,49 +279,29 @@ class WindowPlot(_Plot):
             self.weight.setText(f"weight {self._values[cell]:.4f}")
 
 
-class SixPlot(_Plot):
+class SixPlot(Plot):
     """Six attentions of a pixel and their ancestor as small pictures, and what makes tokens."""
 
     def __init__(self) -> None:
         super().__init__(LOWEST_SIX, "Six attentions side by side")
-        self.pictures: list[FramedImage] = []
-        for number in range(SIX_PICTURES):
-            row, column = divmod(number, COLUMNS)
-            self.add_title(2 * row, column).setMinimumWidth(0)
-            self.pictures.append(self.add_picture(2 * row + 1, column))
+        self.pictures = self.add_pictures(SIX_PICTURES)
+        for title in self.labels:
+            title.setMinimumWidth(0)
 
     def set_view(self, six: "SideBySide") -> None:
         """Draw all attentions of a pixel, and frame it."""
+        for picture, label, drawn in zip(self.pictures, self.labels, six.pictures, strict=True):
+            lines = drawn.lines.replace("\n", "<br>")
+            label.setText(f"<b>{drawn.title}</b><br>{lines}")
+            for part in (label, picture.view):
+                part.setToolTip(drawn.equation)
+            picture.show(drawn.image, (0.0, 255.0))
         row, column = six.place
-        for picture, title, (caption, image) in zip(
-            self.pictures, self.labels, six.pictures, strict=True
-        ):
-            title.setText(_caption(caption))
-            picture.show(image, (0.0, 255.0))
-        for picture, title, answer in zip(self.pictures, self.labels, six.answers, strict=False):
-            title.setText(_caption(f"{answer.title}\n{answer.lines}"))
-            for part in (title, picture.view):
-                part.setToolTip(answer.equation)
-            if answer.lies_on_photo:
-                picture.set_mark(QRectF(column, row, 1, 1), CELL_COLOUR)
+        for picture in self.pictures[: len(six.answers) - 1]:
+            picture.set_mark(QRectF(column, row, 1, 1), CELL_COLOUR)
 
 
-def _caption(text: str) -> str:
-    """The lines of *text*, the first of them bold."""
-    name, *lines = escape(text).split("\n")
-    return "<br>".join([f"<b>{name}</b>", *lines])
-
-
-class StepPicture(NamedTuple):
-    """One picture of the steps, with its formula."""
-
-    title: str
-    formula: str
-    values: Floats
-    is_signed: bool = True
-
-
-class StepsPlot(_Plot):
+class StepsPlot(Plot):
     """The steps of one head as small pictures: X to Q, K, V, scores, softmax and weighted sum.
 
     All are drawn for the chosen channels. `clicked` carries (i, j) of a click on a cell of L or A.
@@ -301,75 +310,41 @@ class StepsPlot(_Plot):
     def __init__(self) -> None:
         super().__init__(LOWEST_STEPS, "The steps of attention")
         self.ci.layout.setSpacing(4)
-        self.pictures: dict[str, FramedImage] = {}
-        for number, name in enumerate(STEPS):
-            row, column = divmod(number, COLUMNS)
-            self.add_title(2 * row, column)
-            self.pictures[name] = self.add_picture(2 * row + 1, column)
+        self.pictures = dict(zip(STEPS, self.add_pictures(len(STEPS)), strict=True))
         self.matrices = [self.pictures[name] for name in MATRICES]
 
     def set_steps(self, steps: AttentionSteps, key: int, query: int) -> None:
         """Draw all steps for key channel i = *key* and query channel j = *query*."""
-        drawn = _steps(steps, key, query)
-        for (name, picture), title in zip(self.pictures.items(), self.labels, strict=True):
-            step = drawn[name]
-            title.setText(step.title)
+        logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
+        k, q = steps.keys[key], steps.queries[query]
+        values: dict[str, Floats] = {
+            "X": steps.features,
+            "K": k,
+            "Q": q,
+            "V": steps.values[query],
+            "kq": k * q,
+            "L": logits,
+            "A": attention,
+            "AV": steps.attended(key),
+        }
+        channels, rows, columns = steps.size
+        said = {
+            "i": key,
+            "j": query,
+            "channels": channels,
+            "d": len(logits),
+            "photo": f"{rows} x {columns}",
+            "logit": logits[key, query],
+            "share": attention[key, query],
+        }
+        for (name, (caption, formula)), title in zip(STEPS.items(), self.labels, strict=True):
+            picture, numbers = self.pictures[name], values[name]
+            title.setText(caption.format(**said))
             for part in (title, picture.view):
-                part.setToolTip(step.formula)
+                part.setToolTip(formula)
             # A matrix has no extremes to clip: each of its cells counts.
             clipped = 0 if name in MATRICES else CLIPPED
-            high = float(np.percentile(np.abs(step.values), 100 - clipped)) or 1.0
-            picture.show(step.values, (-high if step.is_signed else 0.0, high))
+            high = float(np.percentile(np.abs(numbers), 100 - clipped)) or 1.0
+            picture.show(numbers, (0.0 if name in UNSIGNED else -high, high))
         for matrix in self.matrices:
             matrix.set_mark(QRectF(query, key, 1, 1), LINK_COLOUR)
-
-
-def _steps(steps: AttentionSteps, key: int, query: int) -> dict[str, StepPicture]:
-    """The pictures by their names in `STEPS`; each title ends with the size of the whole step."""
-    logits = steps.matrices.logits[0]
-    attention = steps.matrices.attention[0]
-    channels, rows, columns = steps.size
-    photo = f"{rows} x {columns}"
-    head = f"{len(logits)} x {photo}"
-    square = f"{len(logits)} x {len(logits)}"
-    logit = f"{logits[key, query]:.3f}"
-    share = f"{attention[key, query]:.4f}"
-    k = steps.keys[key]
-    q = steps.queries[query]
-    v = steps.values[query]
-    return {
-        "X": StepPicture(
-            f"<b>features X</b><br>{channels} x {photo}",
-            "What enters the block: the norm of all channels of X.",
-            steps.features,
-            is_signed=False,
-        ),
-        "K": StepPicture(f"<b>keys K</b>, i = {key}<br>{head}", "<i>K = W<sub>K</sub> X</i>", k),
-        "Q": StepPicture(
-            f"<b>queries Q</b>, j = {query}<br>{head}", "<i>Q = W<sub>Q</sub> X</i>", q
-        ),
-        "V": StepPicture(
-            f"<b>values V</b>, j = {query}<br>{head}", "<i>V = W<sub>V</sub> X</i>", v
-        ),
-        "kq": StepPicture(
-            f"<b>keys by queries</b>: sum {logit}<br>{photo}",
-            "<i>k<sub>i</sub> q<sub>j</sub></i> at each pixel",
-            k * q,
-        ),
-        "L": StepPicture(
-            f"<b>scores L</b>: {logit}<br>{square}",
-            "<i>L<sub>ij</sub></i>: the sum of <i>k<sub>i</sub> q<sub>j</sub></i> over all pixels",
-            logits,
-        ),
-        "A": StepPicture(
-            f"<b>attention A</b>: {share}<br>{square}",
-            "<i>A</i> = softmax of each row of <i>L</i>",
-            attention,
-            is_signed=False,
-        ),
-        "AV": StepPicture(
-            f"<b>result A V</b>, i = {key}<br>{head}",
-            "row <i>i</i> of <i>A V</i>: <i>V</i> weighted by row <i>i</i> of <i>A</i>",
-            steps.attended(key),
-        ),
-    }

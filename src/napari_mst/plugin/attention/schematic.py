@@ -1,14 +1,22 @@
 """The network as a picture of its U-shapes, where a click or an arrow key chooses a head."""
 
 import math
-from itertools import pairwise
 
 from napari.utils.theme import Theme
 from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from qtpy.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from qtpy.QtGui import (
+    QColor,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
 from qtpy.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from napari_mst.attention.record import AttentionRecord, block_title
+from napari_mst.attention.record import AttentionRecord, head_title
 
 LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""
@@ -32,17 +40,18 @@ Head = tuple[str, int]
 class Schematic(QWidget):
     """Draws the blocks of a network, five a stage; `chosen` carries a block's name and a head.
 
-    `blocks` holds the channels and heads of each block, in the order in which they run.
+    `record` is that whose blocks are drawn.
     """
 
     chosen = Signal(str, int)
 
+    _theme: Theme
+
     def __init__(self) -> None:
         super().__init__()
-        self.blocks: dict[str, tuple[int, int]] = {}
+        self.record = AttentionRecord()
         self.current: Head | None = None
         self.shares: dict[str, tuple[float, ...]] = {}
-        self._theme: Theme | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -58,16 +67,18 @@ class Schematic(QWidget):
         self, record: AttentionRecord, head: Head, shares: dict[str, tuple[float, ...]]
     ) -> None:
         """Draw the blocks of *record* and the *shares* of their heads, and mark a head."""
-        self.blocks = record.shapes
-        self.current = head
-        self.shares = shares
+        self.record, self.current, self.shares = record, head, shares
         self.setAccessibleDescription(self._title(head))
         self.update()
 
+    @property
+    def blocks(self) -> dict[str, tuple[int, int]]:
+        """Channels and heads of each block, in the order in which they run."""
+        return self.record.shapes
+
     def _title(self, head: Head) -> str:
         block, number = head
-        channels, heads = self.blocks[block]
-        title = f"{block_title(block, channels)}, head {number} of {heads}"
+        title = head_title(self.record, block, number)
         if block not in self.shares:
             return title
         return f"{title}; equal weights change {self.shares[block][number]:.0%} of what all do"
@@ -80,20 +91,20 @@ class Schematic(QWidget):
 
     def cell(self, block: str, head: int) -> QRectF:
         """Return where *head* of *block* is drawn."""
+        outline = self._outline(block)
+        _, heads = self.blocks[block]
+        width = outline.width() / heads
+        return QRectF(outline.left() + head * width, outline.top(), width, ROW)
+
+    def _outline(self, block: str) -> QRectF:
+        """Return where all heads of *block* are drawn."""
         levels = self.levels
         stage, part = divmod(list(self.blocks).index(block), len(levels))
         # The last stage may lack blocks.
         pitch = (self.width() - 2 * MARGIN) / math.ceil(len(self.blocks) / len(levels))
         step = (pitch - 2 * GAP) / len(levels)
         left = MARGIN + stage * pitch + GAP + part * step
-        _, heads = self.blocks[block]
-        width = (step - 2) / heads
-        return QRectF(left + head * width, TOP + levels[part] * (ROW + GAP), width, ROW)
-
-    def _outline(self, block: str) -> QRectF:
-        """Return where all heads of *block* are drawn."""
-        _, heads = self.blocks[block]
-        return self.cell(block, 0).united(self.cell(block, heads - 1))
+        return QRectF(left, TOP + levels[part] * (ROW + GAP), step - 2, ROW)
 
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the dock."""
@@ -150,29 +161,27 @@ class Schematic(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         # The blocks cover the ends of the links.
         self._draw_links(painter)
-        for block in self.blocks:
-            self._draw_block(painter, block)
+        for number, block in enumerate(self.blocks):
+            self._draw_block(painter, number, block)
         painter.end()
 
     def _colour(self, part: str) -> QColor:
         """The colour of a *part* of napari's theme."""
-        return QColor("grey" if self._theme is None else getattr(self._theme, part).as_hex())
+        return QColor(getattr(self._theme, part).as_hex())
 
     def _draw_links(self, painter: QPainter) -> None:
         """Draw the way through the blocks, and the skips from encoder to decoder."""
-        names = list(self.blocks)
+        centres = [self._outline(block).center() for block in self.blocks]
         painter.setPen(QPen(self._colour("secondary"), 2))
-        for block, following in pairwise(names):
-            painter.drawLine(self._outline(block).center(), self._outline(following).center())
-        if not any(self.levels):
-            return
-        painter.setPen(QPen(self._colour("secondary"), 1, Qt.PenStyle.DotLine))
-        # In a U-shape of five, block 0 skips to block 4, and block 1 to block 3.
-        for start, stop in ((0, 4), (1, 3)):
-            for block, opposite in zip(names[start::5], names[stop::5], strict=False):
-                painter.drawLine(self._outline(block).center(), self._outline(opposite).center())
+        painter.drawPolyline(QPolygonF(centres))
+        if any(self.levels):
+            painter.setPen(QPen(self._colour("secondary"), 1, Qt.PenStyle.DotLine))
+            # In a U-shape of five, block 0 skips to block 4, and block 1 to block 3.
+            for start, stop in ((0, 4), (1, 3)):
+                for centre, opposite in zip(centres[start::5], centres[stop::5], strict=False):
+                    painter.drawLine(centre, opposite)
 
-    def _draw_block(self, painter: QPainter, block: str) -> None:
+    def _draw_block(self, painter: QPainter, number: int, block: str) -> None:
         """Draw the heads of *block*, a frame around them, and its number of channels."""
         channels, heads = self.blocks[block]
         for head in range(heads):
@@ -182,19 +191,18 @@ class Schematic(QWidget):
         painter.setPen(QPen(self._colour("text"), 1.6 if is_chosen else 0.7))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(outline, 3, 3)
-        number = list(self.blocks).index(block)
-        if any(self.levels) and number % len(LEVELS) == LEVELS.index(max(LEVELS)):
-            # The bottleneck is the middle of its stage.
-            middle = outline.center().x()
-            title = QRectF(middle - 50, 0, 100, TOP)
-            painter.drawText(title, Qt.AlignmentFlag.AlignCenter, f"stage {number // 5 + 1}")
-        painter.save()
+        stage, part = divmod(number, len(LEVELS))
+        centred = Qt.AlignmentFlag.AlignCenter
+        # The bottleneck is the middle of its stage.
+        if any(self.levels) and LEVELS[part] == max(LEVELS):
+            title = QRectF(outline.center().x() - 50, 0, 100, TOP)
+            painter.drawText(title, centred, f"stage {stage + 1}")
+        font = self.font()
         if outline.width() < NARROW:
-            font = painter.font()
             font.setPixelSize(SMALL)
-            painter.setFont(font)
-        painter.drawText(outline, Qt.AlignmentFlag.AlignCenter, str(channels))
-        painter.restore()
+        painter.setFont(font)
+        painter.drawText(outline, centred, str(channels))
+        painter.setFont(self.font())
 
     def _draw_cell(self, painter: QPainter, head: Head) -> None:
         is_current = head == self.current
