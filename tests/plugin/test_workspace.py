@@ -467,3 +467,11 @@ def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) 
     qtbot.waitUntil(dock.isVisible)
     qtbot.waitUntil(photo_page(dock).reconstruction.run_button.isEnabled)
     assert photo_page(dock).reconstruction.rows.widgets["photo"].currentText() == "coffee"
+
+
+def test_a_sample_leaves_attention_in_sight(window: napari.Viewer, qtbot: QtBot) -> None:
+    _, attention = window.window.add_plugin_dock_widget("napari-mst", "Attention")
+    window.open_sample("napari-mst", "coffee")
+    qtbot.wait(100)
+    assert list(window.window.dock_widgets) == ["Attention (napari-mst)"]
+    assert attention.isVisible()

@@ -107,9 +107,15 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
 
 
 def open_workspace_soon(viewer: ViewerModel | None) -> None:
-    """Open the workspace of *viewer*, if it has a window, once its new layers are there."""
+    """Open the workspace of *viewer* once its new layers are there.
+
+    Not without a window, nor over another dock of ours, which is what its user looks at.
+    """
     window = getattr(viewer, "window", None)
-    if window is not None:
+    if window is None:
+        return
+    own_docks = [name for name in window.dock_widgets if PLUGIN in name]
+    if not own_docks or f"{WORKSPACE} ({PLUGIN})" in own_docks:
         # A dock that opens earlier would be looked at by whoever waits for the layers.
         QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, WORKSPACE))
 
