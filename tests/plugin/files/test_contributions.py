@@ -15,7 +15,8 @@ from tests.plugin.in_viewer import cube_in, picks_in
 from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, write_cube
 from napari_mst.photo.raw_header import RAW_SUFFIXES
-from napari_mst.plugin.files.contributions import cube_reader, read_layers, write_layer
+from napari_mst.plugin.files.opening import cube_reader, open_layers
+from napari_mst.plugin.files.saving import write_layer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 
@@ -107,8 +108,8 @@ def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
         str(tmp_path / f"saved{form.suffixes[0]}"), *layer.as_layer_data_tuple()[:2]
     )
     current.layers.remove(points)
-    assert cube_reader(saved) is read_layers
-    (data, arguments, is_image), (at, looks, kind) = read_layers(saved)
+    assert cube_reader(saved) is open_layers
+    (data, arguments, is_image), (at, looks, kind) = open_layers(saved)
     np.testing.assert_array_equal(data, layer.data)
     shown = (is_image, arguments["name"], arguments["axis_labels"][0])
     assert shown == ("image", "saved", "wavelength (nm)")
@@ -136,6 +137,6 @@ def test_picks_that_cannot_be_opened_are_left_out_and_said(
     cube = replace(cube_in(current.layers["cube"]), metadata={"picks": text})
     if reason != "damaged":
         picks.pin(current, current.layers["cube"].data_to_world((0, 1, 1)))
-    (layer,) = read_layers(str(write_cube(tmp_path / "saved.npz", cube)))
+    (layer,) = open_layers(str(write_cube(tmp_path / "saved.npz", cube)))
     assert layer[2] == "image"
     assert any(reason in sentence for sentence in told())

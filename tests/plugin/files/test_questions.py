@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import dask.array
 import h5py
@@ -24,9 +23,9 @@ from scipy.io import savemat
 from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.files import questions
-from napari_mst.plugin.files.contributions import read_layers, write_envi
-from napari_mst.plugin.files.opening import NO_LAYERS
+from napari_mst.plugin.files.opening import NO_LAYERS, open_layers
 from napari_mst.plugin.files.questions import WavelengthsDialog
+from napari_mst.plugin.files.saving import write_envi
 
 STACK = np.arange(31 * 40 * 50, dtype=np.float32).reshape(31, 40, 50)
 Act = Callable[[QDialog], None]
@@ -90,36 +89,15 @@ def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
     np.testing.assert_array_equal(saved.wavelengths, np.linspace(400, 550, 31))
 
 
-CALIBRATED = {
-    "axis_labels": ("wavelength (nm)", "y", "x"),
-    "scale": [5, 1, 1],
-    "translate": [450, 0, 0],
-}
-
-
-@pytest.mark.parametrize(
-    ("data", "attributes", "wavelengths"),
-    [
-        pytest.param(STACK, {}, None, id="unknown"),
-        pytest.param(np.moveaxis(STACK, 0, -1), {}, None, id="along the last axis"),
-        pytest.param(STACK, CALIBRATED, 450 + 5.0 * np.arange(31), id="calibrated"),
-    ],
-)
-def test_what_is_known_of_the_bands_is_offered(
-    tmp_path: Path,
-    answer: Ask,
-    ok: Act,
-    data: np.ndarray,
-    attributes: dict[str, Any],
-    wavelengths: np.ndarray | None,
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_stack_is_saved_along_its_likely_axis_with_bands_that_have_only_numbers(
+    tmp_path: Path, answer: Ask, ok: Act, axis: int
 ) -> None:
     answer(ok)
-    write_envi(str(tmp_path / "stack.hdr"), data, {**attributes, "metadata": {}})
+    write_envi(str(tmp_path / "stack.hdr"), np.moveaxis(STACK, 0, axis), {"metadata": {}})
     saved = read_cube(tmp_path / "stack.hdr")
     np.testing.assert_array_equal(saved.data, STACK)
-    assert saved.has_wavelengths == (wavelengths is not None)
-    if wavelengths is not None:
-        np.testing.assert_array_equal(saved.wavelengths, wavelengths)
+    assert not saved.has_wavelengths
 
 
 def test_a_cube_without_wavelengths_is_asked_for_them_too(
@@ -127,7 +105,7 @@ def test_a_cube_without_wavelengths_is_asked_for_them_too(
 ) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
-    ((data, attributes, _),) = read_layers(str(tmp_path / "stack.hdr"))
+    ((data, attributes, _),) = open_layers(str(tmp_path / "stack.hdr"))
 
     def act(dialog: WavelengthsDialog) -> None:
         dialog.text.setText(", ".join(str(0.4 + 0.01 * band) for band in range(31)))
@@ -138,7 +116,7 @@ def test_a_cube_without_wavelengths_is_asked_for_them_too(
     write_envi(str(tmp_path / "again.hdr"), data, attributes)
     again = read_cube(tmp_path / "again.hdr").wavelengths
     np.testing.assert_allclose(again, np.linspace(400, 700, 31))
-    ((data, attributes, _),) = read_layers(str(tmp_path / "again.hdr"))
+    ((data, attributes, _),) = open_layers(str(tmp_path / "again.hdr"))
     write_envi(str(tmp_path / "third.hdr"), data, attributes)  # asks no more
 
 
@@ -152,8 +130,9 @@ def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Act) -> 
 def test_only_as_many_numbers_as_bands_can_be_saved(
     desk: QMainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dialog = WavelengthsDialog("Save", "A stack.", (3, 40, 50), 0, (500.0, 520.0))
+    dialog = WavelengthsDialog("Save", "A stack.", (3, 40, 50), 0)
     save = dialog.ok
+    dialog.text.setText("500-520")
     np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
     for text, told in (
         ("400, 410", "This needs 3 wavelengths, but found 2."),
@@ -181,10 +160,10 @@ def test_of_several_arrays_the_user_chooses_one(
         ok(dialog)
 
     answer(act)
-    ((data, _, _),) = read_layers(str(path))
+    ((data, _, _),) = open_layers(str(path))
     assert (data.shape, data.max()) == ((31, 40, 50), 2)
     answer(cancel)
-    assert read_layers(str(path)) == NO_LAYERS
+    assert open_layers(str(path)) == NO_LAYERS
 
 
 def test_the_user_says_where_the_bands_are_if_nothing_else_does(
@@ -194,7 +173,7 @@ def test_the_user_says_where_the_bands_are_if_nothing_else_does(
     with h5py.File(path, "w") as file:
         file["data"] = np.zeros((40, 31, 31), np.float32)
     answer(ok)
-    ((data, _, _),) = read_layers(str(path))
+    ((data, _, _),) = open_layers(str(path))
     assert data.shape == (31, 40, 31)
 
 
@@ -212,11 +191,11 @@ def test_a_plain_array_is_asked_for_its_bands(
         ok(dialog)
 
     answer(act)
-    ((data, arguments, _),) = read_layers(str(path))
+    ((data, arguments, _),) = open_layers(str(path))
     np.testing.assert_array_equal(data, STACK)
     assert (arguments["scale"][0], arguments["axis_labels"][0]) == (10, "wavelength (nm)")
     answer(cancel)
-    assert read_layers(str(path)) == NO_LAYERS
+    assert open_layers(str(path)) == NO_LAYERS
 
 
 def test_without_a_window_nobody_is_asked(tmp_path: Path, qtbot: QtBot) -> None:
@@ -224,7 +203,7 @@ def test_without_a_window_nobody_is_asked(tmp_path: Path, qtbot: QtBot) -> None:
     savemat(path, {"first": np.ones((40, 50, 31)), "second": np.ones((40, 50, 31))})
     assert questions.window() is None
     with pytest.raises(ChoiceNeeded, match="first 40x50x31, second 40x50x31"):
-        read_layers(str(path))
+        open_layers(str(path))
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
     assert not read_cube(tmp_path / "stack.hdr").has_wavelengths
 

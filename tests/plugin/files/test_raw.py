@@ -18,8 +18,7 @@ from napari_mst.cli.main import main
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.photo.cameras import ESTIMATED, unbalanced_response
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.files.contributions import cube_reader
-from napari_mst.plugin.files.opening import open_paths
+from napari_mst.plugin.files.opening import cube_reader, open_paths
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.form import ReconstructionForm

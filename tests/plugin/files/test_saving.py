@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from napari.plugins.utils import get_preferred_reader
-from napari.settings import get_settings
 from npe2 import PluginManager
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt, QTimer
@@ -29,10 +27,9 @@ from tests.plugin.in_viewer import cube_in
 
 from napari_mst.errors import Cancelled, SaveError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.plugin.files import contributions, napari_io, opening, saving
-from napari_mst.plugin.files.contributions import write_layer
+from napari_mst.plugin.files import opening, recognising, saving
 from napari_mst.plugin.files.recognising import attend
-from napari_mst.plugin.files.saving import Save, ask_to_save
+from napari_mst.plugin.files.saving import Save, ask_to_save, write_layer
 from napari_mst.plugin.viewer import picks
 from napari_mst.watch import Watch
 
@@ -51,9 +48,8 @@ def viewer(
     qtbot.addWidget(desk)
     desk.show()
     qtbot.waitExposed(desk)
-    for module in (saving, napari_io, opening, contributions):
+    for module in (saving, recognising, opening):
         monkeypatch.setattr(module, "current_viewer", lambda: cube_viewer)
-    monkeypatch.setattr(get_settings().plugins, "extension2reader", {})
     attend(cube_viewer)
     yield cube_viewer
     for box in boxes():
@@ -260,10 +256,10 @@ def test_naparis_writer_saves_other_layers_as_without_us(
     assert not boxes()
 
 
-@pytest.mark.parametrize("command", [napari_io.READER, napari_io.WRITER])
+@pytest.mark.parametrize("command", [recognising.READER, recognising.WRITER])
 def test_naparis_own_reader_and_writer_are_watched_once(viewer: ViewerModel, command: str) -> None:
     watched = PluginManager.instance().commands.get(command)
-    napari_io.watch()
+    recognising.watch_napari()
     assert PluginManager.instance().commands.get(command) is watched
 
 
@@ -273,7 +269,7 @@ def test_our_reader_is_offered_where_naparis_own_fails_on_a_file_of_ours(
     def fails(_: str) -> list[Any]:
         raise OSError("napari knows no such file")
 
-    read = napari_io.WatchedReader(lambda _: fails)("any")
+    read = recognising.reader_of_napari(lambda _: fails, "any")
     assert read is not None
     other = tmp_path / "other.hdr"
     other.write_text("no header of ours")
@@ -285,28 +281,3 @@ def test_our_reader_is_offered_where_naparis_own_fails_on_a_file_of_ours(
     press(boxes()[0], "Open it", qtbot)
     qtbot.waitUntil(lambda: "field" in viewer.layers)
     np.testing.assert_array_equal(cube_in(viewer.layers["field"]).wavelengths, WAVELENGTHS)
-
-
-def test_our_reader_is_offered_once_where_napari_would_ask_each_time(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contributions, "offered", set())
-    path = write_cube(tmp_path / "cube.hdr", make_cube())
-    for _ in range(2):
-        viewer.open(path, plugin="napari-mst")
-    qtbot.waitUntil(lambda: len(boxes()) == 1)
-    press(boxes()[0], "Always for .hdr", qtbot)
-    qtbot.waitUntil(lambda: not boxes() and get_preferred_reader(str(path)) is not None)
-    (layer,) = viewer._open_or_raise_error([str(path)])
-    assert layer.source.reader_plugin == "napari-mst"
-
-
-def test_nothing_is_offered_where_napari_does_not_ask(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contributions, "offered", set())
-    viewer.open(write_cube(tmp_path / "cube.mat", make_cube()), plugin="napari-mst")
-    contributions.offer(tmp_path / "cube.mat")
-    contributions.remember(".hdr")
-    contributions.offer(tmp_path / "cube.hdr")
-    assert not boxes()

@@ -4,7 +4,7 @@ napari chooses a reader by the suffix. A file without one, or one that napari le
 reader, is opened with `open_files` or `open_folder` of the menu File > IO Utilities.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,19 @@ def is_ours(path: Path) -> bool:
 def listed(path: Paths) -> list[Path]:
     """Return the files that napari names, one or several."""
     return [Path(file) for file in (path if isinstance(path, list) else [path])]
+
+
+def cube_reader(path: Paths) -> Callable[[Paths], list[LayerTuple]] | None:
+    """Return what opens the files at *path*; None if one of them is neither cube nor photo.
+
+    napari then asks another reader.
+    """
+    return open_layers if all(map(is_ours, listed(path))) else None
+
+
+def open_layers(path: Paths) -> list[LayerTuple]:
+    """See `read_layers`; napari calls this."""
+    return read_layers(listed(path)) or NO_LAYERS
 
 
 def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:

@@ -140,16 +140,7 @@ def ask_bands(name: str, stack: Array) -> DescribedBands | None:
     """Ask which bands the plain array *stack* called *name* has; None if they cancel."""
     size = " x ".join(map(str, stack.shape))
     text = f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
-    axis = likely_axis(stack.shape)
-    return ask_wavelengths(WavelengthsDialog("Open", text, stack.shape, axis, None))
-
-
-def ask_wavelengths(dialog: "WavelengthsDialog") -> DescribedBands | None:
-    """Wait for the answer to *dialog*; None if they cancel."""
-    is_accepted = dialog.exec()
-    # Its parent would keep it for as long as there is the window.
-    dialog.deleteLater()
-    return DescribedBands(dialog.band_axis, dialog.wavelengths) if is_accepted else None
+    return WavelengthsDialog("Open", text, stack.shape, likely_axis(stack.shape)).answer()
 
 
 class WavelengthsDialog(QDialog):
@@ -163,8 +154,6 @@ class WavelengthsDialog(QDialog):
         The shape of the stack, three axes.
     band_axis
         0 or -1, chosen at first.
-    calibrated
-        Wavelengths (nm) of the first and the last band, if the layer has a calibrated axis.
     """
 
     def __init__(
@@ -173,7 +162,6 @@ class WavelengthsDialog(QDialog):
         text: str,
         shape: Sequence[int],
         band_axis: int,
-        calibrated: tuple[float, float] | None,
     ) -> None:
         super().__init__(window(), windowTitle=f"{verb} hyperspectral cube")
         self._shape = shape
@@ -183,8 +171,6 @@ class WavelengthsDialog(QDialog):
         self.axes.addItem(f"the last axis: {shape[-1]} bands", -1)
         self.axes.setCurrentIndex(self.axes.findData(band_axis))
         self.text = QLineEdit(placeholderText=PLACEHOLDER, toolTip=TEXT_HINT)
-        if calibrated is not None:
-            self.text.setText("{!r}-{!r}".format(*calibrated))
         self.file_button = QPushButton(
             "Read file ...", toolTip="Take the first number of each line of a table or text."
         )
@@ -216,6 +202,13 @@ class WavelengthsDialog(QDialog):
         layout.setContentsMargins(10, 10, 10, 10)
         layout.setSpacing(10)
         self.setMinimumWidth(480)
+
+    def answer(self) -> DescribedBands | None:
+        """Wait for the user; None if they cancel."""
+        is_accepted = self.exec()
+        # Its parent would keep it for as long as there is the window.
+        self.deleteLater()
+        return DescribedBands(self.band_axis, self.wavelengths) if is_accepted else None
 
     @property
     def band_axis(self) -> int:

@@ -3,10 +3,14 @@
 TIFF, npz and Zarr are left to napari's own reader, so that nobody is asked which reader to take.
 The path that napari notes at a layer leads to its wavelengths, picks and history, and shows how its
 pixels were meant.
+
+napari chooses its own writer first, for any layer, and a person may choose its reader for a file
+that it cannot read. No event reports either. So both commands are registered again, by npe2's
+public means, as ones that run them and then look at what became of it.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,10 +19,12 @@ from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
+from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from napari.layers._source import layer_source
 from napari.utils.notifications import show_info, show_warning
+from npe2 import PluginManager
 from psygnal import Signal
 
 from napari_mst.arrays import Array
@@ -29,15 +35,20 @@ from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.plugin.files import napari_io, questions
+from napari_mst.plugin.files import questions, saving
 from napari_mst.plugin.files.opening import (
+    NO_LAYERS,
+    Paths,
     add_layers,
+    is_ours,
+    listed,
+    open_paths,
     open_workspace_soon,
     raw_layer,
     saved_picks,
     tell_warnings,
 )
-from napari_mst.plugin.jobs.job import Job, Reports, ignore
+from napari_mst.plugin.jobs.job import Job
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
@@ -49,11 +60,20 @@ from napari_mst.plugin.viewer.bands import (
     SliderLabel,
     bring_into_view,
 )
-from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
+from napari_mst.plugin.viewer.layers import (
+    band_of,
+    cube_layer,
+    cube_layer_in,
+    cube_of,
+    cube_of_data,
+    go_to,
+)
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper, report
+from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
+READER, WRITER = "napari.get_reader", "napari.write_image"
+Reader = Callable[..., list[Any]]
 SUFFIX = ".npy"
 FEWEST_BANDS = 4
 """A stack of fewer planes is rather a photo, planar."""
@@ -79,9 +99,6 @@ def may_be_coloured(layer: Image) -> bool:
     return shape[-1] in (3, 4) and min(shape[:2]) > FEWEST_BANDS
 
 
-Heard = Callable[[Any], object]
-Show = Callable[[Image, Path, Any], None]
-"""Shows what the file of a layer holds."""
 UNTOUCHED = "gray"
 """The colour map that napari gives to a new stack."""
 UPRIGHT = 1
@@ -107,7 +124,7 @@ class Recogniser(ViewerHelper):
         super().__init__(viewer)
         self._seen = weakref.WeakSet[Layer]()
         self.running = 0
-        napari_io.watch()
+        watch_napari()
         viewer.layers.events.inserted.connect(self.hear)
         FittedView.of(viewer)
         SliderLabel.of(viewer)
@@ -142,37 +159,35 @@ class Recogniser(ViewerHelper):
     def _look_into(self, layer: Image, path: Path) -> None:
         """Make *layer* what its file at *path* says."""
         if is_raw_file(path):
-            self._read(layer, Photo.read, self._show_raw, "as the small picture in it")
+            self._show_later(layer, Photo.read, self._show_raw, "as the small picture in it")
         elif is_own_cube(path):
-            self._read(layer, read_cube, self._show_cube, "without its wavelengths")
+            self._show_later(layer, read_cube, self._show_cube, "without its wavelengths")
         elif may_be_cube(layer):
             self._offer_wavelengths(layer)
-        elif is_shown_otherwise(path):
-            self._read_photo(layer, path)
+        # To compare a lazy layer would read all of it.
+        elif isinstance(layer.data, np.ndarray) and is_shown_otherwise(path):
+            read = partial(_unchanged_pixels, layer.data)
+            self._show_later(layer, read, self._show_pixels, "as it is stored")
 
-    def _read(self, layer: Image, read: Callable[[Path], Any], show: Show, otherwise: str) -> None:
-        """Read the file of *layer* on another thread, and *show* what it holds.
+    def _show_later(
+        self, layer: Image, read: Callable[[Path], Any], show: Callable[..., None], otherwise: str
+    ) -> None:
+        """Have *read* look into the file of *layer* on another thread, and *show* what it returns.
 
         Where that fails, the user hears that the layer is shown *otherwise*.
         """
-        path = Path(str(layer.source.path))
-
-        def run(_: Reports) -> Any:
-            return read(path)
+        path = Path(layer.source.path or layer.name)
 
         def on_done(content: Any) -> None:
-            if self.has(layer) and cube_of(layer) is None:
-                show(layer, path, content)
+            if content is not None and self.has(layer) and cube_of(layer) is None:
+                show(layer, content)
 
         def on_failed(error: NapariMstError) -> None:
             if self.has(layer) and cube_of(layer) is None:
                 show_warning(f"{shown(path.name)} is shown {otherwise}. {plain(error)}")
 
-        self._start(run, on_done, on_failed)
-
-    def _start(self, run: Callable[[Reports], Any], on_done: Heard, on_failed: Heard) -> None:
         self.running += 1
-        start(Job(run, on_done, on_failed, self._on_end))
+        start(Job(lambda _: read(path), on_done, on_failed, self._on_end))
 
     def _on_end(self) -> None:
         self.running -= 1
@@ -197,11 +212,11 @@ class Recogniser(ViewerHelper):
         stack = np.asarray(layer.data)
         bands = questions.ask_bands(layer.name, stack)
         if bands is not None and self.has(layer) and cube_of(layer) is None:
-            self._show_cube(layer, Path(str(layer.source.path)), bands.cube_of(stack))
+            self._show_cube(layer, bands.cube_of(stack))
 
-    def _show_cube(self, layer: Image, path: Path, cube: SpectralCube) -> None:
+    def _show_cube(self, layer: Image, cube: SpectralCube) -> None:
         """Make *layer* that of the *cube* that its file holds, or that the user has described."""
-        viewer = self.viewer
+        viewer, path = self.viewer, Path(str(layer.source.path))
         tell_warnings(path, cube)
         has_others = any(cube_of(other) is not None for other in viewer.layers)
         # The layer of a single band has no axis for it, so its own number of bands says nothing.
@@ -234,16 +249,14 @@ class Recogniser(ViewerHelper):
         layer = layer_ref()
         if layer is None:
             return
-        data, name = layer.data, layer.name
+        pixels, name = layer.data, layer.name
 
-        def run(_: Reports) -> Photo:
-            return Photo.from_array(data, name=name)
+        def read(_: Path) -> Photo:
+            return Photo.from_array(pixels, name=name)
 
-        self._start(run, partial(self._show_coloured, layer), report)
+        self._show_later(layer, read, self._show_coloured, "in grey")
 
     def _show_coloured(self, layer: Image, photo: Photo) -> None:
-        if not self.has(layer):
-            return
         place = replace(
             Placement.of(layer),
             scale=layer.scale[:2],
@@ -253,38 +266,23 @@ class Recogniser(ViewerHelper):
         data, arguments, _ = photo_layer(photo, layer.name, place)
         _exchange(self.viewer, layer, data, {**arguments, "metadata": layer.metadata})
 
-    def _read_photo(self, layer: Image, path: Path) -> None:
-        """Give *layer* the pixels that `Photo.read` has, unless its pixels were changed since."""
-        data = layer.data
-        # To compare a lazy layer would read all of it.
-        if not isinstance(data, np.ndarray):
-            return
-
-        def run(_: Reports) -> Array | None:
-            with suppress(PhotoError, OSError):
-                return decode_pages(path, []) if np.array_equal(data, iio.imread(path)) else None
-            return None
-
-        def on_done(pixels: Array | None) -> None:
-            if pixels is not None and self.has(layer) and layer.data is data:
-                self._show_pixels(layer, path, pixels)
-
-        self._start(run, on_done, ignore)
-
-    def _show_raw(self, layer: Image, path: Path, photo: Photo) -> None:
+    def _show_raw(self, layer: Image, photo: Photo) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
         data, arguments, _ = raw_layer(photo, layer.name)
-        with layer_source(path=str(path), reader_plugin=PLUGIN):
+        with layer_source(path=layer.source.path, reader_plugin=PLUGIN):
             _exchange(self.viewer, layer, data, arguments)
         open_workspace_soon(self.viewer)
         self.changed.emit()
 
-    def _show_pixels(self, layer: Image, path: Path, pixels: Array) -> None:
-        """Show *pixels* in *layer* and say so.
+    def _show_pixels(self, layer: Image, before_and_after: tuple[Array, Array]) -> None:
+        """Show in *layer* the pixels that `Photo.read` has, unless it was changed meanwhile.
 
         If grey values have become colours, another layer takes its place.
         """
-        asked = orientation(path)
+        before, pixels = before_and_after
+        if layer.data is not before:
+            return
+        asked = orientation(Path(str(layer.source.path)))
         is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
         if (pixels.ndim, is_coloured) == (layer.data.ndim, layer.rgb):
             if asked in ON_ITS_SIDE:
@@ -337,3 +335,94 @@ def _exchange(viewer: ViewerModel, layer: Image, data: Any, arguments: dict[str,
     added: Image = viewer.add_image(data, **arguments)
     viewer.layers.move(len(viewer.layers) - 1, index)
     return added
+
+
+def _unchanged_pixels(data: Array, path: Path) -> tuple[Array, Array] | None:
+    """Return *data* and the pixels that `Photo.read` has; None if *data* is not what is stored."""
+    with suppress(PhotoError, OSError):
+        if np.array_equal(data, iio.imread(path)):
+            return data, decode_pages(path, [])
+    return None
+
+
+# ----------------------------------------------------------- what napari itself reads and saves
+
+
+def watch_napari() -> None:
+    """Look at what napari's own reader and its writer of images do, from now on."""
+    commands = PluginManager.instance().commands
+    for name, watched in ((READER, reader_of_napari), (WRITER, write_of_napari)):
+        # Without that command there is nothing to look at.
+        with suppress(KeyError):
+            own = commands.get(name)
+            # The commands are those of the process, but each viewer has them watched.
+            if getattr(own, "func", None) is not watched:
+                commands.unregister(name)
+                commands.register(name, partial(watched, own))
+
+
+def reader_of_napari(reader_of: Callable[[Paths], Reader | None], path: Paths) -> Reader | None:
+    """Return napari's own reader for *path*, which offers ours where it fails."""
+    read = reader_of(path)
+    return None if read is None else partial(_read_or_offer, read)
+
+
+def _read_or_offer(read: Reader, path: Paths, **options: Any) -> list[Any]:
+    try:
+        return read(path, **options)
+    except Exception:
+        files, viewer = listed(path), current_viewer()
+        if viewer is None or not all(map(is_ours, files)):
+            raise
+        text = f"napari's own reader cannot open {shown(files[0].name)}. napari-mst can."
+        if questions.offer(text, "Open it", partial(open_paths, viewer, files)) is None:
+            raise
+        return NO_LAYERS
+
+
+def write_of_napari(
+    write: Callable[..., str | None], path: str, data: Any, attributes: Mapping[str, Any]
+) -> str | None:
+    """Save a layer as napari's *write* does, and warn the user if that has saved a cube.
+
+    A cube in a format that napari does not have is saved by our writer. None if there is no such
+    format.
+    """
+    written = write(path, data, attributes)
+    metadata = attributes.get("metadata", {})
+    picture_of = cube_layer_in(metadata)
+    has_format = Path(path).suffix.lower() in saving.SUFFIXES
+    if picture_of is None and cube_of_data(data, metadata) is None:
+        return written
+    # Who saves a picture as PNG wants a picture; a TIFF may be meant as the cube.
+    if picture_of is not None and not has_format:
+        return written
+    if written is not None:
+        _tell(Path(written), picture_of or saving.layer_of(data), attributes)
+        return written
+    if not has_format:
+        return None
+    cube = saving.cube_to_save(data, attributes)
+    # napari's dialog has asked already whether this file may be replaced.
+    return str(saving.write(Path(path), cube, may_replace=Path(path).exists()))
+
+
+def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> None:
+    """Tell the user that a cube was saved as plain numbers, and offer to save all of it."""
+    name = shown(attributes.get("name", "cube"), 40)
+    text = (
+        f"napari's own writer saved '{name}' as {shown(path.name)} "
+        "without its wavelengths, history and picks."
+    )
+    question = f"{text} Save it with them?"
+    # The question stays until it is answered, and must not keep the pixels of a removed layer.
+    accept = None if layer is None else partial(_save_whole, weakref.ref(layer), path)
+    if accept is None or questions.offer(question, "Save cube ...", accept) is None:
+        show_warning(text)
+
+
+def _save_whole(layer_ref: "weakref.ref[Image]", path: Path) -> None:
+    viewer, layer = current_viewer(), layer_ref()
+    if viewer is not None and layer is not None:
+        has_format = path.suffix.lower() in saving.SUFFIXES and path.parent.is_dir()
+        saving.ask_to_save(viewer, layer, path if has_format else None)

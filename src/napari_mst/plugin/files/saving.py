@@ -8,6 +8,7 @@ of our writers. It then waits in an event loop, so that the window goes on livin
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,6 @@ from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
-from napari_mst.cube.layer import WAVELENGTH
 from napari_mst.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.plugin.files import questions
@@ -111,6 +111,37 @@ def write(path: Path, cube: SpectralCube, may_replace: bool) -> Path:
     if questions.window() is None:
         return write_cube(path, cube, overwrite=may_replace)
     return Save(path, cube, may_replace).wait()
+
+
+def write_layer(
+    path: str, data: Any, attributes: Mapping[str, Any], suffix: str = ".hdr"
+) -> list[str]:
+    """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
+
+    Only a file that napari's dialog has asked about is replaced. Without wavelengths the user is
+    asked for them; where there is nobody to ask, the bands are numbered. The picks on the image are
+    saved with it.
+
+    Raises
+    ------
+    SaveError
+        If the layer is not (B, H, W), or as `napari_mst.write_cube`.
+    Cancelled
+        If the user was asked, and cancelled, or cancelled the save.
+    """
+    target = named(Path(path), SUFFIXES[suffix])
+    # napari's dialog asked about the path that it gives; about another name nobody was asked.
+    was_asked = target.name == Path(path).name
+    cube = cube_to_save(data, attributes)
+    may_replace = was_asked and target.exists()
+    return [str(write(target, cube, may_replace))]
+
+
+write_envi = partial(write_layer, suffix=".hdr")
+write_tiff = partial(write_layer, suffix=".tif")
+write_npz = partial(write_layer, suffix=".npz")
+write_matlab = partial(write_layer, suffix=".mat")
+write_zarr = partial(write_layer, suffix=".zarr")
 
 
 def named(path: Path, form: Format) -> Path:
@@ -284,42 +315,23 @@ def cube_to_save(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
 
 def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     pixels = data[0] if attributes.get("multiscale") else data
-    cube = cube_of_data(pixels, attributes.get("metadata", {}))
-    axis = 0
+    cube, axis = cube_of_data(pixels, attributes.get("metadata", {})), 0
     if cube is None:
-        cube = _numbered(pixels, attributes)
+        if np.ndim(pixels) != 3 or attributes.get("rgb"):
+            raise SaveError(
+                "Expected a stack of bands to save as a cube, "
+                f"got an image of shape {np.shape(pixels)}. Select the layer of a cube."
+            )
+        cube = questions.DescribedBands(0, None).cube_of(pixels)
         axis = questions.likely_axis(pixels.shape)
     if cube.unit != BAND_INDEX or questions.window() is None:
         return cube
-    # The layer's own axis says nothing if the bands lie along another.
-    calibrated = _calibrated(attributes, len(pixels)) if axis == 0 else None
-    name = attributes.get("name", "")
-    text = f"The layer '{shown(name, 40)}' has no wavelengths."
-    dialog = questions.WavelengthsDialog("Save", text, pixels.shape, axis, calibrated)
-    bands = questions.ask_wavelengths(dialog)
+    text = f"The layer '{shown(attributes.get('name', ''), 40)}' has no wavelengths."
+    bands = questions.WavelengthsDialog("Save", text, pixels.shape, axis).answer()
     if bands is None:
         raise Cancelled(NOT_SAVED)
     answered = bands.cube_of(cube.data)
     return replace(cube, data=answered.data, wavelengths=answered.wavelengths, unit=answered.unit)
-
-
-def _numbered(pixels: Any, attributes: Mapping[str, Any]) -> SpectralCube:
-    """Make a cube of any stack, whose bands have only numbers. Raises `SaveError`."""
-    if np.ndim(pixels) != 3 or attributes.get("rgb"):
-        raise SaveError(
-            "Expected a stack of bands to save as a cube, "
-            f"got an image of shape {np.shape(pixels)}. Select the layer of a cube."
-        )
-    return questions.DescribedBands(0, None).cube_of(pixels)
-
-
-def _calibrated(attributes: Mapping[str, Any], bands: int) -> tuple[float, float] | None:
-    """Return where the first axis of a layer begins and ends; None if it is not in nm."""
-    if WAVELENGTH not in attributes.get("axis_labels", ()):
-        return None
-    start = float(attributes["translate"][0])
-    step = float(attributes["scale"][0])
-    return start, start + (bands - 1) * step
 
 
 def _with_picks(cube: SpectralCube, data: Any) -> SpectralCube:
