@@ -10,7 +10,6 @@ become known from the true cube. MRAE before and after is printed.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ def opened(
     viewer.layers.selection.active = viewer.layers["estimate"]
     bench = Bench(viewer, start_job=start)
     bench.attach()
-    bench.settings = replace(bench.settings, has_error_bands=False)
+    bench.set(has_error_bands=False)
     bench.finish()
     return viewer, bench
 

@@ -4,7 +4,6 @@ It is imported by an interpreter that cannot import Qt.
 """
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +36,7 @@ def drawn(bench: Bench) -> list[NDArray[np.float64]]:
 
 def pin_move_and_undo(bench: Bench, viewer: ViewerModel) -> None:
     assert bench.pin((550, 4, 7))
-    bench.settings = replace(bench.settings, window=3)
+    bench.set(window=3)
     assert bench.pin((550, 9, 9))
     np.testing.assert_allclose(drawn(bench)[0], VALUES[:, 4, 7])
     mean = VALUES[:, 8:11, 8:11].mean(axis=(1, 2))

@@ -81,7 +81,7 @@ def mark_adapt_suggest_and_undo() -> None:
     viewer = with_scene()
     bench = bench_of(viewer)
     # Error bands need torch, which takes seconds to import.
-    bench.settings = replace(bench.settings, has_error_bands=False)
+    bench.set(has_error_bands=False)
     estimate, truth = viewer.layers["estimate"], viewer.layers["truth"]
     bench.known.suggest(3)
     snapshot = bench.finish()

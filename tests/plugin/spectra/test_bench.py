@@ -1,7 +1,6 @@
 """The spectra workbench from a script: everything that the dock does, without Qt."""
 
 import gc
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from tests.plugin.in_viewer import picks_in
 
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.snapshot import Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.spectra.compare import compare_spectra
 from napari_mst.spectra.library import read_spectra
@@ -30,7 +28,7 @@ def shown(bench: Bench) -> list[str]:
 
 
 def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerModel) -> None:
-    bench.settings = replace(bench.settings, has_regions=False)
+    bench.set(has_regions=False)
     shapes = bench.draw_regions()
     assert shapes is not None
     assert shapes.mode == "add_rectangle"
@@ -40,9 +38,9 @@ def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerMo
     data = make_cube().data[:, 3:9, 4:10].astype(float)
     np.testing.assert_allclose(line.spectrum.values, data.mean(axis=(1, 2)))
     assert line.spectrum.spread == "std"
-    bench.settings = replace(bench.settings, spread="")
+    bench.set(spread="")
     assert bench.finish().curves.lines[0].spectrum.spread == ""
-    bench.settings = replace(bench.settings, has_regions=False)
+    bench.set(has_regions=False)
     assert shown(bench) == []
 
 
@@ -114,10 +112,10 @@ def test_an_error_is_shown_until_the_next_action(bench: Bench) -> None:
 def test_a_click_pins_and_selects_while_it_is_meant_to(
     bench: Bench, cube_viewer: ViewerModel
 ) -> None:
-    bench.settings = Settings(is_picking=False)
+    bench.set(is_picking=False)
     bench.click((550, 4, 7))
     assert picks.picks_layer(cube_viewer) is None
-    bench.settings = Settings()
+    bench.set(is_picking=True)
     for number, row in enumerate((4, 5), 1):
         bench.click((550, row, 7))
         # The newest pick is what the next command means.

@@ -1,6 +1,5 @@
 """Snapshots of the workbench, on a viewer without a window."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: Vie
 
 def test_an_axis_of_errors_says_so(bench: Bench, cube_viewer: ViewerModel) -> None:
     bench.reference = add_cube(cube_viewer, make_cube(), "truth")
-    bench.settings = replace(bench.settings, is_error_shown=True)
+    bench.set(is_error_shown=True)
     snapshot = bench.finish()
     assert snapshot.axes is not None
     assert snapshot.axes.label == "error"

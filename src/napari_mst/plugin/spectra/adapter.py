@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer
-from psygnal import Signal
 
 from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
 from napari_mst.adaptation.known import KnownSpectrum
@@ -261,12 +260,7 @@ def width(cube: SpectralCube, watch: Watch) -> Singles:
 
 
 class Adapter:
-    """Keeps an adapted cube in *layers* that is true to what is known.
-
-    `changed` is emitted when its state is another one.
-    """
-
-    changed = Signal()
+    """Keeps an adapted cube in *layers* that is true to what is known."""
 
     def __init__(self, layers: KnownLayers, start: Start, scene: SpectraScene) -> None:
         self._layers = layers
@@ -327,7 +321,7 @@ class Adapter:
         self.stop()
         if not known:
             if adapted is not None:
-                self._scene.said.emit(NOTHING_KNOWN)
+                self._scene.say(NOTHING_KNOWN)
             self._doubts = ()
             self._is_width_wanted = False
             self._tried = None
@@ -339,7 +333,7 @@ class Adapter:
     def stop(self) -> None:
         """Stop what is being computed; the cube stays as coarse as it is."""
         self._latest.cancel()
-        self.changed.emit()
+        self._scene.publish()
 
     def _on_look(self, look: tuple[Learnt, SpectralCube]) -> None:
         learnt, cube = look
@@ -347,10 +341,10 @@ class Adapter:
         self._doubts = learnt.adaptation.doubts
         self._is_exact = False
         for doubt in self._doubts:
-            self._scene.said.emit(doubt)
+            self._scene.say(doubt)
         if not learnt.adaptation.known:
             self._layers.end()
-            self.changed.emit()
+            self._scene.publish()
             return
         self._layers.show_cube(cube)
         ground = self._ground
@@ -362,7 +356,7 @@ class Adapter:
         self._is_exact = True
         self._layers.show_cube(cube)
         record = cube.provenance.adaptation
-        self._scene.said.emit(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
+        self._scene.say(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
         if self._is_width_wanted:
             self._start_width(cube)
 
@@ -376,9 +370,9 @@ class Adapter:
 
         def on_progress(share: float) -> None:
             self._progress = f"{task}: {share:.0%}"
-            self.changed.emit()
+            self._scene.publish()
 
-        on_failed, on_end = self._scene.failed.emit, self.changed.emit
+        on_failed, on_end = self._scene.fail, self._scene.publish
         self._latest.run(Job(work, use, on_failed, on_end, on_progress))
         on_progress(0.0)
 

@@ -105,7 +105,7 @@ class SharedBench(ViewerHelper):
     @property
     def is_drawing(self) -> bool:
         """True while a redraw is due, or a cube is being read."""
-        return self.pace.is_due or self.bench.is_busy
+        return self.pace.is_due or self.bench.reader.is_busy
 
     def join(self) -> None:
         """Listen: a dock is seen."""

@@ -1,6 +1,7 @@
 """The dock "Spectra": spectra under the mouse, of picks and of regions; and its menu "Known"."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -10,7 +11,6 @@ from qtpy.QtGui import QColor, QHideEvent
 from qtpy.QtWidgets import (
     QApplication,
     QColorDialog,
-    QFileDialog,
     QInputDialog,
     QListWidget,
     QToolButton,
@@ -27,17 +27,22 @@ from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.known import grey, pasted
-from napari_mst.plugin.spectra.menus import FilledMenu, SpectraMenus, menu_button, style_of
+from napari_mst.plugin.spectra.menus import (
+    FilledMenu,
+    SpectraMenus,
+    ask_spectra,
+    menu_button,
+    style_of,
+)
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.snapshot import KnownState, Marker, Snapshot
-from napari_mst.plugin.spectra.table import SCORES, SpectraModel, SpectraTable
+from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
-from napari_mst.spectra.library import colour_checker, read_spectra
+from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
 
-OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"
 USUAL_GREY = 99.0
 """Per cent: the usual tile of a white reference."""
 USUAL_COUNT = 4
@@ -91,36 +96,36 @@ class KnownMenu:
         state = self._bench.snapshot.known
         no_cube = self._lacks_cube()
         lacks = no_cube or ("" if self._picks() else NO_PICK)
-        menu.entry("A grey ...", self._mark_grey, tip=GREY, lacks=lacks)
-        chart = colour_checker()
-        menu.entry("From the ColorChecker ...", self._mark_one_of, chart, tip=LIBRARY, lacks=lacks)
-        library = self._bench.library
+        menu.entry("A grey ...", self._mark_grey, GREY, lacks=lacks)
+        chart, library = colour_checker(), self._bench.library
+        mark_one = self._mark_one_of
+        menu.entry("From the ColorChecker ...", lambda: mark_one(chart), LIBRARY, lacks=lacks)
         if library:
-            menu.entry("From the library ...", self._mark_one_of, library, tip=LIBRARY, lacks=lacks)
-        menu.entry("From a file ...", self._mark_from_file, tip=FILE, lacks=no_cube)
-        menu.entry("From the clipboard", self._mark_from_clipboard, tip=PASTE, lacks=lacks)
+            menu.entry("From the library ...", lambda: mark_one(library), LIBRARY, lacks=lacks)
+        menu.entry("From a file ...", self._mark_from_file, FILE, lacks=no_cube)
+        menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
         for layer in self._bench.viewer.layers:
             # The picks may be as on any cube except the one to adapt.
             if cube_of(layer) is not None and not known.is_ours(layer):
-                title = f"As in: {layer.name}"
-                menu.entry(title, self._mark_from, layer.name, tip=CUBE, lacks=lacks)
+                mark = partial(known.mark, self._picks(), layer)
+                menu.entry(f"As in: {layer.name}", mark, CUBE, lacks=lacks)
         is_any_known = any(entry.mark is not None for entry in self._picks())
         no_mark = "" if is_any_known else "No selected pick is known."
-        menu.entry("Not known", self._unmark, lacks=no_mark)
+        menu.entry("Not known", partial(known.unmark, self._picks()), lacks=no_mark)
         if state.doubts:
-            menu.entry("Use it nevertheless", self._insist, tip=INSIST, lacks=no_mark)
+            insist = partial(known.insist, self._picks())
+            menu.entry("Use it nevertheless", insist, INSIST, lacks=no_mark)
         menu.addSeparator()
-        menu.entry("Suggest where to measure ...", self._suggest, tip=SUGGEST, lacks=no_cube)
+        menu.entry("Suggest where to measure ...", self._suggest, SUGGEST, lacks=no_cube)
         menu.entry(
             "Layer: width of the error band",
-            known.show_width,
-            not state.has_width,
-            tip=WIDTH,
+            partial(known.show_width, not state.has_width),
+            WIDTH,
             is_on=state.has_width,
             lacks=no_cube,
         )
         if state.is_busy:
-            menu.entry("Stop", known.stop, tip="Leave the cube as coarse as it is.")
+            menu.entry("Stop", known.stop, "Leave the cube as coarse as it is.")
 
     def _lacks_cube(self) -> str:
         try:
@@ -140,30 +145,15 @@ class KnownMenu:
             known.mark(self._picks(), grey(percent, known.cube.wavelengths))
 
     def _mark_from_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self._parent, "Open known spectra", "", OPENS)
-        if not path:
-            return
-        spectra = read_spectra(path, as_reflectance=True)
-        if self._bench.chosen:
+        spectra = ask_spectra(self._parent, "Open known spectra", as_reflectance=True)
+        if self._bench.chosen and spectra:
             self._mark_one_of(spectra)
-        else:
+        elif spectra:
             self._bench.known.open(spectra)
 
     def _mark_from_clipboard(self) -> None:
         wavelengths = self._bench.known.cube.wavelengths
         self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
-
-    def _mark_from(self, name: str) -> None:
-        """Mark the picks as they are on the cube of the layer *name*."""
-        layers = self._bench.viewer.layers
-        if name in layers:
-            self._bench.known.mark(self._picks(), layers[name])
-
-    def _insist(self) -> None:
-        self._bench.known.insist(self._picks())
-
-    def _unmark(self) -> None:
-        self._bench.known.unmark(self._picks())
 
     def _picks(self) -> Sequence[Entry]:
         """Return the rows that are selected; if there is only one row, that one."""
@@ -226,8 +216,8 @@ class SpectraDock(BenchDock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.model = SpectraModel()
-        self.table = SpectraTable(self.model)
+        self.model = SpectraModel(self.bench)
+        self.table = SpectraTable(self.bench, self.model)
         self._row_menu = FilledMenu(self.bench, self._fill_row_menu, self.table)
         self.matches = QListWidget()
         self.text = Paragraph()
@@ -255,11 +245,7 @@ class SpectraDock(BenchDock):
         self.matches.hide()
 
     def _wire(self) -> None:
-        self.table.selectionModel().selectionChanged.connect(self._on_selection)
-        self.table.deleted.connect(self._delete)
         self.table.customContextMenuRequested.connect(self._show_row_menu)
-        self.model.renamed.connect(self._rename)
-        self.model.ticked.connect(self._tick)
         self.matches.currentRowChanged.connect(self.bench.choose_match)
         self.plot.handle_dragged.connect(self._on_handle_dragged)
         self.plot.handle_dropped.connect(self._on_handle_dropped)
@@ -281,30 +267,17 @@ class SpectraDock(BenchDock):
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Let go of everything that was read as well."""
         super().hideEvent(event)
-        self.model.set_entries([])
+        self.model.show(Snapshot())
 
     def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
         if new.settings != old.settings:
             self.menus.show(new.settings)
         if new.known != old.known:
             self.known.show(new.known)
-            self.model.doubts = new.known.doubts
-            self.table.viewport().update()
-        self._draw_table(old, new)
+        self.table.show_rows(old, new)
         self._draw_handles()
         self._draw_matches(old, new)
         self.text.setText("\n".join([new.text, *new.notes]))
-
-    def _draw_table(self, old: Snapshot, new: Snapshot) -> None:
-        if new.reading is not None:
-            self.model.set_wavelength(*new.reading)
-        has_other_rows = new.entries is not old.entries or new.has_reference != old.has_reference
-        if has_other_rows:
-            self.model.set_entries(new.entries, SCORES if new.has_reference else ())
-        # To ask the table is slow with thousands of rows, and the mouse changes none of them.
-        is_other_selection = has_other_rows or new.chosen != old.chosen
-        if is_other_selection and tuple(self.table.chosen()) != new.chosen:
-            self.table.choose(new.chosen)
 
     def _draw_handles(self) -> None:
         """Draw handles at the three bands of the picture of the cube, while that is shown."""
@@ -339,18 +312,6 @@ class SpectraDock(BenchDock):
 
     # ------------------------------------------------------------ forwarding
 
-    def _on_selection(self) -> None:
-        self.bench.choose(self.table.chosen())
-
-    def _delete(self) -> None:
-        self.bench.delete(self.bench.chosen)
-
-    def _rename(self, row: int, name: str) -> None:
-        self.bench.rename(self.bench.entries[row], name)
-
-    def _tick(self, row: int, is_shown: bool) -> None:
-        self.bench.show([self.bench.entries[row]], is_shown)
-
     def _on_handle_dragged(self, number: int, wavelength: float) -> None:
         """Have the picture follow coarsely; once the handle is dropped, it is painted in full."""
         layer = active_cube_layer(self.viewer)
@@ -376,7 +337,7 @@ class SpectraDock(BenchDock):
         is_fixed = all(entry.rows.are_pixels for entry in self.bench.chosen)
         lacks = "Labels are pixels of an image, in the colours of their layer." * is_fixed
         menu.entry("Colour ...", self._ask_colour, lacks=lacks)
-        menu.entry("Delete", self._delete, lacks=lacks)
+        menu.entry("Delete", partial(self.bench.delete, self.bench.chosen), lacks=lacks)
 
     def _ask_colour(self) -> None:
         entry = next(entry for entry in self.bench.chosen if not entry.rows.are_pixels)

@@ -128,21 +128,21 @@ class KnownSpectra(Adapter):
         picked = {pick: marks[pick] for pick in self._picked(entries)}
         certain = {at: mark and replace(mark, is_certain=True) for at, mark in picked.items()}
         rows.put_marks(points, certain)
-        self._scene.acted.emit()
+        self._scene.end_action()
 
     def unmark(self, entries: Sequence[Entry]) -> None:
         """Forget what is known of the picks of *entries*."""
         points = self._points()
         picked = self._picked(entries)
         rows.put_marks(points, dict.fromkeys(picked))
-        self._scene.acted.emit()
+        self._scene.end_action()
         layer = self._layers.base
         if layer is not None:
             pixels, _ = picks.pixels_of(points, layer)
             former = _former(cube_at(layer))
             # The cube was adapted to it before it was opened.
             if any(tuple(pixels[pick].tolist()) in former for pick in picked):
-                self._scene.said.emit(STAYS)
+                self._scene.say(STAYS)
 
     def _put(self, layer: Image, spots: Sequence[KnownSpectrum]) -> None:
         """Make pixels of *layer* known, by picks, once all of it is checked."""
@@ -158,7 +158,7 @@ class KnownSpectra(Adapter):
             pick = self._pick_at(layer, spot.row, spot.column)
             marks[pick] = replace(spot, spectrum=named)
         rows.put_marks(self._points(), marks)
-        self._scene.acted.emit()
+        self._scene.end_action()
 
     # ------------------------------------------------------------ where to measure
 
@@ -197,8 +197,8 @@ class KnownSpectra(Adapter):
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
         self._asked = ()
-        self._scene.acted.emit()
-        self._scene.said.emit(f"Measure {len(added)} numbered spots, then say what they are.")
+        self._scene.end_action()
+        self._scene.say(f"Measure {len(added)} numbered spots, then say what they are.")
 
     # ------------------------------------------------------------ before and after
 
@@ -213,7 +213,7 @@ class KnownSpectra(Adapter):
         if is_after and self._layers.adapted is None:
             self._asked = ()
         self._layers.show_after(is_after)
-        self._scene.touched.emit()
+        self._scene.touch()
 
     def show_width(self, is_shown: bool) -> None:
         """Show the width of the error band as a layer, or take that away."""
@@ -225,7 +225,7 @@ class KnownSpectra(Adapter):
             self._layers.hide_width()
         elif adapted is None or self._is_exact:
             self._start_width(cube_of(adapted or self._layers.base))
-        self.changed.emit()
+        self._scene.publish()
 
     # ------------------------------------------------------------ following
 
@@ -256,12 +256,12 @@ class KnownSpectra(Adapter):
             points = self._scene.points
             if points is not None and any(rows.keys_of(points)):
                 said = f"The known spectra of {layer.name} were left out: there are some."
-                self._scene.said.emit(said)
+                self._scene.say(said)
                 continue
             try:
                 self._put(layer, known_spectra(past))
             except CubeError as error:
-                self._scene.failed.emit(error)
+                self._scene.fail(error)
 
     # ------------------------------------------------------------ what is there
 

@@ -138,14 +138,8 @@ class MapMaker:
     busy_changed = Signal()
     progressed = Signal(float)
 
-    def __init__(
-        self,
-        scene: SpectraScene,
-        shown: Callable[[], Sequence[Entry]],
-        start: Start,
-    ) -> None:
+    def __init__(self, scene: SpectraScene, start: Start) -> None:
         self._scene = scene
-        self._shown = shown
         self._latest = Latest(start)
         # Kept for each map, whose text is found as it was left.
         self._texts = dict[str, str]()
@@ -236,7 +230,7 @@ class MapMaker:
         cube = self._cube
         if cube is None:
             return NO_CUBE
-        if self.kind.needs == "spectra" and not self._shown():
+        if self.kind.needs == "spectra" and not self._measured():
             return "Keep a spectrum of each class first: click on the image."
         if self.kind.needs == "reference" and self._scene.reference is None:
             return "Choose a reference first: Compare, on the page Spectra."
@@ -273,9 +267,11 @@ class MapMaker:
             raise SpectrumError(NO_CUBE)
         on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
         on_made = partial(self._on_made, self.kind, on)
-        on_failed, on_end = self._scene.failed.emit, self.busy_changed.emit
+        on_failed, on_end = self._scene.fail, self.busy_changed.emit
         run = self._job(cube_at(layer), on)
+        self._scene.intend(problem="")
         self._latest.run(Job(run, on_made, on_failed, on_end, self.progressed.emit))
+        self._scene.publish()
         self.busy_changed.emit()
 
     def _job(self, cube: SpectralCube, on: Ground) -> Callable[[Watch], list[LayerTuple]]:
@@ -303,10 +299,13 @@ class MapMaker:
         fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
         return next(fits, None)
 
+    def _measured(self) -> list[Entry]:
+        return [entry for entry in self._scene.shown if entry.rows.is_measured]
+
     def _spectra(self) -> list[Spectrum]:
         """Return the spectra on the selected cube that pixels are classified by."""
         # One more than can be used is enough to be refused, where thousands would take seconds.
-        entries = self._shown()[: MOST_CLASSES + 1]
+        entries = self._measured()[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None]
 
     def _on_made(self, kind: MapKind, on: Ground, made: list[LayerTuple]) -> None:

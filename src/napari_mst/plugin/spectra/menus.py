@@ -1,13 +1,14 @@
 """The tool bar of the spectra dock: buttons, menus filled when they open, files to save."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakMethod
 
 from napari.utils.theme import Theme
 from qtpy.QtCore import QPoint, QRect, QRectF, QSize, Qt
-from qtpy.QtGui import QAction, QImage, QPainter
+from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
@@ -27,11 +28,11 @@ from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import VIEWS, Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
-from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
+from napari_mst.spectra.spectrum import Spectrum
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
-OPENS = "Spectra (*.csv *.txt *.sli *.hdr)"
+OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"
 PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
 SUFFIXES = (".png", ".svg")
 FINENESS = 3
@@ -88,7 +89,7 @@ class FilledMenu(QMenu):
 
     def __init__(self, bench: Bench, fill: Fill, parent: QWidget) -> None:
         super().__init__(parent)
-        self._reported = bench.reported
+        self._bench = bench
         self._fill = WeakMethod(fill)
         # Else a menu of Qt shows no tooltips of its entries.
         self.setToolTipsVisible(True)
@@ -104,22 +105,21 @@ class FilledMenu(QMenu):
     def entry(
         self,
         title: str,
-        act: Callable[..., object],
-        *arguments: Any,
+        act: Callable[[], object],
         tip: str = "",
+        *,
         is_on: bool | None = None,
         lacks: str = "",
-    ) -> QAction:
-        """Add an entry that calls the method *act* with *arguments*, and shows what it refuses.
+    ) -> None:
+        """Add an entry that calls *act* and shows what that refuses.
 
         It has a tick if *is_on* is not None. What it *lacks* makes it grey, and is its tooltip.
         """
         action = self.addAction(title)
-        slot = calling(act, *arguments)
 
         def chosen(*_: object) -> None:
-            with self._reported():
-                slot()
+            with self._bench.reported():
+                act()
 
         action.triggered.connect(chosen)
         action.setToolTip(lacks or tip)
@@ -127,7 +127,36 @@ class FilledMenu(QMenu):
         if is_on is not None:
             action.setCheckable(True)
             action.setChecked(is_on)
-        return action
+
+    def switch(self, title: str, setting: str, tip: str = "", *, lacks: str = "") -> None:
+        """Add an entry that turns a setting on and off."""
+        is_on = getattr(self._bench.settings, setting)
+        flip = partial(self._bench.set, **{setting: not is_on})
+        self.entry(title, flip, tip, is_on=is_on, lacks=lacks)
+
+    def choice(self, setting: str, values: Mapping[str, Any]) -> None:
+        """Add entries that choose one of the *values* of a setting, by their titles."""
+        chosen = getattr(self._bench.settings, setting)
+        for title, value in values.items():
+            choose = partial(self._bench.set, **{setting: value})
+            self.entry(title, choose, is_on=value == chosen)
+
+
+def lacks_cube(bench: Bench) -> str:
+    """Say that no cube is selected; "" if one is."""
+    return "" if active_cube_layer(bench.viewer) else "Select the layer of a cube."
+
+
+def ask_spectra(parent: QWidget, title: str, as_reflectance: bool = False) -> list[Spectrum]:
+    """Ask for a file over *parent*, and read it as `read_spectra` does; none without a file."""
+    path, _ = QFileDialog.getOpenFileName(parent, title, "", OPENS)
+    return read_spectra(path, as_reflectance=as_reflectance) if path else []
+
+
+def ask_target(parent: QWidget, title: str, name: str, kinds: str) -> str:
+    """Ask over *parent* for the file to save to, beginning at *name*; "" without one."""
+    path, _ = QFileDialog.getSaveFileName(parent, title, name, kinds)
+    return str(path)
 
 
 def menu_button(
@@ -191,8 +220,8 @@ class SpectraMenus:
         self.compare = menu_button(bench, COMPARE, self._fill_compare)
         self.save = menu_button(bench, SAVE, self._fill_save)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.pick.clicked.connect(calling(self._flip, "is_picking"))
-        self.regions.clicked.connect(calling(self._flip, "has_regions"))
+        self.pick.clicked.connect(self._let_pick)
+        self.regions.clicked.connect(self._read_regions)
         self.show(bench.settings)
 
     def show(self, settings: Settings) -> None:
@@ -200,28 +229,17 @@ class SpectraMenus:
         self.pick.setChecked(settings.is_picking)
         self.regions.setChecked(settings.has_regions)
 
+    def _let_pick(self, is_picking: bool) -> None:
+        self._bench.set(is_picking=is_picking)
+
+    def _read_regions(self, has_regions: bool) -> None:
+        self._bench.set(has_regions=has_regions)
+
     # ------------------------------------------------------------ settings
-
-    def _flip(self, setting: str) -> None:
-        self._set(setting, not getattr(self._bench.settings, setting))
-
-    def _set(self, setting: str, value: object) -> None:
-        self._bench.set(**{setting: value})
-
-    def _switch(self, menu: FilledMenu, title: str, setting: str, **how: str) -> None:
-        """Add an entry that turns a setting on and off."""
-        is_on = getattr(self._bench.settings, setting)
-        menu.entry(title, self._flip, setting, is_on=is_on, **how)
-
-    def _choice(self, menu: FilledMenu, setting: str, values: dict[str, Any]) -> None:
-        """Add entries that choose one of the *values* of a setting, by their titles."""
-        chosen = getattr(self._bench.settings, setting)
-        for title, value in values.items():
-            menu.entry(title, self._set, setting, value, is_on=value == chosen)
 
     def _fill_pick(self, menu: FilledMenu) -> None:
         bench = self._bench
-        self._choice(menu, "window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
+        menu.choice("window", {f"{side} x {side} pixels": side for side in picks.WINDOWS})
         menu.addSeparator()
         no_change = "" if bench.history.can_undo else "Nothing was changed."
         menu.entry(f"Undo\t{UNDO.text}", bench.undo, lacks=no_change)
@@ -229,16 +247,17 @@ class SpectraMenus:
         menu.entry(f"Redo\t{REDO.text}", bench.redo, lacks=nothing_undone)
 
     def _fill_regions(self, menu: FilledMenu) -> None:
-        menu.entry("Draw regions", self._bench.draw_regions, tip=DRAW, lacks=self._lacks_cube())
+        bench = self._bench
+        menu.entry("Draw regions", bench.draw_regions, DRAW, lacks=lacks_cube(bench))
         menu.addSeparator()
-        self._choice(menu, "spread", SPREADS)
+        menu.choice("spread", SPREADS)
 
     def _fill_view(self, menu: FilledMenu) -> None:
-        self._choice(menu, "view", {view.title: view for view in VIEWS})
+        menu.choice("view", {view.title: view for view in VIEWS})
         menu.addSeparator()
-        self._switch(menu, "Fit the values", "is_fitted", tip=FIT)
-        self._switch(menu, "Legend", "is_legend_shown")
-        self._switch(menu, "Error band (90 %)", "has_error_bands", tip=ERROR_BAND)
+        menu.switch("Fit the values", "is_fitted", FIT)
+        menu.switch("Legend", "is_legend_shown")
+        menu.switch("Error band (90 %)", "has_error_bands", ERROR_BAND)
 
     # ------------------------------------------------------------ Compare
 
@@ -248,58 +267,49 @@ class SpectraMenus:
         for layer in bench.viewer.layers:
             if cube_of(layer) is not None:
                 is_on = layer is bench.reference
-                chosen = None if is_on else layer
-                title = f"Reference: {layer.name}"
-                menu.entry(title, self._compare, "reference", chosen, is_on=is_on)
+                choose = partial(setattr, bench, "reference", None if is_on else layer)
+                menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
         no_reference = "" if bench.reference else "Choose a reference first."
-        self._switch(menu, "Show errors", "is_error_shown", lacks=no_reference)
+        menu.switch("Show errors", "is_error_shown", lacks=no_reference)
         not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
-        menu.entry("Difference of two rows", bench.subtract, tip=DIFFERENCE, lacks=not_two)
+        menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
         menu.addSeparator()
-        menu.entry("Library: ColorChecker", self._compare, "library", colour_checker())
+        use = partial(setattr, bench, "library")
+        menu.entry("Library: ColorChecker", lambda: use(colour_checker()))
         menu.entry("Library: from a file ...", self.open_library)
         if bench.library:
-            menu.entry("No library", self._compare, "library", ())
-
-    def _lacks_cube(self) -> str:
-        return "" if active_cube_layer(self._bench.viewer) else "Select the layer of a cube."
-
-    def _compare(self, name: str, value: object) -> None:
-        setattr(self._bench, name, value)
+            menu.entry("No library", lambda: use(()))
 
     def open_library(self) -> None:
         """Ask for a library, and compare with it."""
-        path, _ = QFileDialog.getOpenFileName(self._parent, "Open a library of spectra", "", OPENS)
-        if path:
-            self._bench.library = read_spectra(path)
+        spectra = ask_spectra(self._parent, "Open a library of spectra")
+        self._bench.library = spectra or self._bench.library
 
     # ------------------------------------------------------------ Save
 
     def _fill_save(self, menu: FilledMenu) -> None:
         """List what can be saved and opened."""
-        no_curve = "" if self._bench.shown else "Keep a spectrum first: click on the image."
-        menu.entry("Save cube ...", self.save_cube, lacks=self._lacks_cube())
+        bench = self._bench
+        no_curve = "" if bench.shown else "Keep a spectrum first: click on the image."
+        save_cube = partial(ask_to_save, bench.viewer)
+        menu.entry("Save cube ...", save_cube, lacks=lacks_cube(bench))
         menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
         menu.entry("Open spectra ...", self.open_spectra)
         menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)
         menu.entry("Save plot ...", self.save_plot)
-        menu.entry("Copy plot", self.copy_plot)
-
-    def save_cube(self) -> None:
-        """Ask for a file, and save the cube with its wavelengths, its history and the picks."""
-        ask_to_save(self._bench.viewer)
+        menu.entry("Copy plot", lambda: QApplication.clipboard().setPixmap(self._plot.grab()))
 
     def save_spectra(self) -> None:
         """Ask for a file, and save the spectra whose curves are shown."""
-        path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
+        path = ask_target(self._parent, "Save spectra", "spectra.csv", SAVES)
         if path:
             self._bench.save_spectra(path)
 
     def open_spectra(self) -> None:
         """Ask for a file; spectra that belong to the cube become picks and regions again."""
-        path, _ = QFileDialog.getOpenFileName(self._parent, "Open spectra", "", OPENS)
-        if path:
-            self._bench.open_spectra(read_spectra(path))
+        spectra = ask_spectra(self._parent, "Open spectra")
+        if spectra:
+            self._bench.open_spectra(spectra)
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""
@@ -308,14 +318,10 @@ class SpectraMenus:
 
     def save_plot(self) -> None:
         """Ask for a file, and save the plot with its legend, black on white."""
-        path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
+        path = ask_target(self._parent, "Save plot", "spectra.png", PICTURES)
         if path:
             with self._plot.as_printed():
                 save_picture(self._plot.scene(), self._plot.size(), Path(path))
-
-    def copy_plot(self) -> None:
-        """Put a picture of the plot on the clipboard."""
-        QApplication.clipboard().setPixmap(self._plot.grab())
 
 
 def style_of(theme: Theme) -> str:

@@ -15,7 +15,7 @@ from napari.layers import Image, Labels, Layer, Points, Shapes
 from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Start, ignore
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
@@ -28,6 +28,7 @@ from napari_mst.plugin.spectra.regions import (
     add_regions,
     region_layers,
 )
+from napari_mst.plugin.spectra.resolve import resolve
 from napari_mst.plugin.spectra.rows import Entry, PickRows, Rows
 from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
@@ -89,26 +90,34 @@ class SpectraScene(ViewerHelper):
 
     Attributes
     ----------
+    snapshot
+        What is to be seen, since the last `changed`.
+    changed
+        Emitted with the new snapshot.
+    became_stale
+        Emitted when layers or choices have changed: call `update` soon. Many changes need only
+        one update.
+    failed
+        Emitted with an error that the person should read.
     reader
         Reads regions and error bands.
     history
-        Remembers the picks.
+        Remembers the changes of the picks.
     files, differences
         The rows of spectra from files, and of differences of two rows.
-    touched, acted
-        Emitted when layers have changed, and after an action that is one step to undo.
-    said, failed
-        Emitted with a sentence for the person, and with what went wrong.
     """
 
-    touched = Signal()
-    acted = Signal()
-    said = Signal(str)
+    changed = Signal(Snapshot)
+    became_stale = Signal()
     failed = Signal(Exception)
 
     def __init__(self, viewer: ViewerModel, start_reading: Start) -> None:
         super().__init__(viewer)
+        self.snapshot = self._next = Snapshot()  # the next becomes the snapshot when published
+        self._is_stale = True
+        self._position: Position | None = None
         self.reader = Reader(start_reading)
+        self.reader.read_more.connect(self.touch)
         self.history = picks.History()
         self.files = FileRows()
         self.differences = DifferenceRows()
@@ -136,16 +145,15 @@ class SpectraScene(ViewerHelper):
     @reference.setter
     def reference(self, layer: Image | None) -> None:
         self._reference_ref = None if layer is None else weakref.ref(layer)
+        # Without a reference there are no errors to show, and the plot would be empty.
+        if layer is None:
+            self.intend(settings=replace(self._next.settings, is_error_shown=False))
+        self.touch()
 
     @property
     def has_pages(self) -> bool:
         """True if there are stacked labels, which show another page when the slider moves."""
         return any(isinstance(layer, Labels) and layer.ndim > 2 for layer in self.viewer.layers)
-
-    def forget(self) -> None:
-        """Let go of everything that was read."""
-        self.reader.forget()
-        self.forget_picks()
 
     def forget_picks(self) -> None:
         """Read the picks again at the next time."""
@@ -160,6 +168,66 @@ class SpectraScene(ViewerHelper):
         if layer not in self._rows:
             self._rows[layer] = kind(layer)
         return self._rows[layer]
+
+    # ------------------------------------------------------------ what is to be seen
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The rows: picks, regions, and spectra from files."""
+        return self._next.entries
+
+    @property
+    def shown(self) -> list[Entry]:
+        """The rows whose curves are drawn."""
+        return [entry for entry in self.entries if entry.is_shown]
+
+    @property
+    def chosen(self) -> list[Entry]:
+        """The rows that are selected."""
+        entries = self.entries
+        return [entries[row] for row in self._next.chosen if row < len(entries)]
+
+    def touch(self) -> None:
+        """Mark everything as stale: it will be gathered again at the next `update`."""
+        self._is_stale = True
+        self.became_stale.emit()
+
+    def intend(self, **changes: Any) -> None:
+        """Change some of what is to be seen next."""
+        self._next = replace(self._next, **changes)
+
+    def publish(self) -> None:
+        """Show what is intended."""
+        if self.is_closed:  # the viewer may be closed while a file is written
+            return
+        layer = active_cube_layer(self.viewer)
+        bands = None
+        if layer is not None:
+            cube = cube_at(layer)
+            shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
+            bands = Bands(cube.wavelengths, cube.unit, cube.quantity, shown)
+        self.intend(bands=bands)
+        self.snapshot = self._next = resolve(self._next, self.snapshot)
+        self.changed.emit(self.snapshot)
+
+    def end_action(self) -> None:
+        """Close an action of the user: it is one step to undo, however much it has changed."""
+        self.intend(problem="")
+        self.record()
+        self.touch()
+
+    def say(self, text: str) -> None:
+        """Show *text* until the mouse moves over the image."""
+        # A spectrum under the mouse would have its place shown instead of *text*.
+        self._position = None
+        self.intend(hint=text, pointed=())
+        self.publish()
+
+    def fail(self, error: Exception) -> None:
+        """Show the sentence of *error* until the next action."""
+        self.intend(problem=plain(error))
+        self.publish()
+        self.failed.emit(error)
 
     # ------------------------------------------------------------ listening
 
@@ -219,8 +287,9 @@ class SpectraScene(ViewerHelper):
 
     # ------------------------------------------------------------ gathering
 
-    def gathered(self, last: Snapshot) -> Snapshot:
-        """*last* with the entries that are there now; regions are asked for, and come later."""
+    def gather(self) -> None:
+        """Find the entries that are there now; regions are asked for, and come later."""
+        last = self._next
         layers = shown_cube_layers(self.viewer)
         reference = self.reference
         # A reference that is hidden comes last.
@@ -242,8 +311,7 @@ class SpectraScene(ViewerHelper):
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
-        return replace(
-            last,
+        self.intend(
             entries=entries,
             groups=groups,
             chosen=last.chosen if is_same_table else (),
@@ -273,28 +341,20 @@ class SpectraScene(ViewerHelper):
             for rows, columns in tasks.items()
         ]
 
-    def with_live(self, last: Snapshot, position: Position | None) -> Snapshot:
-        """*last* with the spectra under the world *position* of the mouse, outside 3-D."""
-        if position is None:
-            return replace(last, pointed=())
-        layers = shown_cube_layers(self.viewer)
-        is_flat = self.viewer.dims.ndisplay == 2
-        window = last.settings.window
-        live = (_live(layer, position, window) if is_flat else None for layer in layers)
-        return replace(last, pointed=tuple(live))
+    def read_live(self) -> None:
+        """Read the spectra under the mouse, outside 3-D."""
+        live = list[Spectrum | None]()
+        if self._position is not None and self.viewer.dims.ndisplay == 2:
+            window = self._next.settings.window
+            for layer in shown_cube_layers(self.viewer):
+                pixel, cube = pixel_at(layer, self._position), cube_at(layer)
+                spectrum = pixel and point_spectrum(cube, *pixel, window, cube_name=layer.name)
+                live.append(spectrum and placed(spectrum, cube))
+        self.intend(pointed=tuple(live))
 
-    def with_bands(self, last: Snapshot) -> Snapshot:
-        """*last* with the bands of the selected cube."""
-        layer = active_cube_layer(self.viewer)
-        if layer is None:
-            return replace(last, bands=None)
-        cube = cube_at(layer)
-        shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
-        bands = Bands(cube.wavelengths, cube.unit, cube.quantity, shown)
-        return replace(last, bands=bands)
-
-    def rows_of_points(self, entries: Sequence[Entry], chosen: Sequence[int]) -> list[int] | None:
-        """The rows of the points selected on the image; None if just these are *chosen* already."""
+    def rows_of_points(self) -> list[int] | None:
+        """The rows of the points selected on the image; None if just these are chosen already."""
+        entries, chosen = self.entries, self._next.chosen
         picked = self._rows_of(self.points)
         if picked is None:
             return None
@@ -307,14 +367,6 @@ class SpectraScene(ViewerHelper):
         return sorted(selected or set(chosen) - rows)
 
 
-def _live(layer: Image, position: Position, window: int) -> Spectrum | None:
-    pixel = pixel_at(layer, position)
-    if pixel is None:
-        return None
-    cube = cube_at(layer)
-    return placed(point_spectrum(cube, *pixel, window, cube_name=layer.name), cube)
-
-
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     """Put *spectra* of the active cube back as picks and polygons; returns the others.
 
@@ -325,19 +377,14 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     if layer is None:
         return list(spectra)
     cube = cube_at(layer)
-    pinned = list[Spectrum]()
-    drawn = list[Spectrum]()
-    others = list[Spectrum]()
-    for spectrum in spectra:
-        kind = others
-        if _is_of(cube, spectrum):
-            kind = drawn if spectrum.origin.row is None else pinned
-        kind.append(spectrum)
+    there = [spectrum for spectrum in spectra if _is_of(cube, spectrum)]
+    pinned = [spectrum for spectrum in there if spectrum.origin.row is not None]
+    drawn = [spectrum for spectrum in there if spectrum.origin.row is None]
     if pinned:
         _pin(viewer, layer, pinned)
     if drawn:
         _draw(viewer, layer, drawn)
-    return others
+    return [spectrum for spectrum in spectra if spectrum not in there]
 
 
 def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
@@ -346,13 +393,13 @@ def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
     if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
         return False
     try:
-        if origin.row is not None and origin.column is not None:
-            there = point_spectrum(cube, origin.row, origin.column, origin.window)
-        elif origin.vertices:
+        if origin.vertices:
             region = Region.of_polygon(origin.vertices, cube.shape[1:])
-            there = region_spectrum(cube, region, spread="")
+        elif origin.row is not None and origin.column is not None:
+            region = Region.of_window(origin.row, origin.column, cube.shape[1:], origin.window)
         else:
             return False
+        there = region_spectrum(cube, region, spread="")
     except SpectrumError:  # off the image
         return False
     return np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
@@ -361,12 +408,9 @@ def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
 def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
     points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
     for spectrum in spectra:
-        window = spectrum.origin.window
         pixel: Any = (spectrum.origin.row, spectrum.origin.column)
-        at, _ = picks.pixels_of(points, layer)
         # The same file may be opened twice.
-        is_there = (at == pixel).all(axis=1) & (picks.windows(points) == window)
-        is_added = not is_there.any() and picks.add(points, layer, pixel, window, spectrum.name)
+        is_added = picks.add(points, layer, pixel, spectrum.origin.window, spectrum.name)
         if is_added and spectrum.colour:
             picks.recolour(points, len(points.data) - 1, spectrum.colour)
     picks.set_next(points, 1)

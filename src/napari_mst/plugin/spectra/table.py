@@ -12,13 +12,14 @@ from qtpy.QtCore import (
     QModelIndex,
     QSize,
     Qt,
-    Signal,
 )
 from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.rows import Entry, curve_of
+from napari_mst.plugin.spectra.snapshot import Snapshot
 from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
@@ -97,56 +98,44 @@ def value_at(spectrum: Spectrum, wavelength: float) -> str:
 
 
 class SpectraModel(QAbstractTableModel):
-    """The content of the table; `renamed` and `ticked` carry the row and the new content."""
+    """The content of the table, which is of the snapshot that is *shown*."""
 
-    renamed = Signal(int, str)
-    ticked = Signal(int, bool)
-
-    def __init__(self) -> None:
+    def __init__(self, bench: Bench) -> None:
         super().__init__()
-        self.entries: Sequence[Entry] = ()
-        self.doubts: Sequence[str] = ()
-        self.extra: tuple[Column, ...] = ()
-        self.wavelength = 0.0
-        self.unit = ""
+        self._bench = bench
+        self.shown = Snapshot()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """All columns, from left to right."""
-        at = f"{self.wavelength:g} {self.unit}"
-        value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, self.wavelength))
-        return (NAME, PLACE, PIXELS, value, *self.extra)
+        wavelength, unit = self.shown.reading or (0.0, "")
+        at = f"{wavelength:g} {unit}"
+        value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, wavelength))
+        return (NAME, PLACE, PIXELS, value, *(SCORES if self.shown.has_reference else ()))
 
-    def set_entries(self, entries: Sequence[Entry], extra: tuple[Column, ...] = ()) -> None:
-        """Show *entries*, with the columns *extra*. Rows that stay as many stay selected."""
+    def show(self, new: Snapshot) -> None:
+        """Show *new*. Rows that stay as many stay selected."""
+        old = self.shown
         # A reset clears the selection, and ends the editing of a name.
-        is_reset = len(entries) != len(self.entries) or extra != self.extra
-        if is_reset:
+        is_same_size = len(new.entries) == len(old.entries)
+        if not is_same_size or new.has_reference != old.has_reference:
             self.beginResetModel()
-        self.entries = entries
-        self.extra = extra
-        if is_reset:
+            self.shown = new
             self.endResetModel()
-        else:
-            self._announce(0, len(self.columns) - 1)
-
-    def set_wavelength(self, wavelength: float, unit: str) -> None:
-        """Read the values at the band nearest to *wavelength*."""
-        if (wavelength, unit) != (self.wavelength, self.unit):
-            self.wavelength = wavelength
-            self.unit = unit
-            self._announce(VALUE_COLUMN, VALUE_COLUMN)
-            self.headerDataChanged.emit(Qt.Orientation.Horizontal, VALUE_COLUMN, VALUE_COLUMN)
-
-    def _announce(self, first: int, last: int) -> None:
-        """Have Qt ask again for some columns of all rows."""
-        if self.entries:
-            bottom = len(self.entries) - 1
-            self.dataChanged.emit(self.index(0, first), self.index(bottom, last))
+            return
+        self.shown = new
+        is_same = new.entries is old.entries and new.known == old.known
+        # The mouse changes none of it, and to ask thousands of rows takes long.
+        if is_same and new.reading == old.reading:
+            return
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, VALUE_COLUMN, VALUE_COLUMN)
+        if new.entries:
+            last = self.index(len(new.entries) - 1, len(self.columns) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:
         """See Qt."""
-        return 0 if parent is not None and parent.isValid() else len(self.entries)
+        return 0 if parent is not None and parent.isValid() else len(self.shown.entries)
 
     def columnCount(self, parent: QModelIndex | None = None) -> int:
         """See Qt."""
@@ -164,16 +153,17 @@ class SpectraModel(QAbstractTableModel):
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
-        entry = self.entries[index.row()]
+        entry = self.shown.entries[index.row()]
         column = index.column()
         if role == Role.DisplayRole and column == 0 and entry.mark is not None:
-            return f"{DOUBTED if _doubts_about(entry, self.doubts) else KNOWN} {entry.first.name}"
+            sign = DOUBTED if _doubts_about(entry, self.shown.known.doubts) else KNOWN
+            return f"{sign} {entry.first.name}"
         if role in (Role.DisplayRole, Role.EditRole):
             return self.columns[column].text(entry)
         if role == Role.TextAlignmentRole:
             return _side(column)
         if role == Role.ToolTipRole:
-            return tip(entry, self.columns[column], self.doubts)
+            return tip(entry, self.columns[column], self.shown.known.doubts)
         if column == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
         if column == 0 and role == Role.DecorationRole:
@@ -189,10 +179,11 @@ class SpectraModel(QAbstractTableModel):
 
     def setData(self, index: QModelIndex, value: object, role: int = Role.EditRole) -> bool:
         """See Qt; the change comes back as new entries."""
+        entry = self.shown.entries[index.row()]
         if role == Role.CheckStateRole:
-            self.ticked.emit(index.row(), Qt.CheckState(value) == Qt.CheckState.Checked)
+            self._bench.show([entry], Qt.CheckState(value) == Qt.CheckState.Checked)
         elif role == Role.EditRole and str(value).strip():
-            self.renamed.emit(index.row(), str(value).strip())
+            self._bench.rename(entry, str(value).strip())
         else:
             return False
         return True
@@ -225,13 +216,14 @@ def _doubts_about(entry: Entry, doubts: Sequence[str]) -> list[str]:
 
 
 class SpectraTable(QTableView):
-    """A table without grid and row numbers; `deleted` asks to take the selected rows away."""
+    """A table without grid and row numbers; what is selected in it is chosen in *bench*."""
 
-    deleted = Signal()
-
-    def __init__(self, model: SpectraModel) -> None:
+    def __init__(self, bench: Bench, model: SpectraModel) -> None:
         super().__init__()
+        self._bench = bench
+        self._model = model
         self.setModel(model)
+        self.selectionModel().selectionChanged.connect(self._on_selection)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setEditTriggers(
             QAbstractItemView.EditTrigger.DoubleClicked
@@ -253,6 +245,17 @@ class SpectraTable(QTableView):
         model.modelReset.connect(self._fit)
         self._fit()
 
+    def show_rows(self, old: Snapshot, new: Snapshot) -> None:
+        """Show the rows of *new*, where they differ from those of *old*, and select its chosen."""
+        is_same = new.entries is old.entries and new.has_reference == old.has_reference
+        self._model.show(new)
+        # To ask what is selected is slow with thousands of rows, and the mouse changes none of it.
+        if not (is_same and new.chosen == old.chosen) and tuple(self.chosen()) != new.chosen:
+            self.choose(new.chosen)
+
+    def _on_selection(self) -> None:
+        self._bench.choose(self.chosen())
+
     def chosen(self) -> list[int]:
         """Return the rows that are selected."""
         # Qt's `selectedRows` asks the model about every single cell, which takes long in Python.
@@ -273,7 +276,7 @@ class SpectraTable(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Qt calls this; Delete and Backspace take the selected rows away."""
         if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self.deleted.emit()
+            self._bench.delete(self._bench.chosen)
         else:
             super().keyPressEvent(event)
 

@@ -80,18 +80,20 @@ def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
     if under is None:
         return False
     layer, *pixel = under
-    points = picks_layer(viewer) or add_picks(viewer, layer)
-    at, _ = pixels_of(points, layer)
-    same = (at == pixel).all(axis=1) & (windows(points) == window)
-    return not same.any() and add(points, layer, pixel, window)
+    return add(picks_layer(viewer) or add_picks(viewer, layer), layer, pixel, window)
 
 
 def add(
     points: Points, layer: Layer, pixel: Sequence[int], window: int = 1, name: str = ""
 ) -> bool:
-    """Add a pick on a *pixel* of *layer*; False if that does not lie in the plane of *points*."""
+    """Add a pick on a *pixel* of *layer*.
+
+    False if that does not lie in the plane of *points*, or is pinned already with this *window*.
+    """
     matrix = to_pixels(layer, points)
-    if matrix is None:
+    at, _ = pixels_of(points, layer)
+    is_there = (at == pixel).all(axis=1) & (windows(points) == window)
+    if matrix is None or is_there.any():
         return False
     set_next(points, window, name)
     points.add((matrix @ (*pixel, 1))[:2])
