@@ -21,15 +21,13 @@ from napari_mst.adaptation.caution import ContradictingSpectra
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
 from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles
-from napari_mst.cli.arguments import DONE, Command
-from napari_mst.cli.options import FullScale
+from napari_mst.cli.arguments import Command
 from napari_mst.cli.training import chosen_inputs, noted
 from napari_mst.crash_safe import check_targets
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.models import load_model
-from napari_mst.option import Only, Option
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
@@ -285,70 +283,70 @@ def _counts(text: str) -> tuple[int, ...]:
         ) from None
 
 
-@dataclass(frozen=True)
-class Known:
-    """Scenes, the models whose cubes are corrected, and the table that is printed."""
+def judge_known(  # noqa: PLR0913 (its options)
+    folder: Path,
+    *,
+    known: Annotated[tuple[int, ...], _counts] = (0, 1, 4, 24),
+    suggested: bool = False,
+    model: tuple[str, ...] = (),
+    options: Annotated[RunOptions, ("correct_colour", "denoise", "device")] = DEFAULTS,
+    input: tuple[str, ...] = (),  # noqa: A002
+    full_scale: float | None = None,
+    per_scene: bool = False,
+    csv: Path | None = None,
+) -> None:
+    """Judge models whose cubes are corrected, and print the table.
 
-    folder: Annotated[
-        Path, Option("folder of reflectance cubes at 400-700 nm; or one cube", is_positional=True)
-    ]
-    known: Annotated[
-        tuple[int, ...],
-        Option(
-            "correct each cube by this many true spectra of its scene, at random spots of 3 x 3 "
-            "pixels, and judge that",
-            "COUNTS",
-            parse=_counts,
-        ),
-    ] = (0, 1, 4, 24)
-    suggested: Annotated[
-        bool, Option("take the spots that `napari-mst adapt --suggest` would give")
-    ] = False
-    model: Annotated[
-        tuple[str, ...],
-        Option("a model (default: pixelwise-srgb)", "NAME|FILE", is_repeated=True),
-    ] = ()
-    options: Annotated[RunOptions, Only("correct_colour", "denoise", "device")] = DEFAULTS
-    input: Annotated[
-        tuple[str, ...],
-        Option("a kind of photo, as 'JPEG 75' (default: clean)", "NAME", is_repeated=True),
-    ] = ()
-    full_scale: FullScale = None
-    per_scene: Annotated[bool, Option("print every scene, not only the mean")] = False
-    csv: Annotated[Path | None, Option("write every scene and the means to this file", "FILE")] = (
-        None
-    )
+    Parameters
+    ----------
+    folder
+        folder of reflectance cubes at 400-700 nm; or one cube
+    known : COUNTS
+        correct each cube by this many true spectra of its scene, at random spots of 3 x 3 pixels,
+        and judge that
+    suggested
+        take the spots that `napari-mst adapt --suggest` would give
+    model : NAME|FILE
+        a model (default: pixelwise-srgb)
+    input : NAME
+        a kind of photo, as 'JPEG 75' (default: clean)
+    full_scale : VALUE
+        stored value that stands for reflectance 1
+    per_scene
+        print every scene, not only the mean
+    csv : FILE
+        write every scene and the means to this file
 
-    examples = ("known cubes/ --known 0,4,24 --suggested --csv known.csv",)
-    more = """\
-columns:
-  worst      MRAE after over before, in the scene where this is largest
-  coverage   share of true values in the 90 % error band, all bands
-  least      the same, in the band that has the smallest share
-  width      mean width of the error band over the estimate"""
+    Examples
+    --------
+    napari-mst known cubes/ --known 0,4,24 --suggested --csv known.csv
 
-    def run(self) -> int:
-        """Judge the models, and print the table."""
-        plan = SpotPlan(self.known, self.suggested)
-        kinds = chosen_inputs(self.input or [INPUTS[0].name], INPUTS)
-        scene_count = len(scene_files(self.folder))
-        if self.csv:
-            check_targets([self.csv], overwrite=True)
-        options = vars(replace(self.options, calibrated_by=RENDERED))
-        models = {
-            name: Reconstructor(load_model(name), **options)
-            for name in self.model or ["pixelwise-srgb"]
-        }
-        scenes = noted(read_scenes(self.folder, self.full_scale))
-        total = scene_count * len(kinds) * len(models) * len(self.known)
-        scores = list(tqdm(score(models, kinds, scenes, plan), total=total, unit="cube"))
-        averages = means(scores)
-        if self.csv:
-            write_csv(self.csv, [*scores, *averages], LABELS)
-        rows = by_input(scores, averages) if self.per_scene else averages
-        print(table(rows))
-        print(f"\n{coverage_table(rows)}")
-        return DONE
+    Notes
+    -----
+    columns:
+      worst      MRAE after over before, in the scene where this is largest
+      coverage   share of true values in the 90 % error band, all bands
+      least      the same, in the band that has the smallest share
+      width      mean width of the error band over the estimate
+    """
+    plan = SpotPlan(known, suggested)
+    kinds = chosen_inputs(input or [INPUTS[0].name], INPUTS)
+    scene_count = len(scene_files(folder))
+    if csv:
+        check_targets([csv], overwrite=True)
+    fields = vars(replace(options, calibrated_by=RENDERED))
+    models = {
+        name: Reconstructor(load_model(name), **fields) for name in model or ["pixelwise-srgb"]
+    }
+    scenes = noted(read_scenes(folder, full_scale))
+    total = scene_count * len(kinds) * len(models) * len(known)
+    scores = list(tqdm(score(models, kinds, scenes, plan), total=total, unit="cube"))
+    averages = means(scores)
+    if csv:
+        write_csv(csv, [*scores, *averages], LABELS)
+    rows = by_input(scores, averages) if per_scene else averages
+    print(table(rows))
+    print(f"\n{coverage_table(rows)}")
 
 
-KNOWN = Command("known", "judge cubes that known spectra of their scenes corrected", Known)
+KNOWN = Command("known", "judge cubes that known spectra of their scenes corrected", judge_known)

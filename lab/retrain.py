@@ -4,16 +4,16 @@ Several GPUs or processes: `torchrun --nproc-per-node 2 -m lab retrain NAME ...`
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from lab.cards import CARD, PIXELWISE_CARD, made_by, save_measured
 from lab.fit_camera import CAMERA_SETTINGS, fit_camera_to_file
 from lab.fit_light import LightSettings, fit_light_to_file
 from lab.order import Order
-from napari_mst.cli.arguments import DONE, Command
+from napari_mst.cli.arguments import Command
 from napari_mst.errors import ModelError
-from napari_mst.option import Option
 from napari_mst.training.fit import Fit, FitOptions, join_processes, pixelwise_network
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.settings import FitSettings
@@ -57,32 +57,60 @@ BUNDLED: Mapping[str, Bundled] = {
 }
 
 
-@dataclass(frozen=True)
-class Retrain:
-    """A bundled model to make again; settings that are None are those that made it."""
+def retrain(  # noqa: PLR0913 (its options)
+    name: Annotated[str, BUNDLED],
+    *,
+    output: Annotated[Path, "-o"],
+    report_every: int = 500,
+    scenes: Path | None = None,
+    drawers: int = 0,
+    device: str = "cpu",
+    steps: int | None = None,
+    seed: int | None = None,
+    stages: int | None = None,
+    size: int | None = None,
+) -> None:
+    """Make a bundled model again, and write its file.
 
-    name: Annotated[str, Option(", ".join(BUNDLED), choices=BUNDLED, is_positional=True)]
-    order: Order
-    steps: Annotated[int | None, Option("number of steps")] = None
-    seed: Annotated[int | None, Option("seed of scenes and weights")] = None
-    stages: Annotated[int | None, Option("stages of the network")] = None
-    size: Annotated[int | None, Option("side of the photos in pixels")] = None
+    Parameters
+    ----------
+    name
+        mstpp-srgb, pixelwise-srgb, mstpp-camera, light-vit
+    output : OUT
+        the .safetensors file to write; a checkpoint lies beside it
+    report_every : STEPS
+        steps between two reports
+    scenes : FOLDER
+        folder of real scenes: their accuracy goes into the card
+    drawers : N
+        processes that draw photos ahead, for mstpp-srgb
+    device
+        auto, cuda, cuda:1, mps or cpu
+    steps
+        number of steps
+    seed
+        seed of scenes and weights
+    stages
+        stages of the network
+    size
+        side of the photos in pixels
 
-    examples = ("retrain mstpp-srgb -o mstpp-srgb.safetensors",)
-    more = "Settings that are not given are those of the bundled model."
+    Examples
+    --------
+    napari-mst retrain mstpp-srgb -o mstpp-srgb.safetensors
 
-    def run(self) -> int:
-        """Make the model, and write its file."""
-        model = BUNDLED[self.name]
-        chosen = {name: getattr(self, name) for name in ("steps", "seed", "stages", "size")}
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        unknown = chosen.keys() - {field.name for field in fields(model.settings)}
-        if unknown:
-            raise ModelError(
-                f"Expected settings of {self.name}, got --{unknown.pop()}. Leave it out."
-            )
-        model.fit_to_file(replace(model.settings, **chosen), self.order)
-        return DONE
+    Notes
+    -----
+    Settings that are not given are those of the bundled model.
+    """
+    order = Order(output, report_every, scenes, drawers, device)
+    model = BUNDLED[name]
+    settings = {"steps": steps, "seed": seed, "stages": stages, "size": size}
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    unknown = chosen.keys() - {field.name for field in fields(model.settings)}
+    if unknown:
+        raise ModelError(f"Expected settings of {name}, got --{unknown.pop()}. Leave it out.")
+    model.fit_to_file(replace(model.settings, **chosen), order)
 
 
-RETRAIN = Command("retrain", "make a bundled model again, from the same scenes", Retrain)
+RETRAIN = Command("retrain", "make a bundled model again, from the same scenes", retrain)

@@ -28,7 +28,7 @@ from napari_mst import (
 from napari_mst.arrays import Array, Codes
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.cli.arguments import add_arguments, record_of
+from napari_mst.cli.arguments import add_arguments, called
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.forms.table import FORMS, form_of
@@ -195,7 +195,7 @@ def test_an_option_of_a_run_is_a_field_and_a_row() -> None:
     }
     parser = ArgumentParser()
     add_arguments(parser, options)
-    assert record_of(options, vars(parser.parse_args(["--sharpen"]))) == form.options
+    assert called(options, vars(parser.parse_args(["--sharpen"]))) == form.options
     setup = replace(Reconstructor(load_model("pixelwise-srgb"), "cpu").setup, options=form.options)
     assert origin(setup, "5e1f", "srgb").options == {"sharpen": "True"}
 

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, assert_is_one_error, raising, several
 
-from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, record_of
+from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, add_arguments
 from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
 from napari_mst.reconstruction.pipeline import SeenPhoto
@@ -47,10 +48,19 @@ def test_every_command_has_one_line_of_help_and_a_help_of_its_own(
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_example_of_a_help_is_a_command_that_parses(command: Command) -> None:
     parser = parser_of([command])
-    for line in command.load().examples:
-        words = shlex.split(line.partition(" >")[0])
-        assert words[0] == command.name
-        record_of(command.load(), vars(parser.parse_args(words)))
+    heading, *lines = command.epilog.partition("\n\n")[0].splitlines()
+    assert heading == "examples:"
+    for line in lines:
+        program, *words = shlex.split(line.partition(" >")[0])
+        assert (program, words[0]) == ("napari-mst", command.name)
+        parser.parse_args(words)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_argument_has_words_in_the_help(command: Command) -> None:
+    parser = ArgumentParser()
+    add_arguments(parser, command.load())
+    assert not [each.dest for each in parser._actions if not each.help]
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest(

@@ -1,17 +1,27 @@
-"""A command of the command line, its exit statuses, and its arguments from the fields of a record.
+"""A command of the command line, its exit statuses, and its arguments from a signature.
 
-A field with an `Option` is an argument; a field that is a record brings the arguments of that.
+A command is a function, and its parameters are the arguments: those before the `*` stand alone, the
+others have a flag. A parameter that is a record brings the fields of it. Types say how a text is
+read, and marks beside a type what it leaves open: `Annotated[Pixel, pixel_of, "-p"]`. A mark that
+can be called makes the value of a text, or raises `ValueError` with a sentence. Texts are flags, of
+which one with two dashes takes the place of the name. Any other collection has the values that may
+be chosen or, beside a record, the fields that are offered. Several values are a tuple: as many as
+there are types in it, or with `...` any number.
+
+The docstring has the words. An entry `name : PLACEHOLDER` is followed by a line for `--help`, to
+which the default is added. A heading other than `Parameters` begins a group, with a line about it.
+`Examples` and `Notes` are shown below the help.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
+from inspect import Parameter, getdoc, signature
 from textwrap import fill
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from napari_mst.option import Only, Option
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 DONE = 0
 SOME_FAILED = 1
@@ -22,6 +32,10 @@ UNWRITTEN = 74
 """The output could not be written, as on a full disk: EX_IOERR of sysexits.h."""
 UNREAD = 141
 """Nobody reads the output any more, as after `head`: 128 and the number of SIGPIPE."""
+
+_PLAIN = ("Parameters", "Attributes")  # headings in a docstring that begin no group
+_HEADING = re.compile(r"^(.+)\n-{3,}\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w+)(?: : (.+))?\n((?: +.+(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -34,104 +48,140 @@ class Command:
         The word after `napari-mst`.
     help
         One line of `napari-mst --help`.
-    record
-        A dataclass whose fields with an `Option` are the arguments, and whose `run` does the work
-        and returns the exit status; or "module:Class", which is imported when the command is used.
-        Its `examples` are shown below the help, and so is its `more`.
+    function
+        Does the work, and returns the exit status or None for `DONE`; or "module:name", which is
+        imported when the command is used.
+    more
+        Makes what is shown at the end of the help; named in the same way.
     """
 
     name: str
     help: str
-    record: type | str
+    function: Callable[..., int | None] | str
+    more: str = ""
 
-    def load(self) -> Any:
-        """Return the record."""
-        if isinstance(self.record, str):
-            module, name = self.record.split(":")
-            return getattr(import_module(f"napari_mst.cli.{module}"), name)
-        return self.record
+    def load(self) -> Callable[..., int | None]:
+        """Return the function."""
+        return _named(self.function) if isinstance(self.function, str) else self.function
 
-
-def add_arguments(parser: argparse.ArgumentParser, record: type) -> None:
-    """Add an argument to *parser* for every option of *record*."""
-    groups: dict[str, Any] = {"": parser}
-
-    def add(record: type, defaults: Any, only: Only | None) -> None:
-        for name, kind, option, only_inner in _fields(record, only):
-            default = getattr(defaults, name, None)
-            if option is None:
-                add(kind, default or kind, only_inner)
-                continue
-            title, text = option.group
-            if title not in groups:
-                groups[title] = parser.add_argument_group(title, fill(text, 78))
-            _add(groups[title], name, kind, option, default)
-
-    # The defaults of a record are attributes of its class.
-    add(record, record, None)
+    @property
+    def epilog(self) -> str:
+        """The text below the help."""
+        sections = _sections(self.load())
+        examples = sections.get("Examples", "").splitlines()
+        more = _named(self.more)() if self.more else ""
+        parts = ("\n  ".join(["examples:", *examples]), sections.get("Notes"), more)
+        return "\n\n".join(filter(None, parts))
 
 
-def record_of(record: type, given: dict[str, Any], only: Only | None = None) -> Any:
-    """Make *record* of the parsed arguments; it checks itself."""
+def _named(text: str) -> Any:
+    module, name = text.split(":")
+    return getattr(import_module(f"napari_mst.cli.{module}"), name)
+
+
+def add_arguments(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
+    """Add an argument to *parser* for every parameter of *function*, or field of a record."""
+    groups: dict[str, Any] = dict.fromkeys(("", *_PLAIN), parser)
+
+    def add(function: Any, default: Any = None, names: Collection[str] = ()) -> None:
+        sections = _sections(function)
+        words = {
+            name: (title, metavar or None, " ".join(text.split()))
+            for title, body in sections.items()
+            for name, metavar, text in _ENTRY.findall(body)
+        }
+        for parameter, kind, marks in _parameters(function, default, names):
+            if not is_dataclass(kind):
+                title, metavar, text = words.get(parameter.name, ("", None, ""))
+                if title not in groups:
+                    about = fill(_ENTRY.sub("", sections[title]).strip(), 78)
+                    groups[title] = parser.add_argument_group(title, about)
+                option = {"metavar": metavar, "help": _help(text, parameter.default)}
+                _add(groups[title], parameter, kind, marks, option)
+            elif parameter.default is not None:
+                add(kind, parameter.default, *marks)
+
+    add(function)
+
+
+def called(
+    function: Any, given: dict[str, Any], default: Any = None, names: Collection[str] = ()
+) -> Any:
+    """Call *function* with the arguments that were *given*; records check themselves.
+
+    A *default* record is copied, with other values of the *names* that are offered.
+    """
     values = {}
-    for name, kind, option, only_inner in _fields(record, only):
-        if option is None:
-            values[name] = record_of(kind, given, only_inner)
+    for parameter, kind, marks in _parameters(function, default, names):
+        value = given.get(parameter.name)
+        if not is_dataclass(kind):
+            values[parameter.name] = tuple(value) if isinstance(value, list) else value
+        elif parameter.default is not None:
+            values[parameter.name] = called(kind, given, parameter.default, *marks)
+    return function(**values) if default is None else replace(default, **values)
+
+
+def _parameters(
+    function: Any, default: Any, names: Collection[str]
+) -> Iterator[tuple[Parameter, Any, list[Any]]]:
+    """Each parameter of *function* with its type and the marks beside it; some *names*, or all."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in signature(function).parameters.items():
+        if not names or name in names:
+            value = getattr(default, name, parameter.default)
+            # The fields of a record may be written in any order.
+            place = Parameter.KEYWORD_ONLY if is_dataclass(function) else parameter.kind
+            yield parameter.replace(default=value, kind=place), *_kind_of(hints[name])
+
+
+def _kind_of(hint: Any) -> tuple[Any, list[Any]]:
+    """The first type in *hint*, and the marks beside it."""
+    if get_origin(hint) in (Union, UnionType):
+        hint, *_ = get_args(hint)
+    kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    return kind, marks
+
+
+def _add(group: Any, parameter: Parameter, kind: Any, marks: list[Any], option: Any) -> None:
+    """Add the argument of *parameter* to *group*; *option* has its words."""
+    is_flag = parameter.kind is Parameter.KEYWORD_ONLY
+    is_required = parameter.default is Parameter.empty
+    option["default"] = None if is_required else parameter.default
+    if get_origin(kind) is tuple and not marks:
+        kind, *others = get_args(kind)
+        kind, marks = _kind_of(kind)
+        if others != [...]:
+            option["nargs"] = 1 + len(others)
+        elif is_flag:
+            option |= {"action": "append", "default": []}
         else:
-            value = given[name]
-            values[name] = tuple(value) if isinstance(value, list) else value
-    return record(**values)
-
-
-def _fields(
-    record: type, only: Only | None
-) -> Iterator[tuple[str, Any, Option | None, Only | None]]:
-    """The name and type of each field of *record*, with its option; records have none."""
-    hints = get_type_hints(record, include_extras=True)
-    for field in fields(record):
-        if only is None or field.name in only.names:
-            hint = hints[field.name]
-            kind, *marks = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-            option = next((mark for mark in marks if isinstance(mark, Option)), None)
-            only_inner = next((mark for mark in marks if isinstance(mark, Only)), None)
-            if option is not None or is_dataclass(kind):
-                yield field.name, kind, option, only_inner
-
-
-def _add(group: Any, name: str, kind: Any, option: Option, default: Any) -> None:
-    if get_origin(kind) in (Union, UnionType):
-        parts = [part for part in get_args(kind) if part is not NoneType]
-        kind = parts[0] if len(parts) == 1 else kind
-    settings: dict[str, Any] = {"help": _help(option, default), "default": default}
+            option["nargs"] = "+"
+    flags = [mark for mark in marks if isinstance(mark, str)]
     if kind is bool:
-        settings["action"] = "store_true" if default is False else argparse.BooleanOptionalAction
+        del option["metavar"]
+        has_no = parameter.default is not False
+        option["action"] = argparse.BooleanOptionalAction if has_no else "store_true"
+    elif get_origin(kind) is Literal:
+        option["choices"] = get_args(kind)
+        option["type"] = type(get_args(kind)[0])
     else:
-        choices = None if option.choices is None else tuple(option.choices)
-        if get_origin(kind) is Literal:
-            choices = get_args(kind)
-            kind = type(choices[0])
-        elif get_origin(kind) is tuple:
-            kind = get_args(kind)[0]
-        parse = _parser_of(option.parse) if option.parse else kind
-        settings |= {"metavar": option.metavar, "choices": choices, "type": parse}
-    if option.nargs is not None:
-        settings["nargs"] = option.nargs
-    if option.is_repeated:
-        settings |= {"action": "append", "default": []}
-    if option.is_positional:
+        option["type"] = next((_parser_of(mark) for mark in marks if callable(mark)), kind)
+        lists = (mark for mark in marks if mark not in flags and not callable(mark))
+        option["choices"] = next(map(tuple, lists), None)
+    if is_flag:
+        if not any(flag.startswith("--") for flag in flags):
+            flags.append(f"--{parameter.name.replace('_', '-')}")
+        group.add_argument(*flags, dest=parameter.name, required=is_required, **option)
+    else:
         # The name of a positional argument says where its value goes.
-        settings["metavar"] = option.metavar or name.upper()
-        group.add_argument(name, **settings)
-    else:
-        flags = option.flags or (f"--{name.replace('_', '-')}",)
-        group.add_argument(*flags, dest=name, required=option.is_required, **settings)
+        option["metavar"] = option["metavar"] or parameter.name.upper()
+        group.add_argument(parameter.name, **option)
 
 
-def _help(option: Option, default: Any) -> str:
-    is_plain = isinstance(default, bool) or default in (None, "", ())
-    has_one = not is_plain and "default" not in option.help
-    text = f"{option.help} (default: {default})" if has_one else option.help
-    return text.replace("%", "%%")
+def _help(text: str, default: Any) -> str:
+    is_plain = isinstance(default, bool) or default in (None, "", (), Parameter.empty)
+    has_one = not is_plain and "default" not in text
+    return (f"{text} (default: {default})" if has_one else text).replace("%", "%%")
 
 
 def _parser_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -142,3 +192,9 @@ def _parser_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return parsed
+
+
+def _sections(function: Callable[..., Any]) -> dict[str, str]:
+    """The texts in the docstring of *function*, by their headings."""
+    _, *parts = _HEADING.split(getdoc(function) or "")
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))

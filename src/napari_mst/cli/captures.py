@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.cli.console import note, report
-from napari_mst.cli.options import pixel_of
+from napari_mst.cli.options import Pixel, pixel_of
 from napari_mst.errors import CameraError, PhotoError, shown
-from napari_mst.option import Option
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
@@ -31,129 +30,81 @@ def _where(text: str) -> Place | str:
     return text if text == ESTIMATED else place(text)
 
 
-Corners = tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]
-
-_CAMERA = ("for mstpp-camera", "how the photo was taken; `napari-mst cameras` lists the names")
-_CHART = ("a ColorChecker in the photo", "calibrates sRGB photos, RAW and linear ones")
-
-
 @dataclass(frozen=True)
 class CaptureAnswers:
-    """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart."""
+    """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart.
 
-    linear: Annotated[bool, Option("the photo holds linear light, not sRGB")] = False
-    balance: Annotated[
-        Place | str | None,
-        Option(
-            "correct the white balance of sRGB photos: by the light that each photo itself shows, "
-            "if that is far from D65, or by a grey patch in it (a pixel, or a rectangle "
-            "ROW0:ROW1,COL0:COL1; see --patch-photo)",
-            "estimate|ROW,COLUMN",
-            parse=_where,
-        ),
-    ] = None
-    camera: Annotated[
-        str,
-        Option(
-            "a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the "
-            "photo's file names)",
-            "NAME|FILE",
-            group=_CAMERA,
-        ),
-    ] = ""
-    illuminant: Annotated[
-        str,
-        Option(
-            "a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or "
-            "estimate: RAW and --unbalanced photos show it themselves (default: the one that a "
-            "grey patch or a white frame shows; estimate with --unbalanced)",
-            "NAME|FILE",
-            group=_CAMERA,
-        ),
-    ] = ""
-    white: Annotated[
-        float,
-        Option("stored value of a white surface (default: full scale)", "VALUE", group=_CAMERA),
-    ] = 0.0
-    unbalanced: Annotated[
-        bool,
-        Option(
-            "the values come from the sensor without any white balance; a RAW photo is balanced "
-            "as shot otherwise",
-            group=_CAMERA,
-        ),
-    ] = False
-    white_patch: Annotated[
-        Place | None,
-        Option(
-            "a grey or white patch, which shows white, balance and light; or a rectangle "
-            "ROW0:ROW1,COL0:COL1",
-            "ROW,COLUMN",
-            parse=place,
-            group=_CAMERA,
-        ),
-    ] = None
-    patch_photo: Annotated[
-        Path | None,
-        Option(
-            "another photo that shows the patch (also that of --balance), of the same light and "
-            "exposure",
-            "FILE",
-            group=_CAMERA,
-        ),
-    ] = None
-    patch_reflectance: Annotated[
-        float,
-        Option(
-            "reflectance of the patch or the white frame: 0.18 for a grey card",
-            "SHARE",
-            group=_CAMERA,
-        ),
-    ] = 1.0
-    white_frame: Annotated[
-        Path | None,
-        Option(
-            "a photo of a white surface that fills it, by which each photo is divided",
-            "FILE",
-            group=_CAMERA,
-        ),
-    ] = None
-    dark_frame: Annotated[
-        Path | None,
-        Option(
-            "a photo with the lens covered, which is subtracted from both first",
-            "FILE",
-            group=_CAMERA,
-        ),
-    ] = None
-    chart: Annotated[
-        Corners | None,
-        Option(
-            "the middles of its corner patches, in their order around it; the report says how far "
-            "each patch is off, and the cube is corrected by the patches",
-            "ROW,COLUMN",
-            parse=pixel_of,
-            nargs=4,
-            group=_CHART,
-        ),
-    ] = None
-    find_chart: Annotated[
-        bool,
-        Option(
-            "look for the chart in the photo, instead of --chart (extra `charts`)", group=_CHART
-        ),
-    ] = False
-    chart_kind: Annotated[str, Option("which chart it is", choices=CHARTS, group=_CHART)] = next(
-        iter(CHARTS)
-    )
-    chart_photo: Annotated[
-        Path | None,
-        Option(
-            "another photo that shows the chart, of the same camera, light and exposure",
-            "FILE",
-            group=_CHART,
-        ),
-    ] = None
+    Attributes
+    ----------
+    linear
+        the photo holds linear light, not sRGB
+    balance : estimate|ROW,COLUMN
+        correct the white balance of sRGB photos: by the light that each photo itself shows, if
+        that is far from D65, or by a grey patch in it (a pixel, or a rectangle
+        ROW0:ROW1,COL0:COL1; see --patch-photo)
+
+    for mstpp-camera
+    ----------------
+    how the photo was taken; `napari-mst cameras` lists the names
+
+    camera : NAME|FILE
+        a camera, as Nikon_D5100, or a CSV file: nm, r, g, b (default: the one that the photo's
+        file names)
+    illuminant : NAME|FILE
+        a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or
+        estimate: RAW and --unbalanced photos show it themselves (default: the one that a grey
+        patch or a white frame shows; estimate with --unbalanced)
+    white : VALUE
+        stored value of a white surface (default: full scale)
+    unbalanced
+        the values come from the sensor without any white balance; a RAW photo is balanced as shot
+        otherwise
+    white_patch : ROW,COLUMN
+        a grey or white patch, which shows white, balance and light; or a rectangle
+        ROW0:ROW1,COL0:COL1
+    patch_photo : FILE
+        another photo that shows the patch (also that of --balance), of the same light and exposure
+    patch_reflectance : SHARE
+        reflectance of the patch or the white frame: 0.18 for a grey card
+    white_frame : FILE
+        a photo of a white surface that fills it, by which each photo is divided
+    dark_frame : FILE
+        a photo with the lens covered, which is subtracted from both first
+
+    a ColorChecker in the photo
+    ---------------------------
+    calibrates sRGB photos, RAW and linear ones
+
+    chart : ROW,COLUMN
+        the middles of its corner patches, in their order around it; the report says how far each
+        patch is off, and the cube is corrected by the patches
+    find_chart
+        look for the chart in the photo, instead of --chart (extra `charts`)
+    chart_kind
+        which chart it is
+    chart_photo : FILE
+        another photo that shows the chart, of the same camera, light and exposure
+    """
+
+    linear: bool = False
+    balance: Annotated[Place | str, _where] | None = None
+    camera: str = ""
+    illuminant: str = ""
+    white: float = 0.0
+    unbalanced: bool = False
+    white_patch: Annotated[Place, place] | None = None
+    patch_photo: Path | None = None
+    patch_reflectance: float = 1.0
+    white_frame: Path | None = None
+    dark_frame: Path | None = None
+    chart: tuple[Pixel, Pixel, Pixel, Pixel] | None = None
+    find_chart: bool = False
+    chart_kind: Annotated[str, CHARTS] = next(iter(CHARTS))
+    chart_photo: Path | None = None
+
+
+UNANSWERED = CaptureAnswers()
+"""The user knows nothing of it."""
 
 
 def flat_field_of(taken: CaptureAnswers) -> FlatField | None:

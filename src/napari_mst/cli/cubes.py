@@ -4,30 +4,19 @@ These are `convert`, `spectra`, `render`, `map` and `compare`.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from napari_mst.cli.arguments import DONE
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import (
-    AsJson,
-    Cube,
-    CubeAnswers,
-    FullScale,
-    Overwrite,
-    pixel_of,
-    to_file,
-)
+from napari_mst.cli.options import UNANSWERED, CubeAnswers, Output, Pixel
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.formats.picture_files import check_picture_target, write_picture
-from napari_mst.option import Option
 from napari_mst.photo.photo import Photo
 from napari_mst.spectra.compare import MEASURES, CubeErrors, cube_errors
 from napari_mst.spectra.formulas import expanded
@@ -37,133 +26,225 @@ from napari_mst.spectra.maps import MAPS
 from napari_mst.spectra.regions import point_spectrum
 
 
-@dataclass(frozen=True)
-class Convert:
-    """A cube file and the file of another format that it becomes."""
+def convert(
+    cube: Path,
+    *,
+    output: Output = None,
+    overwrite: bool = False,
+    reading: CubeAnswers = UNANSWERED,
+) -> None:
+    """Read a cube file, write it in another format and print the path of the new file.
 
-    cube: Cube
-    output: Annotated[
-        Path | None,
-        to_file(
-            "file to write; its suffix says the format, .hdr, .tif, .npz, ... (default: an ENVI "
-            "file of the same name, here)"
-        ),
-    ] = None
-    overwrite: Overwrite = False
-    reading: CubeAnswers = field(default_factory=CubeAnswers)
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    output : OUT
+        file to write; its suffix says the format, .hdr, .tif, .npz, ... (default: an ENVI file of
+        the same name, here)
+    overwrite
+        replace an existing file
 
-    examples = (
-        "convert cube.mat -o cube.hdr",
-        "convert cube.npy --wavelengths 400:700 -o cube.tif",
-    )
-
-    def run(self) -> int:
-        """Read one file, write the other and print its path."""
-        target = self.output or Path(f"{self.cube.stem}.hdr")
-        with asked_to_stop():
-            check_target(target, overwrite=self.overwrite)
-        cube = read_cube(self.cube, **self.reading.given)
-        for warning in cube.metadata.get("warnings", ()):
-            note(shown(warning, 300))
-        with working(target.name) as bar:
-            path = write_cube(target, cube, overwrite=self.overwrite, watch=bar)
-        print(path)
-        return DONE
-
-
-@dataclass(frozen=True)
-class Spectra:
-    """A cube file and the pixels of it whose spectra are read."""
-
-    cube: Cube
-    at: Annotated[
-        tuple[tuple[int, int], ...],
-        Option(
-            "a pixel; may be repeated",
-            "ROW,COLUMN",
-            parse=pixel_of,
-            is_repeated=True,
-            is_required=True,
-        ),
-    ]
-    window: Annotated[int, Option("average SIDE x SIDE pixels", "SIDE")] = 1
-    output: Annotated[
-        Path | None, to_file("file to write, .csv or .sli (default: print a table)")
-    ] = None
-    overwrite: Overwrite = False
-
-    examples = (
-        "spectra cube.hdr --at 120,80 --at 40,200",
-        "spectra cube.hdr --at 9,9 --window 5 -o a.csv",
-    )
-
-    def run(self) -> int:
-        """Print the spectra, or write them and print the path of the file."""
-        cube = read_cube(self.cube)
-        spectra = [
-            point_spectrum(cube, row, column, self.window, cube_name=self.cube.name)
-            for row, column in self.at
-        ]
-        if self.output is None:
-            print(spectra_text(spectra), end="")
-            return DONE
-        with asked_to_stop():
-            print(write_spectra(self.output, spectra, overwrite=self.overwrite))
-        return DONE
+    Examples
+    --------
+    napari-mst convert cube.mat -o cube.hdr
+    napari-mst convert cube.npy --wavelengths 400:700 -o cube.tif
+    """
+    target = output or Path(f"{cube.stem}.hdr")
+    with asked_to_stop():
+        check_target(target, overwrite=overwrite)
+    whole = read_cube(cube, **reading.given)
+    for warning in whole.metadata.get("warnings", ()):
+        note(shown(warning, 300))
+    with working(target.name) as bar:
+        path = write_cube(target, whole, overwrite=overwrite, watch=bar)
+    print(path)
 
 
-@dataclass(frozen=True)
-class Render:
-    """A cube file and the light under which a picture of it is made."""
+def read_pixels(
+    cube: Path,
+    *,
+    at: tuple[Pixel, ...],
+    window: int = 1,
+    output: Output = None,
+    overwrite: bool = False,
+) -> None:
+    """Print the spectra of pixels, or write them and print the path of the file.
 
-    cube: Cube
-    output: Annotated[
-        Path | None,
-        to_file("file to write: .png or .tif, 8-bit sRGB with its profile (default: a .png, here)"),
-    ] = None
-    overwrite: Overwrite = False
-    illuminant: Annotated[
-        str,
-        Option("light of the list below, or a CSV file of wavelength (nm) and power", "NAME|FILE"),
-    ] = DAYLIGHT
-    unadapted: Annotated[
-        bool,
-        Option(
-            "keep the colour of the light, as in a photo balanced for daylight; else white is "
-            "white under any light"
-        ),
-    ] = False
-    full_scale: FullScale = None
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    at : ROW,COLUMN
+        a pixel; may be repeated
+    window : SIDE
+        average SIDE x SIDE pixels
+    output : OUT
+        file to write, .csv or .sli (default: print a table)
+    overwrite
+        replace an existing file
 
-    examples = (
-        "render cube.hdr -o cube.png",
-        "render cube.hdr --illuminant A --unadapted -o bulb.png",
-    )
-    more = "\n".join(["illuminants:", *(f"  {name}" for name in illuminant_names())])
-
-    def run(self) -> int:
-        """Paint the picture, write it and print its path."""
-        target = self.output or Path(f"{self.cube.stem}.png")
-        with asked_to_stop():
-            check_picture_target(target, overwrite=self.overwrite)
-        cube = read_cube(self.cube)
-        recipe = rendering(
-            cube, self.illuminant, is_adapted=not self.unadapted, full_scale=self.full_scale
-        )
-        facts = {
-            "source": self.cube.name,
-            "illuminant": illuminant_title(self.illuminant),
-            "adapted": not self.unadapted,
-        }
-        with working(recipe.title) as bar:
-            picture = paint(cube, recipe, WHOLE, bar)
-            path = write_picture(target, picture, recipe.title, facts, overwrite=self.overwrite)
-        print(path)
-        return DONE
+    Examples
+    --------
+    napari-mst spectra cube.hdr --at 120,80 --at 40,200
+    napari-mst spectra cube.hdr --at 9,9 --window 5 -o a.csv
+    """
+    whole = read_cube(cube)
+    spectra = [point_spectrum(whole, *pixel, window, cube_name=cube.name) for pixel in at]
+    if output is None:
+        print(spectra_text(spectra), end="")
+        return
+    with asked_to_stop():
+        print(write_spectra(output, spectra, overwrite=overwrite))
 
 
-def _kinds() -> str:
-    """Return the list of maps below the help, one on a line."""
+def render(
+    cube: Path,
+    *,
+    output: Output = None,
+    overwrite: bool = False,
+    illuminant: str = DAYLIGHT,
+    unadapted: bool = False,
+    full_scale: float | None = None,
+) -> None:
+    """Paint a picture of a cube under a light, write it and print its path.
+
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    output : OUT
+        file to write: .png or .tif, 8-bit sRGB with its profile (default: a .png, here)
+    overwrite
+        replace an existing file
+    illuminant : NAME|FILE
+        light of the list below, or a CSV file of wavelength (nm) and power
+    unadapted
+        keep the colour of the light, as in a photo balanced for daylight; else white is white
+        under any light
+    full_scale : VALUE
+        stored value that stands for reflectance 1
+
+    Examples
+    --------
+    napari-mst render cube.hdr -o cube.png
+    napari-mst render cube.hdr --illuminant A --unadapted -o bulb.png
+    """
+    target = output or Path(f"{cube.stem}.png")
+    with asked_to_stop():
+        check_picture_target(target, overwrite=overwrite)
+    whole = read_cube(cube)
+    recipe = rendering(whole, illuminant, is_adapted=not unadapted, full_scale=full_scale)
+    facts = {
+        "source": cube.name,
+        "illuminant": illuminant_title(illuminant),
+        "adapted": not unadapted,
+    }
+    with working(recipe.title) as bar:
+        picture = paint(whole, recipe, WHOLE, bar)
+        path = write_picture(target, picture, recipe.title, facts, overwrite=overwrite)
+    print(path)
+
+
+def illuminants() -> str:
+    """Return the list of lights below the help of `render`."""
+    return "\n  ".join(["illuminants:", *illuminant_names()])
+
+
+_READERS: Mapping[str, Callable[[Path], Any]] = {
+    "spectra": read_spectra,
+    "photo": Photo.read,
+    "reference": read_cube,
+}
+
+
+def make_map(
+    cube: Path,
+    kind: str,
+    *,
+    output: Output = None,
+    overwrite: bool = False,
+    number: float | None = None,
+    text: str | None = None,
+    spectra: Path | None = None,
+    photo: Path | None = None,
+    reference: Path | None = None,
+) -> None:
+    """Make a map of a cube, write it and print its path.
+
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    kind
+        kind of map, of the list below; an index; or a formula
+    output : OUT
+        file to write: .tif, .hdr or another cube format for the numbers, .png for a picture
+        (default: CUBE_KIND.tif, here)
+    overwrite
+        replace an existing file
+    number : N
+        the number that the list below names
+    text : TEXT
+        the text that the list below names
+    spectra : FILE
+        spectra to classify by (.csv or .sli)
+    photo : FILE
+        the photo that the cube was made from
+    reference : CUBE
+        the cube to compare with
+
+    Examples
+    --------
+    napari-mst map cube.hdr components -o components.tif
+    napari-mst map cube.hdr ndvi
+    napari-mst map cube.hdr 'r700 / r550' -o ratio.tif
+    """
+    if kind not in MAPS:
+        expanded(kind)  # a word that is no index is refused before the cube is read
+        text = kind
+    row = MAPS.get(kind, MAPS["formula"])
+    files = {"spectra": spectra, "photo": photo, "reference": reference}
+    asked = _asked(row, {**files, "number": number, "text": text})
+    letters = re.sub(r"\W+", "-", kind).strip("-")
+    target = output or Path(f"{cube.stem}_{letters}.tif")
+    with asked_to_stop():
+        check_map_target(target, overwrite=overwrite)
+    whole = read_cube(cube)
+    for name in _READERS.keys() & asked.keys():
+        asked[name] = _READERS[name](asked[name])
+    print(_map_written(target, row, whole, asked, overwrite))
+
+
+def _asked(kind: MapKind, given: dict[str, Any]) -> dict[str, Any]:
+    """The values of the options that were *given*, by the names that the *kind* of map has."""
+    names = {
+        kind.needs: kind.needs,
+        "number": kind.number and kind.number.name,
+        "text": kind.text and kind.text.name,
+    }
+    needed = (kind.needs, "text" if kind.text is not None and kind.text.bands else "")
+    for name, value in given.items():
+        if name in needed and value is None:
+            raise SpectrumError(f"Expected --{name} for a map of {kind.name}, got none. Add it.")
+        if value is not None and not names.get(name):
+            raise SpectrumError(
+                f"Expected no --{name} for a map of {kind.name}, got one. Leave it out."
+            )
+    asked, number = kind.number, given["number"]
+    if asked is not None and number is not None:
+        is_whole = asked.decimals > 0 or number == round(number)
+        if not (asked.low <= number <= asked.high and is_whole):
+            what = "a number" if asked.decimals else "a whole number"
+            raise SpectrumError(
+                f"Expected {what} from {asked.low:g} to {asked.high:g} for --number, "
+                f"got {number:g}."
+            )
+    return {names[name] or "": value for name, value in given.items() if value is not None}
+
+
+def kinds() -> str:
+    """Return the list of maps below the help of `map`, one on a line."""
     lines = [f"  {kind.name:<23}{kind.title}{_asks(kind)}" for kind in MAPS.values()]
     also = (
         "an index (NDVI) or a formula, such as '(r800 - r670) / (r800 + r670)', is a kind as well"
@@ -185,98 +266,6 @@ def _asks(kind: MapKind) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-@dataclass(frozen=True)
-class Map:
-    """A cube file, the kind of map that is made of it, and what that kind needs."""
-
-    cube: Cube
-    kind: Annotated[
-        str,
-        Option(
-            "kind of map, of the list below; an index; or a formula", "KIND", is_positional=True
-        ),
-    ]
-    output: Annotated[
-        Path | None,
-        to_file(
-            "file to write: .tif, .hdr or another cube format for the numbers, .png for a picture "
-            "(default: CUBE_KIND.tif, here)"
-        ),
-    ] = None
-    overwrite: Overwrite = False
-    number: Annotated[float | None, Option("the number that the list below names", "N")] = None
-    text: Annotated[str | None, Option("the text that the list below names", "TEXT")] = None
-    spectra: Annotated[Path | None, Option("spectra to classify by (.csv or .sli)", "FILE")] = None
-    photo: Annotated[Path | None, Option("the photo that the cube was made from", "FILE")] = None
-    reference: Annotated[Path | None, Option("the cube to compare with", "CUBE")] = None
-
-    examples = (
-        "map cube.hdr components -o components.tif",
-        "map cube.hdr ndvi",
-        "map cube.hdr 'r700 / r550' -o ratio.tif",
-    )
-    more = _kinds()
-
-    def __post_init__(self) -> None:
-        if self.kind not in MAPS:
-            expanded(self.kind)  # a word that is no index is refused before the cube is read
-            object.__setattr__(self, "text", self.kind)
-        kind = self.row
-        takes = [kind.needs, kind.number and "number", kind.text and "text"]
-        for name in ("spectra", "photo", "reference", "number", "text"):
-            is_given = getattr(self, name) is not None
-            is_formula = name == "text" and kind.text is not None and kind.text.bands is not None
-            if (name == kind.needs or is_formula) and not is_given:
-                raise SpectrumError(
-                    f"Expected --{name} for a map of {kind.name}, got none. Add it."
-                )
-            if is_given and name not in takes:
-                raise SpectrumError(
-                    f"Expected no --{name} for a map of {kind.name}, got one. Leave it out."
-                )
-        asked, number = kind.number, self.number
-        if asked is None or number is None:
-            return
-        is_whole = asked.decimals > 0 or number == round(number)
-        if not (asked.low <= number <= asked.high and is_whole):
-            what = "a number" if asked.decimals else "a whole number"
-            raise SpectrumError(
-                f"Expected {what} from {asked.low:g} to {asked.high:g} for --number, "
-                f"got {number:g}."
-            )
-
-    @property
-    def row(self) -> MapKind:
-        """The row of the table, which for an index is that of formulas."""
-        return MAPS.get(self.kind, MAPS["formula"])
-
-    def run(self) -> int:
-        """Make the map, write it and print its path."""
-        letters = re.sub(r"\W+", "-", self.kind).strip("-")
-        target = self.output or Path(f"{self.cube.stem}_{letters}.tif")
-        with asked_to_stop():
-            check_map_target(target, overwrite=self.overwrite)
-        print(_map_written(target, self.row, read_cube(self.cube), self._asked(), self.overwrite))
-        return DONE
-
-    def _asked(self) -> dict[str, Any]:
-        """Read every file that the map is made from beside the cube."""
-        kind = self.row
-        asked: dict[str, Any] = {}
-        if self.number is not None and kind.number is not None:
-            asked[kind.number.name] = self.number
-        if kind.text is not None and self.text is not None:
-            asked[kind.text.name] = self.text
-        read: dict[str, Callable[[Path], Any]] = {
-            "spectra": read_spectra,
-            "photo": Photo.read,
-            "reference": read_cube,
-        }
-        if kind.needs is not None:
-            asked[kind.needs] = read[kind.needs](getattr(self, kind.needs))
-        return asked
-
-
 def _map_written(
     target: Path, kind: MapKind, cube: SpectralCube, asked: dict[str, Any], overwrite: bool
 ) -> Path:
@@ -291,42 +280,58 @@ def _map_written(
         return made.write(target, overwrite=overwrite)
 
 
-@dataclass(frozen=True)
-class Compare:
-    """Two cube files, and the errors of the first that are printed or drawn."""
+def compare(
+    cube: Path,
+    reference: Path,
+    *,
+    bands: bool = False,
+    peak: float = 1.0,
+    output: Output = None,
+    measure: Annotated[str, MEASURES] = "rmse",
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Print the errors of a cube against a reference, and write a map of them if asked for.
 
-    cube: Cube
-    reference: Annotated[Path, Option("the true cube", is_positional=True)]
-    bands: Annotated[bool, Option("print the errors of every band as well")] = False
-    peak: Annotated[float, Option("value of white, which PSNR refers to", "VALUE")] = 1.0
-    output: Annotated[Path | None, to_file("also write an error map to this file")] = None
-    measure: Annotated[str, Option("what the error map shows", choices=MEASURES)] = "rmse"
-    overwrite: Overwrite = False
-    json: AsJson = False
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    reference
+        the true cube
+    bands
+        print the errors of every band as well
+    peak : VALUE
+        value of white, which PSNR refers to
+    output : OUT
+        also write an error map to this file
+    measure
+        what the error map shows
+    overwrite
+        replace an existing file
+    json
+        print JSON, for programs
 
-    examples = ("compare cube.hdr true.hdr --bands", "compare cube.hdr true.hdr -o error.png")
-
-    def __post_init__(self) -> None:
-        if not self.peak > 0:
-            raise SpectrumError(f"Expected a --peak above 0, got {self.peak:g}.")
-
-    def run(self) -> int:
-        """Print the errors, and write a map of them if there is a file for it."""
-        if self.output is not None:
-            with asked_to_stop():
-                check_map_target(self.output, overwrite=self.overwrite)
-        cube, reference = read_cube(self.cube), read_cube(self.reference)
-        with asked_to_stop() as watch:
-            errors = cube_errors(cube, reference, self.peak, watch)
-        if self.json:
-            print_json(_facts(errors) | {"by_band": _by_band(errors)})
-        else:
-            _print_errors(errors, self.bands)
-        if self.output is not None:
-            kind = MAPS[f"reference-{self.measure}"]
-            asked = {"reference": reference}
-            print(_map_written(self.output, kind, cube, asked, self.overwrite))
-        return DONE
+    Examples
+    --------
+    napari-mst compare cube.hdr true.hdr --bands
+    napari-mst compare cube.hdr true.hdr -o error.png
+    """
+    if not peak > 0:
+        raise SpectrumError(f"Expected a --peak above 0, got {peak:g}.")
+    if output is not None:
+        with asked_to_stop():
+            check_map_target(output, overwrite=overwrite)
+    whole, truth = read_cube(cube), read_cube(reference)
+    with asked_to_stop() as watch:
+        errors = cube_errors(whole, truth, peak, watch)
+    if json:
+        print_json(_facts(errors) | {"by_band": _by_band(errors)})
+    else:
+        _print_errors(errors, bands)
+    if output is not None:
+        kind = MAPS[f"reference-{measure}"]
+        print(_map_written(output, kind, whole, {"reference": truth}, overwrite))
 
 
 def _facts(errors: CubeErrors) -> dict[str, Any]:

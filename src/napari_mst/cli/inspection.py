@@ -5,49 +5,43 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import note, print_json
-from napari_mst.cli.options import (
-    DEFAULT_MODEL,
-    AsJson,
-    Cube,
-    CubeAnswers,
-    Model,
-    Overwrite,
-)
+from napari_mst.cli.options import DEFAULT_MODEL, UNANSWERED, CubeAnswers
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, shown
 from napari_mst.formats import read_cube
 from napari_mst.memory import free_host_memory
 from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import LIGHT_MODELS
-from napari_mst.option import Option
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
-@dataclass(frozen=True)
-class Models:
-    """The models, with their speed on this computer; as JSON with all that is known of each."""
+def list_models(*, json: bool = False) -> None:
+    """Print the models with their speed on this computer, or all that is known of each.
 
-    json: AsJson = False
+    Parameters
+    ----------
+    json
+        print JSON, for programs
 
-    examples = ("models", "models --json")
+    Examples
+    --------
+    napari-mst models
+    napari-mst models --json
+    """
+    if json:
+        cards = (*MODELS.values(), *LIGHT_MODELS.values())
+        print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
+        return
+    from napari_mst.reconstruction.choosing import models
 
-    def run(self) -> int:
-        """Print a line for each model."""
-        if self.json:
-            cards = (*MODELS.values(), *LIGHT_MODELS.values())
-            print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
-            return DONE
-        from napari_mst.reconstruction.choosing import models
-
-        print(models())
-        return DONE
+    print(models())
 
 
 def _card_fields(card: ModelCard) -> dict[str, str]:
@@ -76,62 +70,66 @@ def _accuracy(card: ModelCard) -> str:
     return "; ".join(scores)
 
 
-@dataclass(frozen=True)
-class Export:
-    """A model as a file for other programs."""
+def export_model(output: Path, *, model: str = DEFAULT_MODEL, overwrite: bool = False) -> None:
+    """Save a model as a file for other programs, and print its name.
 
-    output: Annotated[Path, Option("the file to write", "OUT.onnx", is_positional=True)]
-    model: Model = DEFAULT_MODEL
-    overwrite: Overwrite = False
+    Parameters
+    ----------
+    output : OUT.onnx
+        the file to write
+    model : NAME|FILE
+        name of a model or its weights file
+    overwrite
+        replace an existing file
 
-    examples = ("export model.onnx", "export mine.onnx --model mine.safetensors")
+    Examples
+    --------
+    napari-mst export model.onnx
+    napari-mst export mine.onnx --model mine.safetensors
+    """
+    from napari_mst.models import load_model
 
-    def run(self) -> int:
-        """Write the file and print its name."""
-        from napari_mst.models import load_model
-
-        print(load_model(self.model).to_onnx(self.output, overwrite=self.overwrite))
-        return DONE
-
-
-@dataclass(frozen=True)
-class Cameras:
-    """The list of the cameras and the lights."""
-
-    examples = ("cameras",)
-
-    def run(self) -> int:
-        """Print the names."""
-        print("cameras (--camera):", *load_cameras(), sep="\n  ")
-        print("illuminants (--illuminant):", *load_illuminants(), sep="\n  ")
-        return DONE
+    print(load_model(model).to_onnx(output, overwrite=overwrite))
 
 
-@dataclass(frozen=True)
-class Info:
-    """A cube file that is described."""
+def list_cameras() -> None:
+    """Print the names of the cameras and the lights.
 
-    cube: Cube
-    reading: CubeAnswers = field(default_factory=CubeAnswers)
-    json: AsJson = False
+    Examples
+    --------
+    napari-mst cameras
+    """
+    print("cameras (--camera):", *load_cameras(), sep="\n  ")
+    print("illuminants (--illuminant):", *load_illuminants(), sep="\n  ")
 
-    examples = ("info cube.hdr", "info cube.mat --variable reflectance --json")
 
-    def run(self) -> int:
-        """Print what the file holds and where it came from."""
-        cube = read_cube(self.cube, **self.reading.given)
-        assumptions = list(cube.provenance.assumptions)
-        warnings = list(cube.metadata.get("warnings", ()))
-        if self.json:
-            print_json({**_facts(cube), "assumed": assumptions, "warnings": warnings})
-            return DONE
-        for name, value in _facts(cube).items():
-            print(f"{name:<14}  {shown(value, 200)}")
-        for assumption in assumptions:
-            print(f"{'assumed':<14}  {shown(assumption, 300)}")
-        for warning in warnings:
-            note(shown(warning, 300))
-        return DONE
+def describe_cube(cube: Path, *, reading: CubeAnswers = UNANSWERED, json: bool = False) -> None:
+    """Print what a cube file holds and where it came from.
+
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    json
+        print JSON, for programs
+
+    Examples
+    --------
+    napari-mst info cube.hdr
+    napari-mst info cube.mat --variable reflectance --json
+    """
+    whole = read_cube(cube, **reading.given)
+    assumptions = list(whole.provenance.assumptions)
+    warnings = list(whole.metadata.get("warnings", ()))
+    if json:
+        print_json({**_facts(whole), "assumed": assumptions, "warnings": warnings})
+        return
+    for name, value in _facts(whole).items():
+        print(f"{name:<14}  {shown(value, 200)}")
+    for assumption in assumptions:
+        print(f"{'assumed':<14}  {shown(assumption, 300)}")
+    for warning in warnings:
+        note(shown(warning, 300))
 
 
 def _facts(cube: SpectralCube) -> dict[str, str]:
@@ -344,31 +342,35 @@ def _compile_all() -> Iterator[ReportLine]:
     non_local_means(np.zeros((3, 9, 9)), h=1.0, distance=1)
 
 
-@dataclass(frozen=True)
-class Doctor:
-    """A look at the installation."""
+def check_installation(*, compile: bool = False, json: bool = False) -> int:
+    """Print the findings about the installation, and how many of them are faults.
 
-    compile: Annotated[
-        bool,
-        Option("only compile the kernels for this processor, as in building a container"),
-    ] = False
-    json: AsJson = False
+    Parameters
+    ----------
+    compile
+        only compile the kernels for this processor, as in building a container
+    json
+        print JSON, for programs
 
-    examples = ("doctor", "doctor --json > report.json")
-    more = "Each line with ! is a fault; the exit status is then 2."
+    Examples
+    --------
+    napari-mst doctor
+    napari-mst doctor --json > report.json
 
-    def run(self) -> int:
-        """Print the findings, and how many of them are faults."""
-        lines = []
-        for name, text, advice in _compile_all() if self.compile else findings():
-            lines.append({"name": name, "text": text, "advice": advice})
-            if not self.json:
-                print(f"{name:<14}  {shown(text, 300)}", flush=True)
-                if advice:
-                    print(f"{'':<14}  ! {advice}", flush=True)
-        faults = sum(bool(line["advice"]) for line in lines)
-        if self.json:
-            print_json(lines)
-        else:
-            print("no fault was found" if faults == 0 else f"faults (!): {faults}")
-        return REFUSED if faults else DONE
+    Notes
+    -----
+    Each line with ! is a fault; the exit status is then 2.
+    """
+    lines = []
+    for line in _compile_all() if compile else findings():
+        lines.append(line._asdict())
+        if not json:
+            print(f"{line.name:<14}  {shown(line.text, 300)}", flush=True)
+            if line.advice:
+                print(f"{'':<14}  ! {line.advice}", flush=True)
+    faults = sum(bool(line["advice"]) for line in lines)
+    if json:
+        print_json(lines)
+    else:
+        print("no fault was found" if faults == 0 else f"faults (!): {faults}")
+    return REFUSED if faults else DONE

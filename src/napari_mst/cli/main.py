@@ -11,9 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 from napari_mst import __version__
 from napari_mst.cli.arguments import (
@@ -23,49 +22,56 @@ from napari_mst.cli.arguments import (
     UNWRITTEN,
     Command,
     add_arguments,
-    record_of,
+    called,
 )
 from napari_mst.cli.console import curves_noted, harmless_output, report
 from napari_mst.cli.control_c import INTERRUPTED
 from napari_mst.errors import Cancelled, NapariMstError, shown
-from napari_mst.option import Option
 
 
-@dataclass(frozen=True)
-class Completion:
-    """The command `completion`: the Tab key completes commands and options in a shell."""
+def complete(shell: Literal["bash", "zsh", "tcsh"]) -> None:
+    """Print a script by which the Tab key completes commands and options in a shell.
 
-    shell: Annotated[
-        Literal["bash", "zsh", "tcsh"], Option("the shell of the script", is_positional=True)
-    ]
+    Parameters
+    ----------
+    shell
+        the shell of the script
 
-    examples = ("completion bash > ~/.local/share/bash-completion/completions/napari-mst",)
+    Examples
+    --------
+    napari-mst completion bash > ~/.local/share/bash-completion/completions/napari-mst
+    """
+    import shtab
 
-    def run(self) -> int:
-        """Print a script that the shell reads."""
-        import shtab
-
-        print(shtab.complete(parser_of(COMMANDS), self.shell))
-        return DONE
+    print(shtab.complete(parser_of(COMMANDS), shell))
 
 
 COMMANDS: list[Command] = [
-    Command("reconstruct", "turn photos into spectral cubes", "reconstruct:Reconstruct"),
-    Command("models", "list the models: what they are for, how accurate", "inspection:Models"),
-    Command("export", "save a model as ONNX, for other programs", "inspection:Export"),
-    Command("cameras", "list the cameras and illuminants of mstpp-camera", "inspection:Cameras"),
-    Command("info", "show what a cube file holds and its history", "inspection:Info"),
-    Command("convert", "save a cube file in another format", "cubes:Convert"),
-    Command("spectra", "read the spectra of pixels, as a table", "cubes:Spectra"),
-    Command("render", "render a cube as an eye sees it under a light", "cubes:Render"),
-    Command("map", "make a map of a cube, as of classes or ratios", "cubes:Map"),
-    Command("compare", "measure how far a cube is from a reference", "cubes:Compare"),
-    Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:Adapt"),
-    Command("attention", "save the attention: matrices, maps, pixels", "attention:Attention"),
-    Command("evaluate", "measure how well models do on real scenes", "training:Evaluate"),
-    Command("train", "train a new model, or tune one to your cubes", "training:Train"),
-    Command("doctor", "check the installation, for a bug report", "inspection:Doctor"),
-    Command("completion", "print what completes commands in a shell", Completion),
+    Command("reconstruct", "turn photos into spectral cubes", "reconstruct:reconstruct_photos"),
+    Command("models", "list the models: what they are for, how accurate", "inspection:list_models"),
+    Command("export", "save a model as ONNX, for other programs", "inspection:export_model"),
+    Command(
+        "cameras", "list the cameras and illuminants of mstpp-camera", "inspection:list_cameras"
+    ),
+    Command("info", "show what a cube file holds and its history", "inspection:describe_cube"),
+    Command("convert", "save a cube file in another format", "cubes:convert"),
+    Command("spectra", "read the spectra of pixels, as a table", "cubes:read_pixels"),
+    Command(
+        "render",
+        "render a cube as an eye sees it under a light",
+        "cubes:render",
+        "cubes:illuminants",
+    ),
+    Command(
+        "map", "make a map of a cube, as of classes or ratios", "cubes:make_map", "cubes:kinds"
+    ),
+    Command("compare", "measure how far a cube is from a reference", "cubes:compare"),
+    Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:adapt_cube"),
+    Command("attention", "save the attention: matrices, maps, pixels", "attention:save_attention"),
+    Command("evaluate", "measure how well models do on real scenes", "training:evaluate"),
+    Command("train", "train a new model, or tune one to your cubes", "training:train_model"),
+    Command("doctor", "check the installation, for a bug report", "inspection:check_installation"),
+    Command("completion", "print what completes commands in a shell", complete),
 ]
 """Every command, in the order of `napari-mst --help`."""
 
@@ -111,8 +117,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     parsed = vars(parser.parse_args(given))
     try:
         with curves_noted():
-            status: int = record_of(parsed["command"].load(), parsed).run()
-        return status
+            status: int | None = called(parsed["command"].load(), parsed)
+        return status or DONE
     except (KeyboardInterrupt, Cancelled):
         report("cancelled")
         return INTERRUPTED
@@ -149,11 +155,8 @@ def parser_of(commands: Sequence[Command]) -> argparse.ArgumentParser:
         )
         subparser.set_defaults(command=command)
         if command in commands:
-            record = command.load()
-            add_arguments(subparser, record)
-            examples = ["examples:", *(f"  napari-mst {line}" for line in record.examples)]
-            parts = ("\n".join(examples), getattr(record, "more", ""))
-            subparser.epilog = "\n\n".join(part for part in parts if part)
+            add_arguments(subparser, command.load())
+            subparser.epilog = command.epilog
     return parser
 
 

@@ -7,20 +7,11 @@ from typing import Annotated, Any, Literal
 from napari_mst.cube.curves import text_of
 from napari_mst.errors import CubeFileError
 from napari_mst.formats.wavelengths import column
-from napari_mst.option import Option
-
-Cube = Annotated[Path, Option("a cube file of any kind", "CUBE", is_positional=True)]
-Model = Annotated[str, Option("name of a model or its weights file", "NAME|FILE")]
-Overwrite = Annotated[bool, Option("replace an existing file")]
-AsJson = Annotated[bool, Option("print JSON, for programs")]
-FullScale = Annotated[float | None, Option("stored value that stands for reflectance 1", "VALUE")]
 
 DEFAULT_MODEL = "mstpp-srgb"
 
-
-def to_file(text: str, metavar: str = "OUT") -> Option:
-    """The option `-o`."""
-    return Option(text, metavar, ("-o", "--output"))
+Output = Annotated[Path, "-o"] | None
+"""The file to write, or None for one in the working folder."""
 
 
 def pixel_of(text: str) -> tuple[int, int]:
@@ -30,6 +21,10 @@ def pixel_of(text: str) -> tuple[int, int]:
         return int(row), int(column)
     except ValueError:
         raise ValueError(f"expected a pixel like 120,80, got {text[:40]!r}") from None
+
+
+Pixel = Annotated[tuple[int, int], pixel_of]
+"""Row and column of an image."""
 
 
 def wavelengths_of(text: str) -> tuple[float, ...] | slice:
@@ -62,27 +57,29 @@ def _tabled(path: Path) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class CubeAnswers:
-    """The answers to what a cube file may leave open."""
+    """The answers to what a cube file may leave open.
 
-    variable: Annotated[
-        str | None, Option("name of the array, where the file holds several", "NAME")
-    ] = None
-    band_axis: Annotated[
-        Literal[0, -1] | None,
-        Option("axis of the bands, first (0) or last (-1), where the file does not say"),
-    ] = None
-    wavelengths: Annotated[
-        tuple[float, ...] | slice | None,
-        Option(
-            "wavelengths of a .npy file, which has none: 400:700 from the first band to the last, "
-            "or 400,410,... or a file with one for each band",
-            "NM",
-            parse=wavelengths_of,
-        ),
-    ] = None
+    Attributes
+    ----------
+    variable : NAME
+        name of the array, where the file holds several
+    band_axis
+        axis of the bands, first (0) or last (-1), where the file does not say
+    wavelengths : NM
+        wavelengths of a .npy file, which has none: 400:700 from the first band to the last, or
+        400,410,... or a file with one for each band
+    """
+
+    variable: str | None = None
+    band_axis: Literal[0, -1] | None = None
+    wavelengths: Annotated[tuple[float, ...] | slice, wavelengths_of] | None = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The answers that the user gave: a reader refuses those that it does not know."""
         answers = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: answer for name, answer in answers.items() if answer is not None}
+
+
+UNANSWERED = CubeAnswers()
+"""The file says all."""

@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,16 +24,15 @@ from napari_mst.batch.jobs import (
 )
 from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
-from napari_mst.cli.captures import CaptureAnswers
+from napari_mst.cli.captures import UNANSWERED, CaptureAnswers
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import DEFAULT_MODEL, Model, to_file
+from napari_mst.cli.options import DEFAULT_MODEL, Output
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import ModelError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.memory import free_host_memory
-from napari_mst.option import Option
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
@@ -45,8 +44,6 @@ SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
 
 CUBES = "cubes"
 """The folder of many cubes, if the user names none."""
-
-_MANY = ("many photos", "cubes in a folder may be made by several processes")
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Pa
 
 
 def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
-    """Make what is not done, and at last what another run was making; returns the exit status."""
+    """Make what is not done, and at last what another run was making; counts the failed."""
     failed = 0
     for job, error in make_each(jobs, lambda job, waits: run.make_here(job, done[job], waits)):
         if error is None:
@@ -158,15 +155,7 @@ def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Pa
             raise error
         failed += 1
         _tell_failure(job, str(error))
-    return _status(len(jobs), failed)
-
-
-def _status(count: int, failed: int) -> int:
-    """Report how many of *count* cubes have *failed*, if any, and return the exit status."""
-    if not failed:
-        return DONE
-    report(f"{count - failed} of {count} cubes written, {failed} failed")
-    return SOME_FAILED
+    return failed
 
 
 def _tell_failure(job: BatchJob, error: str) -> None:
@@ -184,156 +173,144 @@ def _workers(text: str) -> int:
     return count if count > 1 else 0
 
 
-@dataclass(frozen=True)
-class Reconstruct:
-    """Photos, the model and the settings that make cubes of them, and where the cubes go."""
+def reconstruct_photos(
+    photos: tuple[Path, ...],
+    *,
+    output: Output = None,
+    format: Annotated[str, tuple(SUFFIXES)] | None = None,
+    overwrite: bool = False,
+    model: str = DEFAULT_MODEL,
+    error_bands: bool = False,
+    options: RunOptions = DEFAULTS,
+    taken: CaptureAnswers = UNANSWERED,
+    workers: Annotated[int, _workers] = 0,
+    scheduler: str = "",
+) -> int:
+    """Make the cubes of photos, and print the path of each.
 
-    photos: Annotated[
-        tuple[Path, ...],
-        Option(
-            "a file, a folder (searched with all folders in it) or a pattern, as '*.png'",
-            "PHOTO",
-            nargs="+",
-            is_positional=True,
-        ),
-    ]
-    output: Annotated[
-        Path | None,
-        to_file(
-            "a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing "
-            "and mirrors the folders of the photos (default: PHOTO.hdr here; the folder cubes for "
-            "several)"
-        ),
-    ] = None
-    format: Annotated[
-        str | None, Option("format of the cubes in a folder (default: envi)", choices=SUFFIXES)
-    ] = None
-    overwrite: Annotated[
-        bool,
-        Option("overwrite existing cubes; two photos of one run never overwrite each other"),
-    ] = False
-    model: Model = DEFAULT_MODEL
-    error_bands: Annotated[
-        bool,
-        Option(
-            "also write the lower and upper spectra that hold 90 % of true values: OUT_lower, "
-            "OUT_upper"
-        ),
-    ] = False
-    options: RunOptions = DEFAULTS
-    taken: CaptureAnswers = field(default_factory=CaptureAnswers)
-    workers: Annotated[
-        int,
-        Option(
-            "processes of this computer, or auto: one for every 8 cores; each takes --memory, by "
-            "default a share of what is free. One alone uses all cores: for two cores, two "
-            "processes took 1.35 times as long",
-            "N",
-            parse=_workers,
-            group=_MANY,
-        ),
-    ] = 0
-    scheduler: Annotated[
-        str,
-        Option(
-            "scheduler of a dask cluster, as tls://host:8786; its workers must see the same "
-            "folders, and whoever can connect to it can run code in them",
-            "ADDRESS",
-            group=_MANY,
-        ),
-    ] = ""
+    Parameters
+    ----------
+    photos : PHOTO
+        a file, a folder (searched with all folders in it) or a pattern, as '*.png'
+    output : OUT
+        a file (.hdr, .tif, ...); for several photos a folder, which is made if it is missing and
+        mirrors the folders of the photos (default: PHOTO.hdr here; the folder cubes for several)
+    format
+        format of the cubes in a folder (default: envi)
+    overwrite
+        overwrite existing cubes; two photos of one run never overwrite each other
+    model : NAME|FILE
+        name of a model or its weights file
+    error_bands
+        also write the lower and upper spectra that hold 90 % of true values: OUT_lower, OUT_upper
 
-    examples = (
-        "reconstruct photo.jpg -o cube.hdr",
-        "reconstruct photos/ -o cubes/ --format tiff --workers auto",
-        "reconstruct photo.dng --model mstpp-camera --illuminant estimate",
-    )
-    more = """\
-A run into a folder that was interrupted goes on when you start it again: cubes
-that are there, undamaged and of the same photo, model and options, stay.
-Several such runs at once share the work."""
+    many photos
+    -----------
+    cubes in a folder may be made by several processes
 
-    def __post_init__(self) -> None:
-        if self.workers and self.scheduler:
-            raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
+    workers : N
+        processes of this computer, or auto: one for every 8 cores; each takes --memory, by
+        default a share of what is free. One alone uses all cores: for two cores, two processes
+        took 1.35 times as long
+    scheduler : ADDRESS
+        scheduler of a dask cluster, as tls://host:8786; its workers must see the same folders,
+        and whoever can connect to it can run code in them
 
-    def run(self) -> int:
-        """Make the cubes, and print the path of each."""
-        jobs, is_batch = self._plan()
-        if (self.workers or self.scheduler) and not is_batch:
-            raise SaveError(
-                "Expected a folder for the cubes of several processes, got one file. "
-                "Leave --workers and --scheduler out."
-            )
-        with folders_for(jobs if is_batch else ()):
-            # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
-            with asked_to_stop():
-                check_names(jobs)
-                for job in jobs:
-                    check_outputs(job, self.overwrite, may_stay(job) if is_batch else ())
-            run = self._run([job.photo for job in jobs], is_batch)
-            done = finished_before(run, jobs)
-            if self.workers or self.scheduler:
-                return self._make_elsewhere(run, jobs, done)
-            return make_here(run, jobs, done)
+    Examples
+    --------
+    napari-mst reconstruct photo.jpg -o cube.hdr
+    napari-mst reconstruct photos/ -o cubes/ --format tiff --workers auto
+    napari-mst reconstruct photo.dng --model mstpp-camera --illuminant estimate
 
-    def _run(self, files: Sequence[Path], is_batch: bool) -> Run:
-        """Load the model, and read what shows how the photos were taken."""
-        photos = PhotoOptions.of(self.taken, files)
-        options = replace(self.options, capture=photos.capture)
-        if options.memory is None and self.workers:
-            options = replace(options, memory=free_host_memory() // self.workers)
-        reconstructor = load_reconstructor(self.model, options)
-        if self.error_bands and not reconstructor.model.card.has_error_band:
+    Notes
+    -----
+    A run into a folder that was interrupted goes on when you start it again: cubes
+    that are there, undamaged and of the same photo, model and options, stay.
+    Several such runs at once share the work.
+    """
+    if workers and scheduler:
+        raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
+    jobs, is_batch = _plan(photos, output, format, error_bands)
+    if (workers or scheduler) and not is_batch:
+        raise SaveError(
+            "Expected a folder for the cubes of several processes, got one file. "
+            "Leave --workers and --scheduler out."
+        )
+    with folders_for(jobs if is_batch else ()):
+        # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
+        with asked_to_stop():
+            check_names(jobs)
+            for job in jobs:
+                check_outputs(job, overwrite, may_stay(job) if is_batch else ())
+        shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
+        options = replace(options, capture=shown_by.capture)
+        if options.memory is None and workers:
+            options = replace(options, memory=free_host_memory() // workers)
+        reconstructor = load_reconstructor(model, options)
+        if error_bands and not reconstructor.model.card.has_error_band:
             raise ModelError(
-                f"Expected a model with a calibrated error band, got {self.model}. "
-                "Use a bundled one."
+                f"Expected a model with a calibrated error band, got {model}. Use a bundled one."
             )
-        return Run(self.overwrite, reconstructor, photos, is_batch)
-
-    def _make_elsewhere(
-        self, run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]
-    ) -> int:
-        """Make what is not done in workers, and print each cube as it is written."""
-        todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
-        for job in jobs:
-            if job not in todo:
-                print(*job.outputs, sep="\n", flush=True)
-        if self.workers:
-            outcomes = processes.outcomes(run.make_apart, todo, self.workers, report)
+        run = Run(overwrite, reconstructor, shown_by, is_batch)
+        done = finished_before(run, jobs)
+        if workers or scheduler:
+            failed = make_elsewhere(run, jobs, done, workers or scheduler)
         else:
-            outcomes = processes.outcomes_of_cluster(run.make_apart, todo, self.scheduler)
-        failed = 0
-        with progress_bar(f"{len(todo)} photos", Watch()) as bar:
-            for number, (job, lines, error) in enumerate(outcomes, 1):
-                for line in lines:
-                    print(line, flush=True)
-                if error:
-                    failed += 1
-                    _tell_failure(job, error)
-                bar.reach(number / len(todo))
-        return _status(len(jobs), failed)
+            failed = make_here(run, jobs, done)
+    if not failed:
+        return DONE
+    report(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
+    return SOME_FAILED
 
-    def _plan(self) -> tuple[list[BatchJob], bool]:
-        """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
-        suffix = SUFFIXES[self.format or "envi"]
-        photos = find_photos(self.photos, self.output or Path(CUBES), report)
-        # os.path, since Path.is_dir raises where a name is too long
-        names_a_folder = any(os.path.isdir(path) for path in self.photos)  # noqa: PTH112
-        are_many = names_a_folder or len(photos) > 1
-        output = self.output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
-        is_folder = os.path.isdir(output) and output.suffix.lower() not in FOLDERS  # noqa: PTH112
-        if is_folder or are_many:
-            if not is_folder and output.suffix.lower() in SUFFIXES.values():
-                raise SaveError(
-                    f"Expected a folder for several cubes, got {shown(output.name)}. "
-                    "Leave its suffix out."
-                )
-            return plan_jobs(photos, output, suffix, self.error_bands), True
-        if self.format and self.output:
+
+def make_elsewhere(
+    run: Run,
+    jobs: Sequence[BatchJob],
+    done: Mapping[BatchJob, set[Path]],
+    workers: int | str,
+) -> int:
+    """Make what is not done in *workers*, so many or those of a scheduler; counts the failed."""
+    todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
+    for job in jobs:
+        if job not in todo:
+            print(*job.outputs, sep="\n", flush=True)
+    if isinstance(workers, int):
+        outcomes = processes.outcomes(run.make_apart, todo, workers, report)
+    else:
+        outcomes = processes.outcomes_of_cluster(run.make_apart, todo, workers)
+    failed = 0
+    with progress_bar(f"{len(todo)} photos", Watch()) as bar:
+        for number, (job, lines, error) in enumerate(outcomes, 1):
+            for line in lines:
+                print(line, flush=True)
+            if error:
+                failed += 1
+                _tell_failure(job, error)
+            bar.reach(number / len(todo))
+    return failed
+
+
+def _plan(
+    named: Sequence[Path], output: Path | None, format_name: str | None, with_bands: bool
+) -> tuple[list[BatchJob], bool]:
+    """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
+    suffix = SUFFIXES[format_name or "envi"]
+    photos = find_photos(named, output or Path(CUBES), report)
+    # os.path, since Path.is_dir raises where a name is too long
+    are_many = len(photos) > 1 or any(os.path.isdir(path) for path in named)  # noqa: PTH112
+    target = output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
+    is_folder = os.path.isdir(target) and target.suffix.lower() not in FOLDERS  # noqa: PTH112
+    if is_folder or are_many:
+        if not is_folder and target.suffix.lower() in SUFFIXES.values():
             raise SaveError(
-                f"Expected a folder with --format, got {shown(output.name)}. "
-                "Let its suffix say the format."
+                f"Expected a folder for several cubes, got {shown(target.name)}. "
+                "Leave its suffix out."
             )
-        bands = band_targets(output) if self.error_bands else ()
-        return [BatchJob(photo, output, photo.name, bands) for photo, _ in photos], False
+        return plan_jobs(photos, target, suffix, with_bands), True
+    if format_name and output:
+        raise SaveError(
+            f"Expected a folder with --format, got {shown(target.name)}. "
+            "Let its suffix say the format."
+        )
+    bands = band_targets(target) if with_bands else ()
+    return [BatchJob(photo, target, photo.name, bands) for photo, _ in photos], False

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from napari_mst.option import Option
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Rectangle
 
@@ -59,69 +58,44 @@ class RunOptions:
     `reconstruction.setup` checks that the two fit together. What is "auto" or None is chosen by the
     run. The fields are the arguments of `Reconstructor`, the flags of the command line, and rows of
     the window.
+
+    Attributes
+    ----------
+    device
+        auto, cuda, cuda:1, mps or cpu
+    memory : GB
+        most memory of this computer to use (default: most of what is free)
+    device_memory : GB
+        most memory of the GPU to use (default: most of what is free)
+    precision
+        float64 is the reference; bfloat16 and float16 keep features in half the memory, with an
+        error that is measured on each photo
+    denoise : auto|off|H
+        denoise photos with non-local means before the network: those that are noisy and were no
+        JPEG (auto), none (off), or all, with this h in units of their noise (default: auto, with
+        h 1.2)
+    correct_colour
+        move spectra whose colour is not the photo's (default)
+    calibrated_by : WHAT
+        what makes sure that the photos show colours exactly, as 'profile of a chart': error bands
+        are then narrower and say so
+    region : ROW0:ROW1,COL0:COL1
+        use these pixels only; attention is global, so their numbers differ from those of the
+        whole photo
+    ensemble
+        average over 8 flips and transposes, as published; takes 8 times as long
     """
 
-    device: Annotated[str, Option("auto, cuda, cuda:1, mps or cpu")] = "auto"
-    memory: Annotated[
-        int | None,
-        Option(
-            "most memory of this computer to use (default: most of what is free)",
-            "GB",
-            parse=gigabytes,
-        ),
-    ] = None
-    device_memory: Annotated[
-        int | None,
-        Option(
-            "most memory of the GPU to use (default: most of what is free)", "GB", parse=gigabytes
-        ),
-    ] = None
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16", "float64"],
-        Option(
-            "float64 is the reference; bfloat16 and float16 keep features in half the memory, with "
-            "an error that is measured on each photo",
-        ),
-    ] = "float32"
-    denoise: Annotated[
-        Denoise,
-        Option(
-            "denoise photos with non-local means before the network: those that are noisy and were "
-            "no JPEG (auto), none (off), or all, with this h in units of their noise (default: "
-            "auto, with h 1.2)",
-            "auto|off|H",
-            parse=denoising,
-        ),
-    ] = "auto"
-    correct_colour: Annotated[
-        bool,
-        Option(
-            "move spectra whose colour is not the photo's (default)",
-            flags=("--colour-correction",),
-        ),
-    ] = True
+    device: str = "auto"
+    memory: Annotated[int, gigabytes] | None = None
+    device_memory: Annotated[int, gigabytes] | None = None
+    precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
+    denoise: Annotated[Denoise, denoising] = "auto"
+    correct_colour: Annotated[bool, "--colour-correction"] = True
     capture: Capture | None = None
-    calibrated_by: Annotated[
-        str,
-        Option(
-            "what makes sure that the photos show colours exactly, as 'profile of a chart': error "
-            "bands are then narrower and say so",
-            "WHAT",
-        ),
-    ] = ""
-    region: Annotated[
-        Rectangle | None,
-        Option(
-            "use these pixels only; attention is global, so their numbers differ from those of the "
-            "whole photo",
-            "ROW0:ROW1,COL0:COL1",
-            parse=rectangle,
-        ),
-    ] = None
-    ensemble: Annotated[
-        bool,
-        Option("average over 8 flips and transposes, as published; takes 8 times as long"),
-    ] = False
+    calibrated_by: str = ""
+    region: Annotated[Rectangle, rectangle] | None = None
+    ensemble: bool = False
 
 
 DEFAULTS = RunOptions()

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.errors import ModelError, shown
-from napari_mst.option import Option
 from napari_mst.photo.cameras import DAYLIGHT, SRGB, spelled
 
 if TYPE_CHECKING:
     from napari_mst.networks.hyperparameters import AttentionParameters
     from napari_mst.training.simulated import Curriculum
-
-_FROM = ("what the model learns from", "")
-_HOW = ("how it learns", "")
 
 
 @dataclass(frozen=True)
@@ -26,23 +22,32 @@ class TrainingPlan:
 
     Attributes
     ----------
-    output
-        The `.safetensors` file to write; its checkpoint and log lie beside it.
-    start
-        Name or file of the model to go on from; "" to start from random weights.
-    cubes
-        Folder of reflectance cubes; None for simulated scenes.
-    full_scale
-        Stored value of the cubes that stands for reflectance 1; None for the one that
-        `read_scenes` takes.
-    camera, light
-        The camera and the light of the photos, as `camera_response` takes them.
-    patience
-        Reports without a better held-out loss after which the fit ends; 0 for never.
-    report_every
-        Steps between reports.
-    drawers
-        Processes that draw the photos of later steps meanwhile.
+    output : OUT
+        the .safetensors file to write
+    start : NAME|FILE
+        MST++ model to go on from
+    device
+        auto, cuda, cuda:1, mps or cpu
+
+    what the model learns from
+    --------------------------
+    cubes : FOLDER
+        folder of reflectance cubes (default: simulated scenes)
+    full_scale : VALUE
+        stored value of the cubes that stands for reflectance 1
+    camera : NAME|FILE
+        sRGB, Nikon_D5100, ..., or a CSV file: nm, r, g, b
+    light : NAME|FILE
+        D65, A, E, ..., or a CSV file: nm, power
+
+    how it learns
+    -------------
+    patience : N
+        end after N reports without a better one (default: never)
+    report_every : STEPS
+        steps between two reports
+    drawers : N
+        processes that draw the photos of later steps meanwhile (default: none)
 
     Raises
     ------
@@ -50,50 +55,16 @@ class TrainingPlan:
         If *output* is no weights file, or a number cannot be.
     """
 
-    output: Annotated[Path, Option("the .safetensors file to write", "OUT", ("-o", "--output"))] = (
-        Path("model.safetensors")
-    )
-    start: Annotated[str, Option("MST++ model to go on from", "NAME|FILE", ("--from",))] = ""
-    cubes: Annotated[
-        Path | None,
-        Option("folder of reflectance cubes (default: simulated scenes)", "FOLDER", group=_FROM),
-    ] = None
-    full_scale: Annotated[
-        float | None,
-        Option("stored value of the cubes that stands for reflectance 1", "VALUE", group=_FROM),
-    ] = None
-    camera: Annotated[
-        str,
-        Option(
-            "sRGB, Nikon_D5100, ..., or a CSV file: nm, r, g, b",
-            "NAME|FILE",
-            parse=spelled,
-            group=_FROM,
-        ),
-    ] = SRGB
-    light: Annotated[
-        str,
-        Option(
-            "D65, A, E, ..., or a CSV file: nm, power",
-            "NAME|FILE",
-            ("--illuminant", "--light"),
-            spelled,
-            group=_FROM,
-        ),
-    ] = DAYLIGHT
-    device: Annotated[str, Option("auto, cuda, cuda:1, mps or cpu")] = "auto"
-    patience: Annotated[
-        int, Option("end after N reports without a better one (default: never)", "N", group=_HOW)
-    ] = 0
-    report_every: Annotated[int, Option("steps between two reports", "STEPS", group=_HOW)] = 500
-    drawers: Annotated[
-        int,
-        Option(
-            "processes that draw the photos of later steps meanwhile (default: none)",
-            "N",
-            group=_HOW,
-        ),
-    ] = 0
+    output: Annotated[Path, "-o"] = Path("model.safetensors")
+    start: Annotated[str, "--from"] = ""
+    cubes: Path | None = None
+    full_scale: float | None = None
+    camera: Annotated[str, spelled] = SRGB
+    light: Annotated[str, spelled, "--illuminant", "--light"] = DAYLIGHT
+    device: str = "auto"
+    patience: int = 0
+    report_every: int = 500
+    drawers: int = 0
 
     def __post_init__(self) -> None:
         check_weights_name(self.output)
@@ -118,17 +89,32 @@ class FitSettings:
 
     Attributes
     ----------
-    batch
-        Scenes in a step of each process.
     is_half
-        Compute the features in bfloat16, on a device that has instructions for it.
+        compute the features in bfloat16, on a device that has instructions for it
     spectra_share
-        Share of the distance to the cube itself in the loss.
+        share of the distance to the cube itself in the loss
     taught
-        How far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
-        knows them all.
-    attention, norm_before_attention
-        How the blocks of a new network attend: see `AttentionParameters`.
+        how far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
+        knows them all
+    attention : KIND
+        who attends to whom in a new network: spectral (channels, default), window, shifted,
+        overlapping (pixels of windows), hybrid (spectral and shifted windows), global (all
+        pixels), none
+
+    how it learns
+    -------------
+    batch
+        photos for each step and process
+    size
+        side of the photos in pixels
+    stages
+        stages of a new network
+    learning_rate : RATE
+        learning rate at its peak
+    seed
+        seed of scenes and weights
+    norm_before_attention
+        LayerNorm before attention (default: as published, for all kinds but spectral)
 
     Raises
     ------
@@ -137,27 +123,19 @@ class FitSettings:
     """
 
     steps: int = 26_000
-    batch: Annotated[int, Option("photos for each step and process", group=_HOW)] = 1
-    size: Annotated[int, Option("side of the photos in pixels", group=_HOW)] = 96
-    stages: Annotated[int, Option("stages of a new network", group=_HOW)] = 1
+    batch: int = 1
+    size: int = 96
+    stages: int = 1
     is_half: bool = True
     spectra_share: float = 0.0
-    learning_rate: Annotated[float, Option("learning rate at its peak", "RATE", group=_HOW)] = (
-        1.5e-3
-    )
+    learning_rate: float = 1.5e-3
     weight_decay: float = 1e-4
     warm_up: int = 300
     average_decay: float = 0.999
     taught: float = 0.0
-    seed: Annotated[int, Option("seed of scenes and weights", group=_HOW)] = 2026
+    seed: int = 2026
     attention: str = "spectral"
-    norm_before_attention: Annotated[
-        bool | None,
-        Option(
-            "LayerNorm before attention (default: as published, for all kinds but spectral)",
-            group=_HOW,
-        ),
-    ] = None
+    norm_before_attention: bool | None = None
 
     def __post_init__(self) -> None:
         # The network works on sides that are multiples of 8, and would pad others.

@@ -5,13 +5,14 @@ python -m tests.plugin.reconstruct.manifest    # writes them into the file
 
 import json
 import re
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from qtpy.QtWidgets import QApplication, QCheckBox, QDoubleSpinBox
 
 import napari_mst
-from napari_mst.option import Option
+from napari_mst.cli.arguments import add_arguments
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import SETTINGS, Row
 
@@ -20,21 +21,23 @@ TYPES = {bool: "boolean", float: "number", str: "string"}
 """The types of what is kept, as `napari.yaml` calls them."""
 
 
-def option_of(form: ReconstructionForm, row: Row) -> Option:
-    """The words of the option of *row*; none for a field of the form itself."""
-    hint = get_type_hints(type(form.options), include_extras=True).get(row.field)
-    words: Option = getattr(hint, "__metadata__", (Option(""),))[0]
-    return words
+def words_of(form: ReconstructionForm, row: Row) -> str:
+    """What the text of an option of a run may be; "" for a field of the form itself."""
+    parser = ArgumentParser()
+    add_arguments(parser, type(form.options))
+    options = {each.dest: each for each in parser._actions}
+    option = options.get(row.field)
+    return "" if option is None else str(option.metavar or option.help).partition(" (default")[0]
 
 
 def preference(row: Row, form: ReconstructionForm | None = None) -> dict[str, Any]:
     """The property of *row*, with the words of its widget."""
     form, widget = form or ReconstructionForm(), row.widget()
-    default, option = row.to_widget(form.value(row.field)), option_of(form, row)
+    default = row.to_widget(form.value(row.field))
     found: dict[str, Any] = {"type": TYPES[type(default)], "default": default}
     title, about = row.label, widget.toolTip()
     if isinstance(default, str):
-        about += f" Write {option.metavar or option.help}."
+        about += f" Write {words_of(form, row)}."
     if isinstance(widget, QCheckBox):
         title = widget.text().capitalize()
     if isinstance(widget, QDoubleSpinBox):
