@@ -4,7 +4,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import napari
 import numpy as np
@@ -34,6 +35,7 @@ from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
+from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.orders import resolve
@@ -469,9 +471,19 @@ def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) 
     assert photo_page(dock).reconstruction.rows.widgets["photo"].currentText() == "coffee"
 
 
-def test_a_sample_leaves_attention_in_sight(window: napari.Viewer, qtbot: QtBot) -> None:
-    _, attention = window.window.add_plugin_dock_widget("napari-mst", "Attention")
-    window.open_sample("napari-mst", "coffee")
-    qtbot.wait(100)
-    assert list(window.window.dock_widgets) == ["Attention (napari-mst)"]
-    assert attention.isVisible()
+@pytest.mark.parametrize(
+    ("docks", "opens"),
+    [([], True), (["Metamers"], False), (["Metamers", "Workspace"], True), (["Other"], True)],
+)
+def test_what_opens_leaves_another_dock_of_ours_in_sight(
+    qtbot: QtBot, docks: list[str], opens: bool
+) -> None:
+    names = [f"{name} (napari-mst)" if name != "Other" else name for name in docks]
+    opened: list[str] = []
+    window = SimpleNamespace(
+        dock_widgets=dict.fromkeys(names),
+        add_plugin_dock_widget=lambda _, name: opened.append(name),
+    )
+    open_workspace_soon(cast(ViewerModel, SimpleNamespace(window=window)))
+    qtbot.wait(1)
+    assert opened == (["Workspace"] if opens else [])
