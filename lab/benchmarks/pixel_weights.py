@@ -22,7 +22,7 @@ import torch
 from napari.components import ViewerModel
 from safetensors.torch import save_file
 
-from napari_mst.attention import pixels
+from napari_mst.attention import explorer as network
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.denoising.photos import denoising_to_look_at
@@ -30,7 +30,7 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.run import Result
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
-from napari_mst.plugin.attention.exploration import Shelf
+from napari_mst.plugin.attention.exploration import Exploration
 from napari_mst.plugin.attention.layers import put_map, show_weights
 from napari_mst.plugin.attention.picking import Alike
 from napari_mst.plugin.jobs.job import Reports
@@ -108,15 +108,15 @@ def _network(kind: str, viewer: ViewerModel, source: LayerPhoto, is_run: bool) -
         torch.manual_seed(0)
         save_file(MSTPlusPlus(stages=1, attention=kind).state_dict(), path)
         request = Request(source, str(path), RunOptions(device="cpu"))
-        shelf = Shelf()
-        explorer = shelf.ready(request, Reports()).pixels
+        exploration = Exploration()
+        explorer = exploration.ready(request, Reports()).pixels
         before = _of_blocks(explorer)
         _keep(explorer, is_run)
         after = _of_blocks(explorer)
         for block in explorer.blocks:
 
             def weigh(row: int, column: int, block: str = block) -> PixelWeights:
-                return shelf.ready(request, Reports()).pixels.weights(block, row, column)
+                return exploration.ready(request, Reports()).pixels.weights(block, row, column)
 
             places = _places(explorer.shape)
             found = [weigh(*place) for place in places]
@@ -144,11 +144,11 @@ def _keep(explorer: PixelExplorer, is_run: bool) -> None:
     if is_run:
         explorer.keep()
         return
-    run, pixels.execute = pixels.execute, _zeros
+    run, network.execute = network.execute, _zeros
     try:
         explorer.keep()
     finally:
-        pixels.execute = run
+        network.execute = run
 
 
 def _zeros(program: Program, source: PhotoRows, *_: object) -> Result:

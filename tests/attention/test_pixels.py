@@ -100,7 +100,7 @@ def test_maps_beyond_the_bound_are_not_kept(
 ) -> None:
     monkeypatch.setattr(pixels, "_LARGE", 0)
     monkeypatch.setattr(pixels, "MOST_KEPT", 1000)
-    monkeypatch.setattr(pixels, "execute", None)  # nothing is run
+    monkeypatch.setattr("napari_mst.attention.explorer.execute", None)  # nothing is run
     PixelExplorer(reconstructor_of("window", tmp_path), photo()).keep()
 
 

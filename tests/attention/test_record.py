@@ -163,9 +163,9 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     figure = attention_figure(make_record())
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles == [
-        "stage 1, encoder 5, head 0",
-        "stage 1, encoder 10, head 0",
-        "stage 1, encoder 10, head 1",
+        "stage 1, encoder 5, head 0 of 1",
+        "stage 1, encoder 10, head 0 of 2",
+        "stage 1, encoder 10, head 1 of 2",
     ]
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.get_title()]
     np.testing.assert_array_equal(shown[2], make_record()["stages.0.encoder.1"].attention[1])

@@ -51,21 +51,17 @@ def check_name(name: str, names: Collection[str], thing: str = "block") -> None:
 
 def attention_blocks(network: nn.Module) -> dict[str, Attending]:
     """The blocks of *network* in which channels attend to channels, by name."""
-    return _of_network(network, between_pixels=False)
+    return attentions(_program(network), between_pixels=False)
 
 
 def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
     """The blocks of *network* in which pixels attend to pixels, by name."""
-    return _of_network(network, between_pixels=True)
+    return attentions(_program(network), between_pixels=True)
 
 
 def layer_names(network: nn.Module) -> list[str]:
     """The names of all maps that *network* writes on its way, in the order in which it does."""
     return [each.writes for each in _program(network).passes]
-
-
-def _of_network(network: nn.Module, *, between_pixels: bool) -> dict[str, Attending]:
-    return attentions(_program(network), between_pixels=between_pixels)
 
 
 def _program(network: nn.Module) -> Program:

@@ -6,7 +6,7 @@ Letters: d channels of a head, H rows, W columns.
 import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
-from napari_mst.reconstruction.job import Compute
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import Watch, Watched, watching
 
@@ -54,7 +53,7 @@ class PhotoExplorer:
         self._watch = watching(watch)
         self._seen = reconstructor.see(photo, region)
         self.shape: tuple[int, int] = self._seen.shape
-        top, _, left, _ = region or (0, 0, 0, 0)
+        top, _, left, _ = region or reconstructor.options.region or (0, 0, 0, 0)
         self._first = np.array([top, left])
 
     def _check_network(self, reconstructor: Reconstructor) -> None:
@@ -96,10 +95,23 @@ class PhotoExplorer:
         """The maps of a *layer*, (C, h, w), over the padded photo, and their history."""
         check_name(layer, [each.writes for each in self._program.passes], "layer")
         program = self._program.until(layer)
-        return self._compute(output_of(program, self._reconstructor))
+        return self._run(program)
 
-    def _compute(self, compute: Compute) -> tuple[Floats, Provenance]:
-        return self._seen.compute(compute, self._watch)
+    def _run(
+        self,
+        program: Program,
+        watch: Watch | None = None,
+        folded: dict[str, Any] | None = None,
+    ) -> tuple[Floats, Provenance]:
+        """Run *program* in the place of that of the network, and keep what it has *folded*."""
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+            result = execute(program, source, self._device, plan, watch)
+            if folded is not None:
+                folded.update(result.folded)
+            return result.numbers
+
+        return self._seen.compute(compute, watch or self._watch)
 
     def _map(
         self,
@@ -179,7 +191,7 @@ class AttentionExplorer(PhotoExplorer):
         """The attention matrices of a run, with its history."""
         setup = self._seen.job(self._watch).setup
         with record_attention(setup.network) as record:
-            _, provenance = self._compute(setup.cube_of)
+            _, provenance = self._seen.compute(setup.cube_of, self._watch)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
@@ -194,7 +206,7 @@ class AttentionExplorer(PhotoExplorer):
         _, pitch = self._check(selection)
         probe = probe_of(OVERLAYS[overlay].compute, selection)
         program = tapped(self._program, selection.block, probe)
-        (padded,), past = self._compute(output_of(program, self._reconstructor))
+        (padded,), past = self._run(program)
         return self._map(OVERLAYS[overlay], selection, padded, past, pitch)
 
     def steps(self, block: str, head: int = 0) -> AttentionSteps:
@@ -213,7 +225,7 @@ class AttentionExplorer(PhotoExplorer):
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network()) as record:
-            planes, provenance = self._compute(output_of(program, self._reconstructor))
+            planes, provenance = self._run(program)
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)
         unpadded = planes[:, :rows, :columns].astype(np.float32, copy=False)
         features, keys, queries, values = np.split(unpadded, np.cumsum([1, depth, depth]))
@@ -252,7 +264,7 @@ class AttentionExplorer(PhotoExplorer):
         ) -> Singles:
             return sensitivity(self._program, matrices, source, at, watch)[None]
 
-        (values,), past = self._compute(compute)
+        (values,), past = self._seen.compute(compute, self._watch)
         of_value = Selection(f"band {band}, row {row}, column {column}")
         top, left = self._first + corner(self._program, at, self.shape)
         made = self._map(SENSITIVITY, of_value, values, past)
@@ -318,13 +330,3 @@ def features(
     """
     explorer = PhotoExplorer(reconstructor, photo, region=region, watch=watch)
     return explorer.padded_features(layer)[0]
-
-
-def output_of(program: Program, reconstructor: Reconstructor) -> Compute:
-    """The run of *program* in the place of that of the network of *reconstructor*."""
-    device = reconstructor.device.device
-
-    def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-        return execute(program, source, device, plan, watch).numbers
-
-    return compute

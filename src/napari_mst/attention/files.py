@@ -32,11 +32,6 @@ _ROW = 80  # bytes of a row of a table, at most about
 _HEADERS = 2**20  # bytes that a file may take beside its numbers
 
 
-def check_target(path: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse, before any work is done, a file that could not be saved. Raises `SaveError`."""
-    crash_safe.check_targets([Path(path)], overwrite=overwrite)
-
-
 def write_attention(
     path: str | Path,
     record: AttentionRecord,

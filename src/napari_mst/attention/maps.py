@@ -106,6 +106,12 @@ class AttentionMap:
     provenance: Provenance = field(default_factory=Provenance)
     pixel: tuple[int, int] | None = None
 
+    @property
+    def corner(self) -> tuple[int, int]:
+        """Row and column of the first pixel of the photo that the first value stands for."""
+        row, column = (round(side - (self.pitch - 1) / 2) for side in self.offset)
+        return row, column
+
     def describe(self) -> dict[str, Any]:
         """All but the numbers, for JSON."""
         names = ("overlay", "unit", "pitch", "offset", "total", "pixel")

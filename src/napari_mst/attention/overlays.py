@@ -12,7 +12,6 @@ values, W projection.
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ def _share(head: "HeadProbe", x: "Tensor") -> "Tensor":
     return share.masked_fill_(squares == 0, 0.0)
 
 
-def _norm(branch: str, head: "HeadProbe", x: "Tensor") -> "Tensor":
-    added: Tensor = getattr(head, branch)(x)
-    return added.norm(dim=0)
-
-
 _OVERLAYS = (
     Overlay(
         name="score",
@@ -115,7 +109,7 @@ _OVERLAYS = (
         unit="the block's features, without a physical unit",
         text="How much the attention branch adds to the features at each pixel.",
         is_signed=False,
-        compute=partial(_norm, "attention_branch"),
+        compute=lambda head, x: head.attention_branch(x).norm(dim=0),
     ),
     Overlay(
         name="feed-forward",
@@ -124,7 +118,7 @@ _OVERLAYS = (
         unit="the block's features, without a physical unit",
         text="How much the feed-forward network adds to the features at each pixel.",
         is_signed=False,
-        compute=partial(_norm, "feed_forward_branch"),
+        compute=lambda head, x: head.feed_forward_branch(x).norm(dim=0),
     ),
 )
 

@@ -24,9 +24,6 @@ from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.recorder import record_attention
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.plan import Plan
-from napari_mst.engine.run import execute
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError, shown
@@ -35,7 +32,6 @@ from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import check_query
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Watch
 
 MOST_TOKENS = 24**2
 """Keys of a window that is shown in numbers, at most."""
@@ -307,13 +303,7 @@ class PixelExplorer(PhotoExplorer):
 
     def _run_until(self, name: str) -> Floats:
         """The map *name*, of a run that ends there; what the run adds up is kept."""
-
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-            result = execute(self._program.until(name), source, self._device, plan, watch)
-            self._folded.update(result.folded)
-            return result.numbers
-
-        numbers, _ = self._compute(compute)
+        numbers, _ = self._run(self._program.until(name), folded=self._folded)
         return numbers
 
 

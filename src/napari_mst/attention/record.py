@@ -32,34 +32,6 @@ COLUMNS = 5
 INCHES = 2.4
 """Side of one matrix."""
 
-TitledHead = tuple[str, Singles]
-"""The title and the matrix (d, d) of one head."""
-
-
-def heads_figure(heads: Sequence[TitledHead]) -> "Figure":
-    """The matrices of *heads*, at least one, on one scale from 0 to the largest value of all.
-
-    Raises `AttentionError` if matplotlib is missing.
-    """
-    columns = min(COLUMNS, len(heads))
-    rows = -(-len(heads) // columns)
-    size = (INCHES * columns, INCHES * rows)
-    figure = new_figure(AttentionError, figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    # One scale for all heads, so that their colours can be compared.
-    largest = max(float(matrix.max()) for _, matrix in heads)
-    for axis, (title, matrix) in zip(axes, heads, strict=False):
-        image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)
-        axis.set_title(title, fontsize=7)
-        axis.tick_params(labelsize=6)
-    for axis in axes[len(heads) :]:
-        axis.axis("off")
-    figure.supxlabel("query channel j (feature channels, not wavelengths)", fontsize=8)
-    figure.supylabel("key channel i", fontsize=8)
-    figure.colorbar(image, ax=list(axes), label="attention A_ij; each row sums to 1", shrink=0.6)
-    return figure
-
-
 NEARLY_UNIFORM = 0.95
 """The share of the largest entropy from which on a matrix counts as nearly uniform."""
 
@@ -88,12 +60,6 @@ class BlockAttention:
         """
         return entropies(self.attention)
 
-    @property
-    def is_nearly_uniform(self) -> bool:
-        """True if the rows have nearly the entropy of equal weights, in the mean of each head."""
-        most = np.log2(self.attention.shape[-1])
-        return bool((self.entropy.mean(axis=-1) >= NEARLY_UNIFORM * most).all())
-
 
 def beside_uniform(weights: Floats) -> str:
     """Compare the rows of *weights*, (rows, keys), with equal weights, in a sentence."""
@@ -101,12 +67,17 @@ def beside_uniform(weights: Floats) -> str:
     keys = weights.shape[1]
     low, high = (f"{bits:.2f}" for bits in (entropy.min(), entropy.max()))
     span = low if low == high else f"{low} to {high}"
-    is_near = entropy.mean() >= NEARLY_UNIFORM * np.log2(keys)
+    which = "Nearly uniform" if is_nearly_uniform(weights) else "Not uniform"
     return (
-        f"{'Nearly uniform' if is_near else 'Not uniform'}: entropy {span} of {np.log2(keys):.2f} "
+        f"{which}: entropy {span} of {np.log2(keys):.2f} "
         f"bits, largest weight {weights.max():.3f}; {keys} equal weights would be {1 / keys:.3f} "
         "each."
     )
+
+
+def is_nearly_uniform(weights: Floats) -> bool:
+    """True if the rows of *weights*, (rows, keys), have nearly the entropy of equal weights."""
+    return bool(entropies(weights).mean() >= NEARLY_UNIFORM * np.log2(weights.shape[1]))
 
 
 def entropies(weights: Floats) -> Doubles:
@@ -169,7 +140,7 @@ class AttentionRecord:
     >>> record["stages.0.bottleneck"].attention.sum(axis=2).round(3).min().item()
     1.0
     >>> record.plot(["stages.0.bottleneck"]).axes[0].get_title()
-    'stage 1, bottleneck 124, head 0'
+    'stage 1, bottleneck 124, head 0 of 4'
     """
 
     blocks: dict[str, BlockAttention] = field(default_factory=dict)
@@ -195,7 +166,8 @@ class AttentionRecord:
 
         "" if they are not near, or if there are none.
         """
-        if not self.blocks or not all(block.is_nearly_uniform for block in self.blocks.values()):
+        heads = [head for block in self.blocks.values() for head in block.attention]
+        if not heads or not all(map(is_nearly_uniform, heads)):
             return ""
         return (
             "The matrices of all blocks are nearly uniform. Entropy does not measure what a head "
@@ -269,14 +241,30 @@ class AttentionRecord:
         AttentionError
             If matplotlib is missing, the record is empty, or a block is not in it.
         """
-        heads: list[TitledHead] = []
         # Of an empty record, any block is the one that is missing.
-        for name in list(blocks or self) or [""]:
-            matrices = self[name].attention
-            count, depth, _ = matrices.shape
-            title = block_title(name, count * depth)
-            heads += [(f"{title}, head {head}", matrix) for head, matrix in enumerate(matrices)]
-        return heads_figure(heads)
+        heads = [
+            (head_title(self, name, head), matrix)
+            for name in list(blocks or self) or [""]
+            for head, matrix in enumerate(self[name].attention)
+        ]
+        columns = min(COLUMNS, len(heads))
+        rows = -(-len(heads) // columns)
+        size = (INCHES * columns, INCHES * rows)
+        figure = new_figure(AttentionError, figsize=size, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        # One scale for all heads, so that their colours can be compared.
+        largest = max(float(matrix.max()) for _, matrix in heads)
+        for axis, (title, matrix) in zip(axes, heads, strict=False):
+            image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)
+            axis.set_title(title, fontsize=7)
+            axis.tick_params(labelsize=6)
+        for axis in axes[len(heads) :]:
+            axis.axis("off")
+        figure.supxlabel("query channel j (feature channels, not wavelengths)", fontsize=8)
+        figure.supylabel("key channel i", fontsize=8)
+        label = "attention A_ij; each row sums to 1"
+        figure.colorbar(image, ax=list(axes), label=label, shrink=0.6)
+        return figure
 
 
 def block_title(name: str, channels: int | None = None) -> str:
@@ -325,6 +313,6 @@ def attention_figure(
     >>> with nm.record_attention(model) as record:
     ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
     >>> nm.attention_figure(record, ["stages.0.bottleneck"]).axes[0].get_title()
-    'stage 1, bottleneck 124, head 0'
+    'stage 1, bottleneck 124, head 0 of 4'
     """
     return shown.plot() if blocks is None else cast("AttentionRecord", shown).plot(blocks)

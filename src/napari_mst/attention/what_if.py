@@ -12,12 +12,11 @@ from torch import nn
 
 from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
-from napari_mst.attention.explorer import PhotoExplorer, output_of
+from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
-from napari_mst.networks import Network
 from napari_mst.networks.attends import Attends, with_equal_weights
 from napari_mst.watch import Watch
 
@@ -114,18 +113,15 @@ class HeadEffects(PhotoExplorer):
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
-            self._cube, _ = self._run(network, watch.part(0, 0.5))
+            self._cube, _ = self._run(network.program(), watch.part(0, 0.5))
             watch = watch.part(0.5, 1)
         softmaxes = [attends.softmax for attends in chosen]
-        numbers, provenance = self._run(with_equal_weights(network, softmaxes, head), watch)
+        changed = with_equal_weights(network, softmaxes, head)
+        numbers, provenance = self._run(changed.program(), watch)
         # In place: a large cube need not be in memory a third time.
         np.subtract(numbers, self._cube, out=numbers)
         np.abs(numbers, out=numbers)
         return numbers.mean(axis=0, dtype=np.float32), provenance
-
-    def _run(self, network: Network, watch: Watch) -> tuple[Floats, Provenance]:
-        """The output of *network* for the photo."""
-        return self._seen.compute(output_of(network.program(), self._reconstructor), watch)
 
 
 def _said(network: nn.Module) -> dict[str, list[Attends]]:

@@ -5,12 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst.attention.files import (
-    check_target,
-    write_attention,
-    write_figure,
-    write_maps,
-)
+from napari_mst import crash_safe
+from napari_mst.attention.files import write_attention, write_figure, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.batch.jobs import find_photos
@@ -107,7 +103,7 @@ def save_attention(
     target = output or Path(f"{photo.stem}_attention{suffix}")
     _check_name(target, side_by_side is not None, mean, bool(map or pixel))
     with asked_to_stop():
-        check_target(target, overwrite=overwrite)
+        crash_safe.check_targets([target], overwrite=overwrite)
     paths = [path for path, _ in find_photos([photo], target, note)] if mean else [photo]
     photos = PhotoOptions.of(taken, paths)
     if side_by_side is not None:
@@ -186,7 +182,7 @@ def _mean_record(
     records = []
     for path in paths:
         photo = photos.read(path)
-        explorer = AttentionExplorer(reconstructor, photo, region=reconstructor.options.region)
+        explorer = AttentionExplorer(reconstructor, photo)
         with progress_bar(photo.name, watch) as bar:
             records.append(explorer.watched_by(bar).record())
     return AttentionRecord.mean(records, name)
@@ -210,18 +206,18 @@ def _explored(
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
 
-    region = reconstructor.options.region
     has_pixels = bool(pixel_blocks(reconstructor.network))
     maps: list[AttentionMap] = []
     if overlays or not has_pixels:
-        channels = AttentionExplorer(reconstructor, photo, region=region)
+        channels = AttentionExplorer(reconstructor, photo)
         for overlay in overlays:
             with progress_bar(f"{photo.name}: {overlay}", watch) as bar:
                 maps.append(channels.watched_by(bar).map(overlay, selection))
     if not has_pixels:
         with progress_bar(photo.name, watch) as bar:
             return channels.watched_by(bar).record(), maps
-    pixels = PixelExplorer(reconstructor, photo, region=region)
+    pixels = PixelExplorer(reconstructor, photo)
+    region = reconstructor.options.region
     top, bottom, left, right = region or (0, photo.shape[0], 0, photo.shape[1])
     names = [block] if block else list(pixels.blocks)
     for row, column in places:

@@ -307,7 +307,7 @@ class AttentionDock(Dock):
     def _let_go(self, event: Any) -> None:
         """Free the photo that was made ready, once a photo has left the viewer."""
         if METADATA_KEY not in event.value.metadata:
-            self.exploration.shelf.clear()
+            self.exploration.forget_photo()
             self._choose_kind()
 
     def _draw_head(self) -> None:

@@ -1,7 +1,7 @@
 """The state of the attention dock, without Qt, and orders for its jobs.
 
 The dock forwards clicks to an `Exploration` and draws what it says; a script uses it alone. The
-photo that was looked at last lies on its shelf, so it is read and denoised only once. A function
+photo that was looked at last is kept ready, so it is read and denoised only once. A function
 that orders reads the state and changes nothing. It raises `AttentionError` with a sentence for the
 person where there is nothing to order. The jobs run on their own thread.
 """
@@ -27,7 +27,7 @@ from napari_mst.attention.record import (
     head_title,
 )
 from napari_mst.cube import Provenance
-from napari_mst.errors import AttentionError, shown
+from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
@@ -100,7 +100,7 @@ class Exploration:
         # Channel 0 rather than all of them, so that a cell of the matrix is marked.
         self.key: int | None = 0
         self.query: int | None = 0
-        self.shelf = Shelf()
+        self._ready: tuple[Any, Ready] | None = None
         # Those of the chosen head, once they were made.
         self.steps: AttentionSteps | None = None
         self._shares: dict[Recording, Shares] = {}
@@ -134,8 +134,7 @@ class Exploration:
 
     def choose(self, block: str, head: int) -> None:
         """Look at another head of the chosen run."""
-        if self.head is not None:
-            self._set_head(RecordedHead(self.head.recording, block, head))
+        self._set_head(RecordedHead(self.chosen.recording, block, head))
 
     def choose_channels(self, key: int | None, query: int | None) -> None:
         """Choose key channel i and query channel j; None stands for all channels."""
@@ -171,6 +170,31 @@ class Exploration:
         self.query = None if self.query is None else min(self.query, head.channels - 1)
         self.head_changed.emit()
 
+    def forget_photo(self) -> None:
+        """Let go of the photo that was looked at last."""
+        self._ready = None
+
+    def ready(
+        self, request: Request, reports: Reports, record: AttentionRecord | None = None
+    ) -> "Ready":
+        """Make the photo of *request* ready, unless it is; jobs call it one after the other.
+
+        A photo that has other values by now, or is to be run otherwise, is made ready again. With
+        the *record* of a run, its photo must be the one that was recorded: else `AttentionError`.
+        """
+        key = _key(request)
+        if self._ready is None or self._ready[0] != key:
+            # What was kept makes room before the next photo is read.
+            self.forget_photo()
+            self._ready = key, Ready(request, reports)
+        ready = self._ready[1]
+        if record is not None and ready.photo.sha256 != record.provenance.source_sha256:
+            raise AttentionError(
+                "Expected the photo that was recorded, "
+                f"got '{ready.photo.name}' changed since. Record it again."
+            )
+        return ready
+
 
 class Ready:
     """A photo that was read, and the explorers of its network, each made when it is asked for.
@@ -180,20 +204,13 @@ class Ready:
 
     def __init__(self, request: Request, reports: Reports) -> None:
         # These import torch, which takes seconds: here they do so on the job's thread.
-        from napari_mst.attention.blocks import attention_blocks, pixel_blocks
+        from napari_mst.attention.blocks import pixel_blocks
         from napari_mst.models import load_model
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
         self.photo = request.read()
-        self._region = request.options.region
         self._reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
-        network = self._reconstructor.network
-        self.has_pixels = bool(pixel_blocks(network))
-        if not self.has_pixels and not attention_blocks(network):
-            raise AttentionError(
-                f"Expected a network with attention, got {shown(Path(request.model).name)}, which "
-                "has none. Take another model."
-            )
+        self.has_pixels = bool(pixel_blocks(self._reconstructor.network))
         self._reconstructor.prepare(reports.say, reports)
 
     @cached_property
@@ -201,53 +218,21 @@ class Ready:
         """The explorer of matrices."""
         from napari_mst.attention.explorer import AttentionExplorer
 
-        return AttentionExplorer(self._reconstructor, self.photo, region=self._region)
+        return AttentionExplorer(self._reconstructor, self.photo)
 
     @cached_property
     def pixels(self) -> "PixelExplorer":
         """The explorer of pixels."""
         from napari_mst.attention.pixels import PixelExplorer
 
-        return PixelExplorer(self._reconstructor, self.photo, region=self._region)
+        return PixelExplorer(self._reconstructor, self.photo)
 
     @cached_property
     def effects(self) -> "HeadEffects":
         """The explorer of what heads do."""
         from napari_mst.attention.what_if import HeadEffects
 
-        return HeadEffects(self._reconstructor, self.photo, region=self._region)
-
-
-class Shelf:
-    """Keeps one photo with its explorers, which jobs use one after the other, each on its thread.
-
-    A photo that has other values by now, or is to be run otherwise, is made ready again. With the
-    *record* of a run, its photo must be the one that was recorded: else `AttentionError`.
-    """
-
-    def __init__(self) -> None:
-        self._kept: tuple[Any, Ready] | None = None
-
-    def clear(self) -> None:
-        """Let go of the photo."""
-        self._kept = None
-
-    def ready(
-        self, request: Request, reports: Reports, record: AttentionRecord | None = None
-    ) -> Ready:
-        """Make the photo of *request* ready, unless it is."""
-        key = _key(request)
-        if self._kept is None or self._kept[0] != key:
-            # What was kept makes room before the next photo is read.
-            self.clear()
-            self._kept = key, Ready(request, reports)
-        ready = self._kept[1]
-        if record is not None and ready.photo.sha256 != record.provenance.source_sha256:
-            raise AttentionError(
-                "Expected the photo that was recorded, "
-                f"got '{ready.photo.name}' changed since. Record it again."
-            )
-        return ready
+        return HeadEffects(self._reconstructor, self.photo)
 
 
 def _key(request: Request) -> tuple[Any, ...]:
@@ -278,7 +263,7 @@ def recording_order(
     """Order a recording of the photo that the layer *photo* shows, without its cube."""
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
-        ready = exploration.shelf.ready(request, reports)
+        ready = exploration.ready(request, reports)
         reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
         explorer = ready.pixels if ready.has_pixels else ready.channels
@@ -359,10 +344,10 @@ def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
 
 def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show: Show) -> Request:
     """Order a job on the photo of the chosen run, run as it was run then."""
-    recording, shelf = exploration.chosen.recording, exploration.shelf
+    recording = exploration.chosen.recording
 
     def work(request: Request, reports: Reports) -> Any:
-        return make(shelf.ready(request, reports, recording.record), reports)
+        return make(exploration.ready(request, reports, recording.record), reports)
 
     options = RunOptions(
         device=recording.device, capture=recording.capture, denoise=recording.denoise

@@ -215,7 +215,7 @@ class Picking(ViewerHelper):
         """Let go of the photo."""
         self._alike = None
         self._pending = None
-        self._exploration.shelf.clear()
+        self._exploration.forget_photo()
 
     def denoise(self) -> bool:
         """Denoise the chosen photo as a layer; False if nothing started."""
@@ -326,13 +326,12 @@ class Picking(ViewerHelper):
                 self._show(self._pixel or self._middle(photo))
 
     def _middle(self, photo: LayerPhoto) -> Pixel:
-        """The pixel of *photo* in the middle of the canvas, or of the photo if that has none."""
+        """The pixel of *photo* in the middle of the canvas, or the nearest to it."""
         # napari 0.9 has moved the camera to the scene.
         camera = getattr(self.viewer, "scene", self.viewer).camera
-        pixel = _pixel_of(photo, camera.center)
-        rows, columns = photo.shape
-        is_on_photo = 0 <= pixel[0] < rows and 0 <= pixel[1] < columns
-        return pixel if is_on_photo else (rows // 2, columns // 2)
+        last = np.subtract(photo.shape, 1)
+        row, column = np.clip(_pixel_of(photo, camera.center), 0, last).tolist()
+        return row, column
 
     def _on_move(self, position: Position) -> None:
         """Show the weights of non-local means for the pixel under the mouse."""
@@ -405,17 +404,14 @@ def window_of(photo: LayerPhoto, weights: AttentionMap) -> Array:
     Beyond the photo, its last pixels are repeated.
     """
     pixels = photo.pixels[photo.index]
-    is_planar = pixels.shape[:2] != image_shape(pixels.shape)
-    first = np.array(weights.offset) - (weights.pitch - 1) / 2
+    shape = image_shape(pixels.shape)
+    is_planar = pixels.shape[:2] != shape
     rows, columns = (
-        np.clip(int(start) + np.arange(count * weights.pitch), 0, side - 1)
-        for start, count, side in zip(
-            first, weights.values.shape, image_shape(pixels.shape), strict=True
-        )
+        np.clip(first + np.arange(count * weights.pitch), 0, side - 1)
+        for first, count, side in zip(weights.corner, weights.values.shape, shape, strict=True)
     )
     # Of a lazy photo, only this part is read.
     part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-    near = np.asarray(pixels[(..., *part)] if is_planar else pixels[part])
-    near = np.moveaxis(near, 0, -1) if is_planar else near
+    near = np.moveaxis(pixels[(..., *part)], 0, -1) if is_planar else np.asarray(pixels[part])
     window: Array = near[np.ix_(rows - rows[0], columns - columns[0])]
     return window

@@ -1,6 +1,8 @@
 """Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
+import math
 from html import escape
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,9 +102,8 @@ class FramedImage:
     def cell_at(self, position: QPointF) -> tuple[int, int] | None:
         """Return (row, column) of the cell under a position of the scene; None outside."""
         point = self.image.mapFromScene(position)
-        row, column = int(np.floor(point.y())), int(np.floor(point.x()))
-        rows, columns = (0, 0) if self.image.image is None else self.image.image.shape[:2]
-        is_inside = 0 <= row < rows and 0 <= column < columns
+        row, column = math.floor(point.y()), math.floor(point.x())
+        is_inside = self.image.boundingRect().toRect().contains(column, row)
         return (row, column) if is_inside else None
 
 
@@ -202,11 +203,7 @@ class MatrixPlot(Plot):
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
         super().set_theme(theme)
-        for plot, side in (
-            (self.matrix, "left"),
-            (self.matrix, "bottom"),
-            (self.entropy, "bottom"),
-        ):
+        for plot, side in product((self.matrix, self.entropy), ("left", "bottom")):
             plot.getAxis(side).setPen(theme.secondary.as_hex())
             plot.getAxis(side).setTextPen(theme.text.as_hex())
         self.bars.setOpts(brush=theme.current.as_hex(), pen=None)
@@ -222,10 +219,10 @@ class MatrixPlot(Plot):
         bits = entropies(chosen.weights)
         self.bars.setOpts(x0=np.zeros(depth), y=np.arange(depth), width=bits, height=0.8)
         # A row that attends to all d channels alike has the largest entropy, log2(d) bits.
-        largest = float(np.log2(depth)) if depth > 1 else 1.0
+        largest = max(float(np.log2(depth)), 1.0)
         self.entropy.setXRange(0, largest, padding=0)
-        ticks = {0, int(np.log2(depth))}
-        self.entropy.getAxis("bottom").setTicks([[(tick, str(tick)) for tick in ticks]])
+        ticks = [(tick, str(tick)) for tick in (0, int(largest))]
+        self.entropy.getAxis("bottom").setTicks([ticks])
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen cell; a whole row or column where the other channel is None."""
@@ -250,11 +247,10 @@ class WindowPlot(Plot):
 
     def __init__(self) -> None:
         super().__init__(LOWEST_WINDOW, "The window of the pixel, enlarged")
-        self.photo = self.add_picture(1, 0)
-        self.weights = self.add_picture(1, 1)
+        self.photo, self.weights = self.add_pictures(2)
         titles = ("The pixels of its window", "and their weights")
-        for column, text in enumerate(titles):
-            self.add_title(0, column).setText(text)
+        for label, text in zip(self.labels, titles, strict=True):
+            label.setText(text)
         self.weight = self.add_title(2, 1)
         self._values = np.zeros((0, 0), np.float32)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
@@ -267,9 +263,8 @@ class WindowPlot(Plot):
         self.weights.show(made.values, (0.0, float(made.values.max())))
         self.weight.setText(f"black 0, bright {made.values.max():.3f}")
         if made.pixel is not None:
-            corner = np.array(made.offset) - (made.pitch - 1) / 2
-            row, column = np.array(made.pixel) - corner
             pitch = made.pitch
+            row, column = np.subtract(made.pixel, made.corner)
             self.photo.set_mark(QRectF(column, row, pitch, pitch), CELL_COLOUR)
             self.weights.set_mark(QRectF(column // pitch, row // pitch, 1, 1), CELL_COLOUR)
 
