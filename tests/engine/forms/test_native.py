@@ -379,7 +379,7 @@ def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() ->
 
     assert compiled_colours(np.zeros(1, np.float32))
     kernels: list[Any] = [apply_block, decode_spectra, estimate_spectra]
-    kernels += [colours.count_outside, colours.move_spectra]
+    kernels += [colours.move_spectra]
     kernels += [powers.encode_light, powers.decode_light]
     for kernel in kernels:  # which `native.is_ready` and `compiled_colours` have called
         assert kernel.signatures == [ahead.signature_of(kernel)]

@@ -16,7 +16,7 @@ from numba import types
 
 from napari_mst.engine.kernels.block import apply_block
 from napari_mst.engine.kernels.caching import is_kept
-from napari_mst.engine.kernels.colours import count_outside, move_spectra
+from napari_mst.engine.kernels.colours import move_spectra
 from napari_mst.engine.kernels.convolution import convolve, double
 from napari_mst.engine.kernels.gram import add_gram
 from napari_mst.engine.kernels.means import attend
@@ -26,15 +26,13 @@ from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, 
 # Each takes about as long as the others, so that processes end together.
 _GROUPS: tuple[dict[str, Any], ...] = (
     {"apply_block": apply_block},
-    {"convolve": convolve, "double": double},
+    {"convolve": convolve, "double": double, "move_spectra": move_spectra},
     {
         "estimate_spectra": estimate_spectra,
         "decode_spectra": decode_spectra,
         "add_gram": add_gram,
         "encode_light": encode_light,
         "decode_light": decode_light,
-        "count_outside": count_outside,
-        "move_spectra": move_spectra,
         "attend": attend,
         "write_sides": write_sides,
     },

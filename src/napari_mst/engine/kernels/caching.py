@@ -25,7 +25,7 @@ _DIGITS = 8
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Callable[..., None], variant: str = "") -> Callable[..., None]:
+def compiled(function: Function, variant: str = "") -> Function:
     """*function* compiled, without Python's lock, and kept on disk if some folder is writable.
 
     What it compiles to may depend on a *variant* that its source does not show.
@@ -36,7 +36,7 @@ def compiled(function: Callable[..., None], variant: str = "") -> Callable[..., 
     folder = Path(inspect.getfile(function)).parent
     function.__qualname__ = f"{function.__qualname__}-{variant}{sources_digest(folder)}"
     # Nobody calls a kernel by its address, so the way to do so is not compiled.
-    kernel: Any = njit(nogil=True, no_cfunc_wrapper=True)(function)
+    kernel: Any = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
     try:
         kernel._cache = _KernelCache(function)
     except Exception as error:  # noqa: BLE001 - numba's own parts may change in any way
@@ -46,7 +46,7 @@ def compiled(function: Callable[..., None], variant: str = "") -> Callable[..., 
 
 def part(function: Function) -> Function:
     """A *function* that only compiled code calls: there is nothing to compile for Python."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
 
 
 @cache

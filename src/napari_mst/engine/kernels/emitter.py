@@ -12,9 +12,9 @@ from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
 from napari_mst.engine.kernels.processor import LANES, STEP
 
@@ -22,6 +22,9 @@ Given = ParamSpec("Given")
 
 Value = Any
 """A value in the code that is emitted; LLVM's own types are not typed."""
+
+Number = Any
+"""A float32 of compiled code, where numba knows its type."""
 
 FLOAT = ir.FloatType()
 DOUBLE = ir.DoubleType()
@@ -255,6 +258,27 @@ class Emitter:
                 results = self.gelu([self.value(register) for register in some])
                 for register, result in zip(some, results, strict=True):
                     self.put(result, register)
+
+
+@intrinsic
+def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
+    """a b + c of three numbers, rounded once."""
+    return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
+
+
+@intrinsic
+def _pointer(_: Any, address: Any) -> Any:
+    kind = types.CPointer(types.float32)
+    as_pointer = FLOAT.as_pointer()
+    return kind(address), lambda _context, builder, _signature, values: builder.inttoptr(
+        values[0], as_pointer
+    )
+
+
+@register_jitable
+def floats(address: int, count: int) -> Any:
+    """The array of *count* float32 at *address*."""
+    return carray(_pointer(address), (count,))
 
 
 def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:

@@ -75,17 +75,11 @@ class CompiledColours:
         planes = [np.ascontiguousarray(each, dtype=np.float32) for each in (shown, *cells)]
         coefficients = _coefficients(response)
         limits = np.array([CLOSE, DARKEST, HIGHEST], dtype=np.float32)
-        scratch = np.zeros(kernels.scratch_bytes(len(spectra)) // 8, dtype=np.int64)
         band, row, _ = spectra.strides
         place = kernels.SpectraPlanes(spectra.ctypes.data, band, row, *spectra.shape)
         colours = kernels.ColourPlanes(*(each.ctypes.data for each in planes))
-        addresses = [each.ctypes.data for each in (coefficients, limits)]
-        moving = kernels.Moving(*addresses, STEPS, scratch.ctypes.data)
-        kernels.count_outside(place, colours, moving)
-        count = int(scratch[0])
-        if count:
-            kernels.move_spectra(place, colours, moving)
-        return count
+        moving = kernels.Moving(coefficients.ctypes.data, limits.ctypes.data, STEPS)
+        return kernels.move_spectra(place, colours, moving)
 
 
 def compiled_colours(values: Floats) -> CompiledColours | None:
