@@ -511,15 +511,3 @@ def test_our_own_tiff_needs_no_header_beside_it(tmp_path: Path) -> None:
     again = read_cube(path)
     np.testing.assert_array_equal(again.data, cube.data)
     assert again.wavelengths.tolist() == [1, 2, 3, 4]
-
-
-def test_wavelengths_of_a_tiff_that_differ_from_its_header_are_said(tmp_path: Path) -> None:
-    foreign_tiff(
-        tmp_path / "a.tif", description='{"wavelengths": [1, 2, 3, 4], "wavelength_units": "nm"}'
-    )
-    (tmp_path / "a.hdr").write_text(HEADER)
-    cube = read_cube(tmp_path / "a.tif")
-    assert cube.wavelengths.tolist() == [400, 500, 600, 700]
-    assert cube.metadata["warnings"] == (
-        "The wavelengths are those of the header beside the file; its own differ.",
-    )

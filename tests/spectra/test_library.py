@@ -262,7 +262,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "row": (written("# row,top\nnm,a\n400,1\n"), "got a change: invalid literal"),
     "colour": (written("# colour,red\nnm,a\n400,1\n"), "got a change: Expected a colour"),
     "long cell": (written('nm,"' + "a" * 200_000 + '"\n400,1\n'), "a table of text"),
-    "no header": (written(b"\0\0\0\0", ".sli"), "an ENVI header beside a.sli, got none"),
+    "no header": (written(b"\0\0\0\0", ".sli"), "an ENVI header at or beside a.sli, got none"),
     "cube": (
         partial(damaged, partial(edit, "Spectral Library", "Standard")),
         "file type 'ENVI Spectral Library' in a.sli.hdr, got 'ENVI Standard'",

@@ -188,16 +188,6 @@ class Header:
         if missing:
             fault = f"none for {', '.join(missing)}"
             raise self.error("all required fields", fault, "Add them to the header.")
-        self._check_kind(kinds)
-        bands, rows, columns = (self.integer(key) for key in ("bands", "lines", "samples"))
-        interleave = self.fields["interleave"].strip().lower()
-        if interleave not in AXES:
-            raise self.error("interleave bsq, bil or bip", repr(shown(interleave, 30)))
-        offset = self.integer("header offset", "0", range(10**18))
-        is_compressed = self.integer("file compression", "0", range(2)) == 1
-        return DataLayout(bands, rows, columns, self._dtype(), interleave, offset, is_compressed)
-
-    def _check_kind(self, kinds: Sequence[str]) -> None:
         kind = self.text("file type")
         if kind.lower() not in [each.lower() for each in kinds]:
             advice = "Open or export another kind of file."
@@ -206,13 +196,18 @@ class Header:
         for key in ("major frame offsets", "minor frame offsets"):
             if any(item.strip("0") for item in self.numbers(key)):
                 raise self.error(f"no {key}", shown(self.text(key), 30), "Export it without them.")
-
-    def _dtype(self) -> DType:
+        bands, rows, columns = (self.integer(key) for key in ("bands", "lines", "samples"))
+        interleave = self.fields["interleave"].strip().lower()
+        if interleave not in AXES:
+            raise self.error("interleave bsq, bil or bip", repr(shown(interleave, 30)))
+        offset = self.integer("header offset", "0", range(10**18))
+        is_compressed = self.integer("file compression", "0", range(2)) == 1
         code = self.integer("data type", allowed=range(10**18))
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))
-        is_big = self.integer("byte order", "0", range(2)) == 1
-        return np.dtype(TYPES[code]).newbyteorder(">" if is_big else "<")
+        order = "<>"[self.integer("byte order", "0", range(2))]
+        dtype = np.dtype(TYPES[code]).newbyteorder(order)
+        return DataLayout(bands, rows, columns, dtype, interleave, offset, is_compressed)
 
     def _decoded(self, text: str) -> str:
         # In the headers of others a percent sign is a percent sign.
@@ -304,7 +299,7 @@ def header_of(path: Path) -> Path | None:
         return path if path.is_file() else None
     names = [f"{path.name}.hdr"]
     # A photo beside `name.hdr` is not its data.
-    if path.suffix.lower() in DATA_SUFFIXES:
+    if path.suffix.lower() in (*DATA_SUFFIXES, ".sli"):
         names.append(f"{path.stem}.hdr")
     return first_named(path.parent, names)
 

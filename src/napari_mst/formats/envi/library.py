@@ -13,20 +13,23 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number, title_of
-from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats.envi.header import (
     OWN,
     DataLayout,
     Header,
     data_of,
-    first_named,
-    header_bytes,
 )
-from napari_mst.formats.envi.raster import axis_fields, braced, layout_fields, load, sealed
+from napari_mst.formats.envi.raster import (
+    axis_fields,
+    braced,
+    layout_fields,
+    load,
+    sealed,
+    steadily,
+)
 from napari_mst.formats.envi.values import physical
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
-from napari_mst.formats.steady import held
 from napari_mst.formats.wavelengths import percent_encode, spectral_axis
 
 KIND = "ENVI Spectral Library"
@@ -39,30 +42,32 @@ def targets(path: Path) -> tuple[Path, Path]:
 
 def read_library(path: Path) -> Curves:
     """The curves of the library at *path*, its data or its header. Raises `CubeFileError`."""
-    header_path = _header_of(path)
-    header = Header.parse(header_bytes(header_path), header_path.name)
-    layout = header.layout((KIND,))
-    if layout.bands != 1:
-        raise header.error("'bands' 1, as spectra are lines of samples", str(layout.bands))
-    data = data_of(header, header_path, layout) if path == header_path else path
-    stored, _ = load(header, data, layout, None)
-    if stored.dtype.kind == "c":
-        raise header.error("real numbers", "complex ones", "Save the library as floats.")
-    scaled, _, notes = physical(stored, header, {})
-    ignored = number(header.text(IGNORED))
-    values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
-    records = _records(header, len(values))
-    is_own = "curve" in records[0]
-    texts = header.numbers("wavelength")
-    wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
-    if unit != BAND_INDEX:
-        wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
-    heading = header.text("description") + header.text("z plot titles")
-    has = np.ones(values.shape, dtype=bool)
-    notes += [] if is_own else doubts
-    return Curves(
-        path.name, wavelengths, unit, values, has, records, heading, is_own, notes
-    ).settled()
+
+    def read(header: Header, header_path: Path) -> Curves:
+        layout = header.layout((KIND,))
+        if layout.bands != 1:
+            raise header.error("'bands' 1, as spectra are lines of samples", str(layout.bands))
+        data = data_of(header, header_path, layout) if path == header_path else path
+        stored, _ = load(header, data, layout, None)
+        if stored.dtype.kind == "c":
+            raise header.error("real numbers", "complex ones", "Save the library as floats.")
+        scaled, _, notes = physical(stored, header, {})
+        ignored = number(header.text(IGNORED))
+        values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
+        records = _records(header, len(values))
+        is_own = "curve" in records[0]
+        texts = header.numbers("wavelength")
+        wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
+        if unit != BAND_INDEX:
+            wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
+        heading = header.text("description") + header.text("z plot titles")
+        has = np.ones(values.shape, dtype=bool)
+        notes += [] if is_own else doubts
+        return Curves(
+            path.name, wavelengths, unit, values, has, records, heading, is_own, notes
+        ).settled()
+
+    return steadily(path, targets(path), read)
 
 
 def _records(header: Header, count: int) -> list[dict[str, str]]:
@@ -128,18 +133,3 @@ def _header_text(library: Curves, values: Floats) -> str:
         f"{OWN}spectra": "{" + percent_encode(json.dumps(records)) + "}",
     }
     return sealed(fields, layout, f"{crc32(values):08x}")
-
-
-def _header_of(path: Path) -> Path:
-    """The header at or beside *path*. Raises `CubeFileError` if there is none."""
-    if path.suffix.lower() == ".hdr":
-        return path
-    if crash_safe.is_interrupted(targets(path)):
-        with held(*targets(path)):
-            pass
-    header = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
-    if header is None:
-        raise CubeFileError(
-            f"Expected an ENVI header beside {shown(path.name)}, got none. Put it there."
-        )
-    return header

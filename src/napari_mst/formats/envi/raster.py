@@ -8,8 +8,7 @@ Letters: B bands, H rows, W columns.
 
 import gzip
 import zlib
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +43,7 @@ from napari_mst.formats.numbers import (
     write_numbers,
 )
 from napari_mst.formats.seal import CHANGED
-from napari_mst.formats.steady import held, steady_read
+from napari_mst.formats.steady import Contents, held, steady_read
 from napari_mst.formats.wavelengths import band_names, percent_encode, spectral_axis
 from napari_mst.watch import Watch
 
@@ -85,9 +84,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         If header or data are missing, damaged, contradictory or of an unsupported kind.
     """
 
-    def read(found: tuple[Path, bytes]) -> SpectralCube:
-        header_path, raw = found
-        header = Header.parse(raw, header_path.name)
+    def read(header: Header, header_path: Path) -> SpectralCube:
         layout = header.layout()
         data = data_of(header, header_path, layout) if path == header_path else path
         stored, warnings = load(header, data, layout, verify)
@@ -102,31 +99,39 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         quantity = header.text(f"{OWN}quantity") or quantity_of(fields)
         return SpectralCube(numbers, wavelengths, unit, quantity, provenance(header), fields)
 
-    # A save renames the data and the header, one after the other. If the header is the same before
-    # and after, the data that were read in between belong to it.
-    cube = steady_read(partial(_header_now, path), read)
-    if cube is None:
+    return steadily(path, targets(path), read)
+
+
+def steadily(
+    path: Path, targets: tuple[Path, Path], read: Callable[[Header, Path], Contents]
+) -> Contents:
+    """Returns what *read* makes of the header and its file at or beside *path*.
+
+    A save renames the data and the header, its *targets*, one after the other. If the header is the
+    same before and after, the data that were read in between belong to it. Raises `CubeFileError`.
+    """
+
+    def now() -> tuple[Path, bytes] | None:
+        """The header and its bytes; None if a save is just replacing it."""
+        header = header_of(path)
+        if header is None and crash_safe.is_interrupted(targets):
+            with held(*targets):
+                return None
+        if header is None:
+            raise CubeFileError(
+                f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there."
+            )
+        try:
+            return header, header_bytes(header)
+        except FileNotFoundError:
+            return None
+
+    contents = steady_read(now, lambda found: read(Header.parse(found[1], found[0].name), found[0]))
+    if contents is None:
         raise CubeFileError(
             f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."
         )
-    return cube
-
-
-def _header_now(path: Path) -> tuple[Path, bytes] | None:
-    """The header at or beside *path*, and its bytes; None if a save is just replacing it."""
-    header = header_of(path)
-    if header is None and crash_safe.is_interrupted(targets(path)):
-        with held(*targets(path)):
-            pass
-        return None
-    if header is None:
-        raise CubeFileError(
-            f"Expected an ENVI header at or beside {shown(path.name)}, got none. Put it there."
-        )
-    try:
-        return header, header_bytes(header)
-    except FileNotFoundError:
-        return None
+    return contents
 
 
 def load(

@@ -5,13 +5,13 @@ Letters: B bands, H rows, W columns.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles
-from napari_mst.cube.curves import number, power_of, scaled
+from napari_mst.cube.curves import number, power_of
+from napari_mst.cube.curves import scaled as in_power
 from napari_mst.cube.lazy import Lazy, Numbers
 from napari_mst.cube.parts import without
 from napari_mst.errors import shown
@@ -64,13 +64,13 @@ def physical(
 ) -> tuple[Numbers, dict[str, Any], list[str]]:
     """The numbers that *header* means by the *stored* (B, H, W) ones: see `described`."""
     stored, warnings = magnitude(stored)
-    scaling = Scaling(
-        _vector(header, _GAINS, np.ones(len(stored)), warnings),
-        _vector(header, _OFFSETS, np.zeros(len(stored)), warnings),
-        _factor(header, warnings),
-        fields.get(IGNORED),
-    )
-    text = str(scaling)
+    gains = _vector(header, _GAINS, np.ones(len(stored)), warnings)
+    offsets = _vector(header, _OFFSETS, np.zeros(len(stored)), warnings)
+    factor = _factor(header, warnings)
+    is_linear = bool((gains != 1).any() or (offsets != 0).any())
+    parts = ["data gain and offset values"] * is_linear
+    parts += [f"reflectance scale factor {factor:g}"] * (factor != 1)
+    text = ", ".join(parts)
     # float32 if that holds each stored value, else float64.
     dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
     needed = stored.size * dtype.itemsize
@@ -82,45 +82,27 @@ def physical(
     if not text:
         return stored, fields, warnings
     fields[APPLIED] = text
+    ignored = fields.get(IGNORED)
+
+    def scaled(part: Array, bands: range) -> Doubles:
+        """The meaning of a *part* (b, h, w) of the stored numbers, of some *bands*."""
+        numbers: Doubles = part * gains[bands, None, None]
+        numbers += offsets[bands, None, None]
+        numbers /= factor
+        if ignored is not None:
+            numbers[part == ignored] = np.nan
+        return numbers
+
     # In the scaled numbers NaN stands for it.
     if IGNORED in fields:
         fields[IGNORED] = math.nan
     if isinstance(stored, Lazy):
-        return stored.mapped(scaling.of, dtype), fields, warnings
+        return stored.mapped(scaled, dtype), fields, warnings
     numbers = np.empty(stored.shape, dtype)
     # Band by band: products of the whole cube would take its size twice more.
     for band, plane in enumerate(stored):
-        numbers[band] = scaling.of(plane[None], range(band, band + 1))[0]
+        numbers[band] = scaled(plane[None], range(band, band + 1))[0]
     return numbers, fields, warnings
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """The scale of stored numbers in a header: (B,) *gains* and *offsets*, and a *factor*.
-
-    Numbers that are *ignored* become NaN. The text of it names what changes the numbers; it is
-    empty where nothing does.
-    """
-
-    gains: Doubles
-    offsets: Doubles
-    factor: float
-    ignored: float | None
-
-    def __str__(self) -> str:
-        is_linear = bool((self.gains != 1).any() or (self.offsets != 0).any())
-        parts = ["data gain and offset values"] * is_linear
-        parts += [f"reflectance scale factor {self.factor:g}"] * (self.factor != 1)
-        return ", ".join(parts)
-
-    def of(self, part: Array, bands: range) -> Doubles:
-        """The meaning of a *part* (b, h, w) of the stored numbers, of some *bands*."""
-        numbers: Doubles = part * self.gains[bands, None, None]
-        numbers += self.offsets[bands, None, None]
-        numbers /= self.factor
-        if self.ignored is not None:
-            numbers[part == self.ignored] = np.nan
-        return numbers
 
 
 def quantity_of(fields: Mapping[str, Any]) -> str:
@@ -135,7 +117,7 @@ def _fields(header: Header, bands: int) -> tuple[dict[str, Any], list[str]]:
     """The descriptive fields of *header*, and warnings about those left out."""
     fields: dict[str, Any] = dict(header.other_fields())
     power = power_of(header.unit_word) or 0
-    widths = [scaled(text, power) for text in header.numbers("fwhm")]
+    widths = [in_power(text, power) for text in header.numbers("fwhm")]
     meanings = {
         "description": header.text("description"),
         "band names": _one_per_band(header.items("band names"), bands),

@@ -32,12 +32,11 @@ from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, h
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import Description, described_cube
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
-from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
 
 if TYPE_CHECKING:
-    from tifffile import FileHandle, TiffFile, TiffFormat, TiffPageSeries
+    from tifffile import TiffFile, TiffPageSeries
 
 
 # PhotometricInterpretation (TIFF 6.0): 2 is RGB; 3 palette, 5 CMYK and 6 YCbCr are colours always.
@@ -80,37 +79,40 @@ def read_tiff(
     with opened(path) as tif:
         check_chain(tif)
         series = whole_series(tif)[0]
-        description, header, doubts = _described(path, tif)
+        description = describe(tif)
+        header: Header | None = None
+        warnings: list[str] = []
+        # Only a seal gives the shape: a file of ours needs no header, and one beside it is
+        # another's.
+        if not description.shape:
+            header, warnings = header_beside(path, tif.series[0])
+        if header is not None:
+            texts = header.numbers("wavelength")
+            if texts:
+                description = replace(description, wavelengths=texts, unit=header.unit_word)
+            names = header.items("band names") or description.names
+            description = replace(description, names=names)
         check_size(path, series)
         _check_planes(tif, description)
         _check_colours(tif, description)
         stored = _numbers(path, tif)
         cube = _bands_first(stored, series.axes, description, band_axis, path.name)
-        warnings = []
         if len(tif.series) > 1:
             warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
         if has_lost_its_seal(tif):
             warnings.append(seal.CHANGED)
     data = in_native_order(cube)
     seal.check(path.name, data, description, verify)
-    warnings += doubts
     if header is not None:
-        data, description, doubts = applied(header, data, description, scale=scale)
+        # The GeoTIFF's own tags say where the image lies, so the header does not have to.
+        others = without(header.fields, FIELDS if FIELD in description.fields else ())
+        data, fields, doubts = values.described(
+            data, replace(header, fields=others), description.fields, scale=scale
+        )
+        quantity = values.quantity_of(fields) or description.quantity
+        description = replace(description, fields=fields, quantity=quantity)
         warnings += doubts
     return described_cube(data, description, warnings)
-
-
-def _described(path: Path, tif: "TiffFile") -> tuple[Description, Header | None, list[str]]:
-    """The description of *tif*, the ENVI header beside it that counts, and warnings about both."""
-    own = describe(tif)
-    # Only a seal gives the shape: a file of ours needs no header, and one beside it is another's.
-    if own.shape:
-        return own, None, []
-    header, warnings = header_beside(path, tif.series[0])
-    if header is None:
-        return own, None, warnings
-    description, warnings = described(header, own)
-    return description, header, warnings
 
 
 def _numbers(path: Path, tif: "TiffFile") -> Array:
@@ -201,14 +203,24 @@ def opened(path: Path) -> Iterator["TiffFile"]:
     """The open file; damage that tifffile raises or logs becomes a `CubeFileError`."""
     import tifffile
 
-    listener = _Listener()
+    damage: list[str] = []
+
+    def listen(record: logging.LogRecord) -> bool:
+        """Keep what tifffile only logs: pages and tags that lie beyond the end of the file."""
+        text = record.getMessage()
+        if _DAMAGE.search(text):
+            damage.append(text)
+        # Damage becomes an error; the rest of the log is not for the person who opens a file.
+        return False
+
     logger = logging.getLogger("tifffile")
-    logger.addFilter(listener)
+    logger.addFilter(listen)
     try:
         with tifffile.TiffFile(path) as tif:
             yield tif
             # tifffile reads a tag when it is asked for, so damage may be logged up to here.
-            listener.check()
+            if damage:
+                raise ValueError(damage[0])  # noqa: TRY301 (worded below)
     except (NapariMstError, MemoryError):
         raise
     # tifffile lets any type escape from a damaged file.
@@ -220,7 +232,7 @@ def opened(path: Path) -> Iterator["TiffFile"]:
         fault = shown(error, 80)
         raise mismatch(path.name, "a complete TIFF", fault, "Get the file again.") from error
     finally:
-        logger.removeFilter(listener)
+        logger.removeFilter(listen)
 
 
 def check_chain(tif: "TiffFile") -> None:
@@ -229,13 +241,20 @@ def check_chain(tif: "TiffFile") -> None:
     tifffile takes the pages before a fault for all of them, and would give a cube with fewer bands.
     Raises `ValueError` if the chain returns to a page, or leaves the file.
     """
+    file, form = tif.filehandle, tif.tiff
     offset = tif.pages.first.offset
     seen: set[int] = set()
     while offset:
         if offset in seen:
             raise ValueError(f"a chain of pages that returns to byte {offset}")
         seen.add(offset)
-        offset = _next_page(tif.filehandle, tif.tiff, offset)
+        try:
+            file.seek(offset)
+            (tags,) = struct.unpack(form.tagnoformat, file.read(form.tagnosize))
+            file.seek(offset + form.tagnosize + tags * form.tagsize)
+            (offset,) = struct.unpack(form.offsetformat, file.read(form.offsetsize))
+        except struct.error:
+            raise ValueError(f"a page at byte {offset}, beyond the end of the file") from None
 
 
 def check_size(path: Path, series: "TiffPageSeries") -> None:
@@ -250,40 +269,6 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
     # Numbers in one piece may be mapped, which takes no memory.
     if is_compressed or series.is_multifile:
         check_room(path.name, series.nbytes)
-
-
-class _Listener(logging.Filter):
-    """Keeps what tifffile only logs: pages and tags that lie beyond the end of the file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.damage = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        if _DAMAGE.search(text):
-            self.damage = self.damage or text
-        # Damage becomes an error; the rest of the log is not for the person who opens a file.
-        return False
-
-    def check(self) -> None:
-        if self.damage:
-            raise ValueError(self.damage)
-
-
-def _next_page(file: "FileHandle", form: "TiffFormat", offset: int) -> int:
-    """The offset of the page after the one at *offset*; 0 after the last.
-
-    Raises `ValueError` outside the file.
-    """
-    try:
-        file.seek(offset)
-        (tags,) = struct.unpack(form.tagnoformat, file.read(form.tagnosize))
-        file.seek(offset + form.tagnosize + tags * form.tagsize)
-        (following,) = struct.unpack(form.offsetformat, file.read(form.offsetsize))
-    except struct.error:
-        raise ValueError(f"a page at byte {offset}, beyond the end of the file") from None
-    return int(following)
 
 
 def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, list[str]]:
@@ -313,40 +298,6 @@ def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, 
     ]
 
 
-def described(header: Header, own: Description) -> tuple[Description, list[str]]:
-    """The bands of a TIFF: as *header* says, else as its *own* description does.
-
-    Returns
-    -------
-    The description, and a warning where the two differ.
-    """
-    texts = header.numbers("wavelength")
-    names = header.items("band names") or own.names
-    if not texts:
-        return replace(own, names=names), []
-    merged = replace(own, wavelengths=texts, unit=header.unit_word, names=names)
-    if not own.wavelengths or _is_alike(merged, own):
-        return merged, []
-    return merged, ["The wavelengths are those of the header beside the file; its own differ."]
-
-
-def applied(
-    header: Header, data: Array, description: Description, *, scale: bool
-) -> tuple[Array, Description, list[str]]:
-    """The (B, H, W) numbers that *header* means by the stored *data*.
-
-    Returns
-    -------
-    The numbers, the description that then holds, and warnings.
-    """
-    data, fields, warnings = values.described(data, header, description.fields, scale=scale)
-    # The GeoTIFF's own tags say where the image lies, so the header does not have to.
-    if FIELD in description.fields:
-        fields = without(fields, FIELDS)
-    quantity = values.quantity_of(fields) or description.quantity
-    return data, replace(description, fields=fields, quantity=quantity), warnings
-
-
 def _has_other_data(path: Path) -> bool:
     """True if data of an ENVI raster have the name of the TIFF: `name.hdr` then belongs to them."""
     names = {f"{path.stem}{suffix}".casefold() for suffix in DATA_SUFFIXES}
@@ -362,11 +313,3 @@ def _fits(header: Header, series: "TiffPageSeries") -> bool:
     # Sizes that the header leaves out cannot disagree.
     given = {key: size for key, size in sizes.items() if key in header.fields}
     return all(header.integer(key) == size for key, size in given.items())
-
-
-def _is_alike(merged: Description, tags: Description) -> bool:
-    """True if both give the same wavelengths, perhaps with other numbers of digits."""
-    bands = len(merged.wavelengths)
-    axis, unit, _ = spectral_axis(merged.wavelengths, merged.unit, (), bands)
-    tag_axis, tag_unit, _ = spectral_axis(tags.wavelengths, tags.unit, (), bands)
-    return unit == tag_unit and np.allclose(axis, tag_axis, rtol=1e-5, atol=0)

@@ -9,6 +9,7 @@ ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
@@ -109,7 +110,7 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     return (
         str(imagej.get("Info", "")),
-        _ome_text(_xml(tif.ome_metadata or "")),
+        _xml(tif.ome_metadata or "").findtext(".//{*}Description") or "",
         tif.pages.first.description,
     )
 
@@ -131,39 +132,27 @@ def _from_json(text: str) -> Description:
 
 def _from_gdal(root: ElementTree.Element) -> Description:
     """The bands in GDAL's XML; items are (name, band, text) in any order."""
-    items: dict[str, dict[int, str]] = {}
+    items: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for item in root.iter("Item"):
         sample = item.get("sample", "")
         if sample.isdecimal():
-            texts = items.setdefault(item.get("name", ""), {})
-            texts[int(sample)] = item.text or ""
-    names = _in_order(items.get("DESCRIPTION", {}))
-    if "wavelength" in items:
-        unit = next(iter(items.get("wavelength_units", {}).values()), "")
-        return Description(_in_order(items["wavelength"]), unit, names)
-    if "CENTRAL_WAVELENGTH_UM" in items:
-        return Description(_in_order(items["CENTRAL_WAVELENGTH_UM"]), "um", names)
+            items[item.get("name", "")][int(sample)] = item.text or ""
+    texts = {name: [of[band] for band in sorted(of)] for name, of in items.items()}
+    names = texts.get("DESCRIPTION", [])
+    if "wavelength" in texts:
+        return Description(texts["wavelength"], texts.get("wavelength_units", [""])[0], names)
+    if "CENTRAL_WAVELENGTH_UM" in texts:
+        return Description(texts["CENTRAL_WAVELENGTH_UM"], "um", names)
     return Description(names=names)
 
 
-def _in_order(texts: Mapping[int, str]) -> list[str]:
-    return [text for _, text in sorted(texts.items())]
-
-
 def _from_ome(root: ElementTree.Element) -> Description:
-    channels = [element for element in root.iter() if element.tag.endswith("}Channel")]
+    channels = root.findall(".//{*}Channel")
     wavelengths = [channel.get("EmissionWavelength", "") for channel in channels]
     # nm is what the OME schema takes where a file names no unit.
     unit = channels[0].get("EmissionWavelengthUnit", "nm") if channels else ""
     names = [channel.get("Name", "") for channel in channels]
     return Description(wavelengths if all(wavelengths) else (), unit, names)
-
-
-def _ome_text(root: ElementTree.Element) -> str:
-    for element in root.iter():
-        if element.tag.endswith("}Description"):
-            return element.text or ""
-    return ""
 
 
 def _xml(text: object) -> ElementTree.Element:
