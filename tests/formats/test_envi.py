@@ -18,7 +18,7 @@ from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.envi.header import TYPES
-from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.record import CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 NANOMETRES = np.array([400.0, 455.5, 512.123456789, 700.0])

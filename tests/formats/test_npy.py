@@ -60,7 +60,7 @@ def test_where_nothing_tells_the_axis_it_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [([400, 410], "2 bands, one for each wavelength in cube.npy, got 5"), (slice(0, 4), "above 0")],
+    [([400, 410], "Expected 5 wavelengths, got 2"), (slice(0, 4), "above 0")],
 )
 def test_wavelengths_that_do_not_fit_are_refused(path: Path, given: Any, told: str) -> None:
     with pytest.raises(CubeFileError, match=told):

@@ -17,7 +17,7 @@ import zarr
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.formats.seal import CHANGED, DESCRIPTION_CHANGED
+from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)

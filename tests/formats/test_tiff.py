@@ -18,7 +18,7 @@ from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.formats import find_format, read_cube, write_cube
-from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.record import CHANGED
 from napari_mst.formats.tiff import reading, writing
 from napari_mst.photo.planes import whole_series
 

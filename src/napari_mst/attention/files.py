@@ -15,7 +15,7 @@ from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, OutOfMemory, shown
-from napari_mst.formats.npz import read_arrays
+from napari_mst.formats.numpy_files import read_arrays
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

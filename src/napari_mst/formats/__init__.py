@@ -26,7 +26,7 @@ from napari_mst.errors import (
     unreadable,
 )
 from napari_mst.extensions import load_extensions
-from napari_mst.formats import folder, npy, npz
+from napari_mst.formats import folder, numpy_files
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
@@ -108,18 +108,18 @@ FORMATS: list[Format] = [
         name="npz",
         title="NumPy archive",
         suffixes=(".npz",),
-        is_mine=npz.is_npz,
-        read=npz.read_npz,
-        write=npz.write_npz,
+        is_mine=numpy_files.is_npz,
+        read=numpy_files.read_npz,
+        write=numpy_files.write_npz,
         types=(*_WHOLE, "f2", "f4", "f8"),
-        is_own=npz.is_own_npz,
+        is_own=numpy_files.is_own_npz,
     ),
     Format(
         name="npy",
         title="NumPy array",
         more_suffixes=(".npy",),
-        is_mine=npy.is_npy,
-        read=npy.read_npy,
+        is_mine=numpy_files.is_npy,
+        read=numpy_files.read_npy,
     ),
     Format(
         name="matlab",

@@ -42,7 +42,7 @@ from napari_mst.formats.numbers import (
     is_large,
     write_numbers,
 )
-from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.record import CHANGED
 from napari_mst.formats.steady import Contents, held, steady_read
 from napari_mst.formats.wavelengths import band_names, percent_encode, spectral_axis
 from napari_mst.watch import Watch

@@ -20,7 +20,7 @@ from napari_mst import isolation
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
-from napari_mst.formats import numbers, seal
+from napari_mst.formats import numbers
 from napari_mst.formats.arrays import (
     band_axis_of,
     cube_name,
@@ -37,8 +37,15 @@ from napari_mst.formats.matlab.stored import (
     version_5_arrays,
 )
 from napari_mst.formats.numbers import DEFLATE_RATIO, crc32, too_large
-from napari_mst.formats.record import OWN, Description, described_cube, record_of
-from napari_mst.formats.seal import CHANGED
+from napari_mst.formats.record import (
+    CHANGED,
+    OWN,
+    Description,
+    described_cube,
+    record_of,
+    seal_of,
+    sealed_cube,
+)
 from napari_mst.isolation import Answer
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import Watch
@@ -64,7 +71,7 @@ def read_matlab(
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
 
-    The options are those of `npz.read_npz`: a *variable* in a structure is `group/name`, and
+    The options are those of `read_npz`: a *variable* in a structure is `group/name`, and
     *band_axis* counts as MATLAB does.
 
     Raises
@@ -79,13 +86,10 @@ def read_matlab(
         "napari_mst.formats.matlab.cubes:answer", path, options, refusal
     )
     data = numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
-    if SEAL not in facts:
-        description = Description(facts.get("wavelengths", ()), facts.get("unit", ""))
-        return described_cube(data, description, facts.get("warnings", ()))
-    others = bands_description(facts["bands"])
-    description = seal.sealed_description(path.name, facts[SEAL], [facts.get(OWN, "")], others)
-    seal.check(path.name, data, description, verify)
-    return described_cube(data, description)
+    if SEAL in facts:
+        others = bands_description(facts["bands"])
+        return sealed_cube(path.name, data, facts[SEAL], facts.get(OWN, ""), others, verify)
+    return described_cube(data, Description(facts["wavelengths"], facts["unit"]), facts["warnings"])
 
 
 _PUBLISHED = ("cube", "rad")
@@ -231,7 +235,7 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
             watch.reach((band + 1) / bands)
         wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
         others = bands_description(wavelengths)
-        stored.attrs[SEAL] = np.bytes_(seal.seal_of(cube, dtype, f"{crc:08x}", others))
+        stored.attrs[SEAL] = np.bytes_(seal_of(cube, dtype, f"{crc:08x}", others))
         if wavelengths:
             _add(file, "bands", cube.wavelengths, b"double")
         # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.

@@ -24,13 +24,12 @@ from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import without
 from napari_mst.errors import ColourPhoto, CubeFileError, NapariMstError, mismatch, shown
-from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import FIELDS
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
-from napari_mst.formats.record import Description, described_cube
+from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
@@ -100,9 +99,9 @@ def read_tiff(
         if len(tif.series) > 1:
             warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
         if has_lost_its_seal(tif):
-            warnings.append(seal.CHANGED)
+            warnings.append(CHANGED)
     data = in_native_order(cube)
-    seal.check(path.name, data, description, verify)
+    check(path.name, data, description, verify)
     if header is not None:
         # The GeoTIFF's own tags say where the image lies, so the header does not have to.
         others = without(header.fields, FIELDS if FIELD in description.fields else ())

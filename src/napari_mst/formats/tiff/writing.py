@@ -22,11 +22,16 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.errors import shown
-from napari_mst.formats import seal
 from napari_mst.formats.envi.georeference import MAP_INFO, georeference_of, with_losses
 from napari_mst.formats.numbers import blocks, checksum
-from napari_mst.formats.record import IGNORED, OWN, Description, record_of
-from napari_mst.formats.seal import sealed_description
+from napari_mst.formats.record import (
+    IGNORED,
+    OWN,
+    Description,
+    record_of,
+    seal_of,
+    sealed_description,
+)
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.watch import Watch
 
@@ -190,7 +195,7 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
     cube, tags = _located(cube)
     tags += _description(cube)
     seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
-    sealed = seal.seal_of(cube, dtype, checksum(cube.data, dtype), seen)
+    sealed = seal_of(cube, dtype, checksum(cube.data, dtype), seen)
     tifffile.imwrite(
         path,
         blocks(cube.data, dtype, watch),

@@ -21,10 +21,9 @@ from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Kept, Lazy, Numbers, check_room
 from napari_mst.errors import SaveError, complete, mismatch, shown
-from napari_mst.formats import seal
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import is_large
-from napari_mst.formats.record import OWN, Description, described_cube
+from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
 from napari_mst.formats.steady import held, steady_read
 
 SEAL = "napari_mst_seal"
@@ -159,7 +158,7 @@ def read_zarr(
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
 
-    The options are those of `npz.read_npz`: a *variable* is the path of an array, where a group
+    The options are those of `read_npz`: a *variable* is the path of an array, where a group
     that is no OME-Zarr has several.
 
     Raises
@@ -205,12 +204,10 @@ def _read(
     with complete(path.name, "Zarr file"):
         array, ome, record = _opened(path, variable)
         if SEAL not in array.attrs:
-            return _foreign(path, array, ome, band_axis, [seal.CHANGED] if record else [])
+            return _foreign(path, array, ome, band_axis, [CHANGED] if record else [])
         others = Description(names=_labels(ome))
-        description = seal.sealed_description(path.name, array.attrs[SEAL], [record], others)
         data = _loaded(path, array)
-        seal.check(path.name, data, description, verify)
-        return described_cube(data, description)
+        return sealed_cube(path.name, data, array.attrs[SEAL], record, others, verify)
 
 
 def _opened(path: Path, variable: str | None) -> tuple[Any, Mapping[str, Any], str]:

@@ -12,9 +12,8 @@ import numpy as np
 
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
-from napari_mst.formats import seal
 from napari_mst.formats.numbers import crc32
-from napari_mst.formats.record import OWN, Description, record_of
+from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
 from napari_mst.watch import Watch
@@ -40,7 +39,7 @@ def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
         _wait_for_chunks()
         raise
     others = Description(names=band_names(cube))
-    array.attrs[SEAL] = seal.seal_of(cube, dtype, crc, others).decode()
+    array.attrs[SEAL] = seal_of(cube, dtype, crc, others).decode()
     stored, count = stored_chunks(folder, array)
     if stored != count:
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")

@@ -23,7 +23,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
 from napari_mst.formats import find_format, read_cube
-from napari_mst.formats.npy import is_npy, mapped_array
+from napari_mst.formats.numpy_files import is_npy, mapped_array
 from napari_mst.photo.files import decode_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file

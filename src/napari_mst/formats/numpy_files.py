@@ -1,4 +1,7 @@
-"""NumPy archives: `cube` (B, H, W), `wavelengths` (nm) and our record, each an uncompressed `.npy`.
+"""NumPy archives (`.npz`), and plain arrays (`.npy`), which hold numbers and nothing else.
+
+In our archives are `cube` (B, H, W), `wavelengths` (nm) and our record, uncompressed.
+Plain arrays are only read, with the wavelengths that the caller gives.
 
 `np.load` reads them. Archives of others are read too where one array is the cube; pickled objects
 never are, since unpickling runs code. The zip file has its own CRC-32 of each member, which is
@@ -9,9 +12,10 @@ Letters: B bands, H rows, W columns.
 
 import json
 import math
+import os
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +29,6 @@ from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
 from napari_mst.errors import check_regular, complete, mismatch
-from napari_mst.formats import seal
 from napari_mst.formats.arrays import (
     band_axis_of,
     cube_name,
@@ -38,7 +41,16 @@ from napari_mst.formats.numbers import (
     too_large,
     write_numbers,
 )
-from napari_mst.formats.record import OWN, Description, described_cube, record_of
+from napari_mst.formats.record import (
+    CHANGED,
+    OWN,
+    Description,
+    described_cube,
+    record_of,
+    seal_of,
+    sealed_cube,
+)
+from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.watch import Watch
 
 # The header of every member is read: of no more than this many.
@@ -95,7 +107,7 @@ def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> Non
         if cube.has_wavelengths:
             _add(archive, "wavelengths", cube.wavelengths)
         _add(archive, OWN, np.array(json.dumps(record_of(cube))))
-        archive.comment = seal.seal_of(cube, dtype, crc)
+        archive.comment = seal_of(cube, dtype, crc)
 
 
 def read_npz(
@@ -127,24 +139,21 @@ def read_npz(
             key: member.shape for key, member in members.items() if member.dtype.kind in "biufc"
         }
         name = cube_name(path.name, shapes, variable)
-        data = _numbers(path, archive, members[name])
-        seal_text = archive.comment
-        if seal_text and OWN in members and name == "cube":
-            description = seal.sealed_description(
-                path.name, seal_text, [_record_text(path, archive, members[OWN])]
-            )
-            seal.check(path.name, data, description, verify)
-            return described_cube(in_native_order(data), description)
 
         def read(key: str) -> Array:
             return _numbers(path, archive, members[key])
 
+        data = read(name)
+        seal = archive.comment
+        if seal and OWN in members and name == "cube":
+            record = _record_text(path, archive, members[OWN])
+            return sealed_cube(path.name, in_native_order(data), seal, record, None, verify)
         texts, unit, warnings = wavelengths_of(shapes, name, read)
         axis, doubts = band_axis_of(data.shape, len(texts), band_axis)
         warnings += doubts
         # A record without its seal, or a seal without its record: an edited copy of a file of ours.
-        if OWN in members or b'"crc32"' in seal_text:
-            warnings.append(seal.CHANGED)
+        if OWN in members or b'"crc32"' in seal:
+            warnings.append(CHANGED)
         cube = in_native_order(np.moveaxis(data, axis, 0))
         return described_cube(cube, Description(texts, unit), warnings)
 
@@ -242,3 +251,73 @@ def _record_text(path: Path, archive: zipfile.ZipFile, member: _Member) -> str:
     if member.dtype.kind != "U" or member.shape or member.nbytes > _TEXT_BYTES:
         raise mismatch(path.name, f"text in '{OWN}'", f"{member.dtype}", "Get the file again.")
     return str(_numbers(path, archive, member)[()])
+
+
+Wavelengths = Sequence[float] | slice
+"""Wavelengths in nm: one for each band, or a slice from that of the first band to the last's."""
+
+
+def is_npy(path: Path) -> bool:
+    """True if *path* begins as a `.npy` file."""
+    with path.open("rb") as file:
+        return file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
+
+
+def read_npy(
+    path: Path, *, band_axis: int | None = None, wavelengths: Wavelengths | None = None
+) -> SpectralCube:
+    """The cube in the array at *path*.
+
+    Parameters
+    ----------
+    band_axis
+        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
+    wavelengths
+        In nm, one for each band; or slice(400, 700), evenly spaced from the first band to the last.
+        Without them the bands are numbered.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, or no array of numbers with three axes, or has another number of
+        bands.
+    ChoiceNeeded
+        If nothing shows which axis holds the bands.
+    """
+    data = mapped_array(path)
+    count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
+    axis, doubts = band_axis_of(data.shape, count, band_axis)
+    texts = _texts(wavelengths, data.shape[axis])
+    if not is_large(data.nbytes):
+        check_room(path.name, data.nbytes)
+        data = np.array(data)
+    cube = in_native_order(np.moveaxis(data, axis, 0))
+    return described_cube(cube, Description(texts, "nm" if texts else ""), doubts)
+
+
+def mapped_array(path: Path) -> Array:
+    """The array at *path* as it is stored: three axes, mapped into memory but not read.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, or no array of numbers with three axes.
+    """
+    # numpy and the parser of the header raise five unrelated types about damaged files.
+    with complete(path.name, "NPY file"):
+        data: Array = np.load(os.fspath(path), mmap_mode="r", allow_pickle=False)
+    if data.ndim != 3 or data.dtype.kind not in "biufc" or 0 in data.shape:
+        fault = f"{data.dtype} of shape {data.shape}"
+        raise mismatch(path.name, "numbers of three axes", fault, "Save the cube as one array.")
+    return data
+
+
+def _texts(wavelengths: Wavelengths | None, bands: int) -> list[str]:
+    """The wavelengths of *bands* bands as text; none if they are unknown."""
+    if wavelengths is None:
+        return []
+    if isinstance(wavelengths, slice):
+        wavelengths = np.linspace(wavelengths.start, wavelengths.stop, bands).tolist()
+    texts = [repr(float(nm)) for nm in wavelengths]
+    typed_wavelengths(texts, "nm", bands)
+    return texts
