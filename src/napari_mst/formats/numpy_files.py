@@ -317,7 +317,7 @@ def _texts(wavelengths: Wavelengths | None, bands: int) -> list[str]:
     if wavelengths is None:
         return []
     if isinstance(wavelengths, slice):
-        wavelengths = np.linspace(wavelengths.start, wavelengths.stop, bands).tolist()
+        wavelengths = list(np.linspace(wavelengths.start, wavelengths.stop, bands))
     texts = [repr(float(nm)) for nm in wavelengths]
     typed_wavelengths(texts, "nm", bands)
     return texts

@@ -31,9 +31,6 @@ from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is
 Pixels = Array
 """Pixels of any depth and layout, as stored."""
 
-_STRIP = 64
-"""Rows that are copied at a time."""
-
 # Orientations (EXIF and TIFF 6.0, tag 274): 1 is upright, the others are turned or mirrored.
 _ORIENTATIONS = range(1, 9)
 _ON_THEIR_SIDE = (5, 6, 7, 8)
@@ -110,15 +107,11 @@ def orientation(path: str | PathLike[str]) -> int:
     `upright` undoes it, for programs that show the pixels as they are stored. A file that cannot be
     read, or is no image, asks for none: it is refused where it is read.
     """
+    if is_raw_file(Path(path)):  # LibRaw turns it by itself
+        return 1
     try:
-        with _quiet(), _opened(Path(path)) as file:
-            if is_raw(Path(path).suffix, file):  # LibRaw turns it by itself
-                return 1
-            if _is_tiff(file):
-                with tifffile.TiffFile(file) as tiff:
-                    return _orientation_of_page(tiff.pages.first)
-            with Image.open(file) as image:
-                return _orientation(image, [])
+        with _head(Path(path)) as (head, _):
+            return _orientation(head, [])
     except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
         return 1
 
@@ -145,7 +138,7 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
             place = Georeference.from_tags(tags)
             if place is None:
                 return None
-            asked = _orientation_of_page(page)
+            asked = _orientation(page, [])
             rows, columns = page.imagelength, page.imagewidth
             if asked in _ON_THEIR_SIDE:
                 rows, columns = columns, rows
@@ -167,13 +160,11 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
     if orientation(path) != 1 or is_raw_file(Path(path)):
         return True
     try:
-        with _quiet(), Path(path).open("rb") as file:
-            if _is_tiff(file):
-                with tifffile.TiffFile(file) as tiff:
-                    return tiff.pages.first.photometric not in _AS_STORED
-            with Image.open(file) as image:
-                is_in_colour = image.mode.startswith("RGB")
-                return image.mode == "CMYK" or (is_in_colour and _is_deep_png(image, file))
+        with _head(Path(path)) as (head, file):
+            if isinstance(head, tifffile.TiffPage):
+                return head.photometric not in _AS_STORED
+            is_in_colour = head.mode.startswith("RGB")
+            return head.mode == "CMYK" or (is_in_colour and _is_deep_png(head, file))
     except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
         return False
 
@@ -202,7 +193,7 @@ def _colour_pages(path: Path) -> Pixels | None:
                 return None
             check_size(page.imagewidth, page.imagelength * series.size // page.size)
             stored = series.asarray()
-            asked = _orientation_of_page(page)
+            asked = _orientation(page, [])
     except PhotoError:
         raise
     except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
@@ -247,6 +238,18 @@ def _opened(path: Path) -> io.BufferedReader:
 
 
 @contextmanager
+def _head(path: Path) -> Iterator[tuple[tifffile.TiffPage | Image.Image, BinaryIO]]:
+    """The first page of the TIFF *path*, or the image in any other file; and the open file."""
+    with _quiet(), _opened(path) as file:
+        if _is_tiff(file):
+            with tifffile.TiffFile(file) as tiff:
+                yield tiff.pages.first, file
+        else:
+            with Image.open(file) as image:
+                yield image, file
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
     """No warnings of decoders: what they mean becomes a note, or an error."""
     with warnings.catch_warnings():
@@ -276,7 +279,7 @@ def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
     if _is_deep_png(image, file):
         file.seek(0)
         return upright(imagecodecs.png_decode(file.read()), asked)
-    return upright(_pixels_of(_in_plain_mode(image, notes)), asked)
+    return upright(np.asarray(_in_plain_mode(image, notes)), asked)
 
 
 def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
@@ -303,7 +306,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             pixels = np.invert(pixels)
         notes += _profile_notes(page.tags.valueof("InterColorProfile"))
-        return upright(pixels, _orientation_of_page(page))
+        return upright(pixels, _orientation(page, notes))
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:
@@ -321,17 +324,15 @@ def _several(got: str) -> PhotoError:
     )
 
 
-def _orientation_of_page(page: tifffile.TiffPage) -> int:
-    value = page.tags.valueof("Orientation", 1)
-    return int(value) if value in _ORIENTATIONS else 1
-
-
-def _orientation(image: Image.Image, notes: list[str]) -> int:
-    if image.format == "TIFF":  # Pillow turns it upright by itself
-        return 1
+def _orientation(head: tifffile.TiffPage | Image.Image, notes: list[str]) -> int:
     try:
-        value = int(image.getexif().get(ExifTags.Base.Orientation, 1))
-        return value if value in _ORIENTATIONS else 1
+        if not isinstance(head, Image.Image):
+            value = head.tags.valueof("Orientation", 1)
+        elif head.format == "TIFF":  # Pillow turns it upright by itself
+            return 1
+        else:
+            value = int(head.getexif().get(ExifTags.Base.Orientation, 1))
+        return int(value) if value in _ORIENTATIONS else 1
     except (SyntaxError, ValueError, TypeError):
         notes.append("The file's EXIF data is damaged: no orientation was applied.")
         return 1
@@ -368,18 +369,3 @@ def _in_plain_mode(image: Image.Image, notes: list[str]) -> Image.Image:
     if image.mode not in ("P", "PA"):
         notes.append(f"Converted from {image.mode} to RGB without its colour profile.")
     return image.convert("RGBA" if image.has_transparency_data else "RGB")
-
-
-def _pixels_of(image: Image.Image) -> Pixels:
-    """The pixels of a Pillow image.
-
-    They are copied in strips, since its own export would hold two more copies at once.
-    """
-    image.load()
-    columns, rows = image.size
-    first = np.asarray(image.crop((0, 0, 1, 1)))
-    pixels = np.empty((rows, columns, *first.shape[2:]), first.dtype)
-    for top in range(0, rows, _STRIP):
-        bottom = min(top + _STRIP, rows)
-        pixels[top:bottom] = np.asarray(image.crop((0, top, columns, bottom)))
-    return pixels

@@ -70,15 +70,8 @@ def digest(array: Pixels) -> str:
 
 def stored_extrema(image: Pixels, valid: Mask | None) -> tuple[float, float]:
     """Least and largest stored value of the *valid* pixels of (H, W, C); None means all of them."""
-    lows, highs = [], []
-    for top in range(0, len(image), BLOCK_ROWS):
-        block = image[top : top + BLOCK_ROWS]
-        if valid is not None:
-            block = block[valid[top : top + BLOCK_ROWS]]
-        if block.size:
-            lows.append(block.min())
-            highs.append(block.max())
-    return float(min(lows)), float(max(highs))
+    values = image if valid is None else image[valid]
+    return float(values.min()), float(values.max())
 
 
 def _is_multiscale(source: ArrayLike) -> TypeGuard[Sequence[ArrayLike]]:

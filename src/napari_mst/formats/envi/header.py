@@ -205,8 +205,8 @@ class Header:
         code = self.integer("data type", allowed=range(10**18))
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))
-        order = "<>"[self.integer("byte order", "0", range(2))]
-        dtype = np.dtype(TYPES[code]).newbyteorder(order)
+        is_big = self.integer("byte order", "0", range(2)) == 1
+        dtype = np.dtype(TYPES[code]).newbyteorder(">" if is_big else "<")
         return DataLayout(bands, rows, columns, dtype, interleave, offset, is_compressed)
 
     def _decoded(self, text: str) -> str:
