@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube, lazy
-from napari_mst.cube.lazy import Kept, Lazy, in_file
+from napari_mst.cube.lazy import Lazy, in_file, kept
 from napari_mst.errors import CubeFileError, OutOfMemory
 
 SHAPE = (5, 7, 6)
@@ -61,9 +61,9 @@ def test_an_index_gives_what_it_gives_of_an_array(
             np.testing.assert_array_equal(numbers[key], NUMBERS[key])
             twice = numbers.mapped(lambda part, bands: part * 2.0, np.float64)
             np.testing.assert_array_equal(twice[key], doubled[key])
-            kept = Kept(numbers, (2, 3, 4)).numbers
+            tiled = kept(numbers, (2, 3, 4))
             for _ in range(2):
-                np.testing.assert_array_equal(kept[key], NUMBERS[key])
+                np.testing.assert_array_equal(tiled[key], NUMBERS[key])
 
 
 def test_parts_and_single_pixels_are_those_of_an_array(in_three_orders: list[Lazy]) -> None:
@@ -111,9 +111,9 @@ def test_a_tile_is_read_once_while_there_is_room(monkeypatch: pytest.MonkeyPatch
 
     # Room for four tiles of ten numbers; a row has three.
     monkeypatch.setattr(lazy, "KEPT_BYTES", 80)
-    kept = Kept(Lazy("b", SHAPE, "i2", read), (5, 1, 2)).numbers
+    tiled = kept(Lazy("b", SHAPE, "i2", read), (5, 1, 2))
     for row in (0, 0, 1, 0):
-        np.testing.assert_array_equal(kept[:, row], NUMBERS[:, row])
+        np.testing.assert_array_equal(tiled[:, row], NUMBERS[:, row])
     assert [rows.start for _, rows, _ in boxes] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
 
 

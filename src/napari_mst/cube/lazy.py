@@ -7,6 +7,7 @@ import operator
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from napari_mst.arrays import Array, DType
-from napari_mst.errors import CubeFileError, OutOfMemory, mismatch, shown, unreadable
+from napari_mst.errors import OutOfMemory, mismatch, shown, unreadable
 from napari_mst.memory import free_host_memory
 
 SKIPPED_BYTES = 2**15
@@ -177,72 +178,69 @@ def _indexed(item: Any, size: int) -> tuple[Any, range]:
 # ------------------------------------------------------------------------------------- in tiles
 
 
-class Kept:
-    """Reads *numbers* in tiles of *sides* (b, h, w), and keeps those that were wanted last.
+Place = tuple[int, ...]
+"""The number of a tile along each axis."""
 
-    Its own `numbers` are the same, read in this way.
+
+def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
+    """The same *numbers*, read in tiles of *sides* (b, h, w): those wanted last are kept.
 
     Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
     that no tile has are read alone.
     """
+    sides = tuple(map(min, sides, numbers.shape))
+    tile_bytes = prod(sides) * numbers.dtype.itemsize
+    row = numbers.nbytes * sides[1] // numbers.shape[1]
+    # Who goes down the image in strips looks at all tiles of a row again and again.
+    most = max(1, max(KEPT_BYTES, min(row, free_host_memory() // 4)) // tile_bytes)
+    tiles: dict[Place, Array] = {}
+    lock = Lock()
 
-    def __init__(self, numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> None:
-        self._fewest = fewest
-        self.sides = tuple(map(min, sides, numbers.shape))
-        self._numbers = numbers
-        self.numbers = Lazy(numbers.name, numbers.shape, numbers.dtype, self.read, self.sides)
-        bands, _, width = numbers.shape
-        row = bands * self.sides[1] * width * numbers.dtype.itemsize
-        # Who goes down the image in strips looks at all tiles of a row again and again.
-        most = max(KEPT_BYTES, min(row, free_host_memory() // 4))
-        self._most = max(1, most // (prod(self.sides) * numbers.dtype.itemsize))
-        self._tiles: dict[tuple[int, ...], Array] = {}
-        self._lock = Lock()
-
-    def read(self, *ranges: range) -> Array:
-        """The numbers at three ranges."""
-        part = np.empty(tuple(map(len, ranges)), self._numbers.dtype)
-        cuts = [list(_cuts(*axis)) for axis in zip(ranges, self.sides, strict=True)]
-        is_small = len(ranges[1]) * len(ranges[2]) < self._fewest
+    def read(*ranges: range) -> Array:
+        part = np.empty(tuple(map(len, ranges)), numbers.dtype)
+        cuts = [list(_cuts(*axis)) for axis in zip(ranges, sides, strict=True)]
+        is_small = len(ranges[1]) * len(ranges[2]) < fewest
         needed = set(product(*([cut[0] for cut in axis] for axis in cuts)))
-        if is_small and not self._tiles.keys() >= needed:
-            return self._numbers._read(*ranges)
-        with self._lock:
+        if is_small and not tiles.keys() >= needed:
+            return numbers._read(*ranges)
+        with lock:
             # A few tiles at a time, so that a large part is in memory only once.
-            step = max(1, self._most // (4 * len(cuts[0])))
+            step = max(1, most // (4 * len(cuts[0])))
             for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
                 pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
                 places = [tuple(cut[0] for cut in piece) for piece in pieces]
-                self._fetch([place for place in places if place not in self._tiles])
-                # The last ones wanted are the last to go.
-                self._tiles |= {place: self._tiles.pop(place) for place in places}
-                for piece in pieces:
-                    place, there, here = zip(*piece, strict=True)
-                    part[there] = self._tiles[place][here]
-                for place in list(self._tiles)[: -self._most]:
-                    del self._tiles[place]
+                missing = [place for place in places if place not in tiles]
+                if missing:
+                    _fetch(missing, numbers, sides, tiles)
+                for place, piece in zip(places, pieces, strict=True):
+                    _, there, here = zip(*piece, strict=True)
+                    # The last ones wanted are the last to go.
+                    tiles[place] = tiles.pop(place)
+                    part[there] = tiles[place][here]
+                for place in list(tiles)[:-most]:
+                    del tiles[place]
         return part
 
-    def _fetch(self, missing: list[tuple[int, ...]]) -> None:
-        """Read the tiles that are *missing*."""
-        if not missing:
-            return
-        low, high = np.min(missing, axis=0), np.max(missing, axis=0)
-        # Tiles beside each other are read as one, but not all of the bands between two.
-        is_dense = 2 * len(missing) > int(np.prod(high - low + 1))
-        for group in [missing] if is_dense else [[place] for place in missing]:
-            self._read(group)
+    return Lazy(numbers.name, numbers.shape, numbers.dtype, read, sides)
 
-    def _read(self, group: list[tuple[int, ...]]) -> None:
-        """Read the box around a *group* of tiles, and keep them."""
-        low, high = np.min(group, axis=0).tolist(), np.max(group, axis=0).tolist()
-        sizes = zip(low, high, self.sides, self._numbers.shape, strict=True)
-        box = [range(a * side, min(b * side + side, size)) for a, b, side, size in sizes]
-        numbers = self._numbers._read(*box)
-        for place in group:
-            steps = zip(place, low, self.sides, strict=True)
-            cut = (slice((at - a) * side, (at - a + 1) * side) for at, a, side in steps)
-            self._tiles[place] = numbers[*cut].copy()
+
+def _fetch(
+    missing: list[Place], numbers: Lazy, sides: Sequence[int], tiles: dict[Place, Array]
+) -> None:
+    """Read the *missing* tiles of *numbers* into *tiles*."""
+    low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
+    # Tiles beside each other are read as one, but not all of the bands between two.
+    if 2 * len(missing) <= prod(b - a + 1 for a, b in zip(low, high, strict=True)):
+        for place in missing:
+            _fetch([place], numbers, sides, tiles)
+        return
+    ends = zip(low, high, sides, numbers.shape, strict=True)
+    box = [range(a * side, min(b * side + side, size)) for a, b, side, size in ends]
+    part = numbers._read(*box)
+    for place in missing:
+        steps = zip(place, low, sides, strict=True)
+        cut = (slice((at - a) * side, (at - a + 1) * side) for at, a, side in steps)
+        tiles[place] = part[*cut].copy()
 
 
 def _cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
@@ -275,66 +273,60 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
     """
     order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
     sides = tuple(data.shape[at] for at in order)
-    stored = _Stored(Path(str(data.filename)), data.dtype, data.offset, sides)
-    lazy = Lazy(stored.path.name, sides, stored.native, stored.read, (1, 1, sides[2]))
+    path = Path(str(data.filename))
+    read = _reader(path, data.dtype, data.offset, sides)
+    lazy = Lazy(path.name, sides, data.dtype.newbyteorder("="), read, (1, 1, sides[2]))
     return lazy.transpose(tuple(order.index(at) for at in range(3)))
 
 
-class _Stored:
-    """Numbers of three axes that lie in a file one after the other, the last axis fastest."""
+def _reader(path: Path, dtype: DType, offset: int, shape: tuple[int, ...]) -> Read:
+    """Reads numbers that lie in the file *path* one after the other, the last axis fastest."""
+    file = path.open("rb", buffering=0)
+    lock = Lock()
+    _, lines, length = shape
 
-    def __init__(self, path: Path, dtype: DType, offset: int, shape: tuple[int, ...]) -> None:
-        self.path, self.dtype, self.offset, self.shape = path, dtype, offset, shape
-        self.native = dtype.newbyteorder("=")
-        self._file = path.open("rb", buffering=0)
-        weakref.finalize(self, self._file.close)
-        self._lock = Lock()
-        self._opened = self._state()
+    opened = _state(file)
 
-    def read(self, outer: range, middle: range, inner: range) -> Array:
-        """The numbers at three ranges."""
-        numbers = np.empty((len(outer), len(middle), len(inner)), self.native)
-        _, lines, length = self.shape
+    def run(start: int, count: int) -> Array:
+        return _run(file, offset + start * dtype.itemsize, np.empty(count, dtype))
+
+    def read(outer: range, middle: range, inner: range) -> Array:
+        numbers = np.empty((len(outer), len(middle), len(inner)), dtype.newbyteorder("="))
         span = range(middle.start, middle[-1] + 1)
-        skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * self.dtype.itemsize
+        skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * dtype.itemsize
         try:
-            with self._lock:
-                self._check()
+            with lock:
                 for at, block in zip(outer, numbers, strict=True):
                     first = at * lines
                     if skipped <= len(middle) * SKIPPED_BYTES:
-                        flat = self._run((first + span.start) * length, len(span) * length)
+                        flat = run((first + span.start) * length, len(span) * length)
                         rows = flat.reshape(-1, length)[:: middle.step]
                         block[...] = rows[:, inner.start : inner.stop : inner.step]
                         continue
                     for line, row in zip(middle, block, strict=True):
                         start = (first + line) * length + inner.start
-                        row[...] = self._run(start, inner[-1] + 1 - inner.start)[:: inner.step]
-                self._check()
+                        row[...] = run(start, inner[-1] + 1 - inner.start)[:: inner.step]
         except OSError as error:
-            raise unreadable(self.path.name, error) from error
+            raise unreadable(path.name, error) from error
+        # Also where the file was cut off, so that there was less to read.
+        if _state(file) != opened:
+            expected, got = "the numbers that were opened", "a file that was written to since"
+            raise mismatch(path.name, expected, got, "Open it again.")
         return numbers
 
-    def _run(self, start: int, count: int) -> Array:
-        """*count* numbers that lie one after the other, from number *start*."""
-        flat = np.empty(count, self.dtype)
-        rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
-        self._file.seek(self.offset + start * self.dtype.itemsize)
-        while rest:
-            done = self._file.readinto(rest)
-            if not done:
-                raise self._changed()
-            rest = rest[done:]
-        return flat
+    weakref.finalize(read, file.close)
+    return read
 
-    def _state(self) -> tuple[int, int]:
-        now = os.fstat(self._file.fileno())
-        return now.st_size, now.st_mtime_ns
 
-    def _check(self) -> None:
-        if self._state() != self._opened:
-            raise self._changed()
+def _state(file: FileIO) -> tuple[int, int]:
+    now = os.fstat(file.fileno())
+    return now.st_size, now.st_mtime_ns
 
-    def _changed(self) -> CubeFileError:
-        expected, got = "the numbers that were opened", "a file that was written to since"
-        return mismatch(self.path.name, expected, got, "Open it again.")
+
+def _run(file: FileIO, place: int, flat: Array) -> Array:
+    """The array *flat*, filled with the bytes of *file* from this *place*, as far as there are."""
+    file.seek(place)
+    rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
+    while rest and (done := file.readinto(rest)):
+        rest = rest[done:]
+    return flat

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from napari_mst.arrays import Array, DType, Floats
-from napari_mst.cube.lazy import Kept, Lazy
+from napari_mst.cube.lazy import Lazy, kept
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
@@ -62,8 +62,8 @@ def on_demand(job: Job, shot: Photo) -> tuple[RunResult, Correction | None]:
         noise = removed_noise(check, job.watch.part(0.9, 1))
         finished = _Corrected(raw, shot, check, noise)
         correction = Correction(NO_QUALITY, aim(check, noise), noise is not None and noise.is_jpeg)
-    tiles = Kept(Lazy(raw.name, shape, raw.dtype, finished.part), (shape[0], TILE, TILE), ALONE)
-    return RunResult(job, plan, tiles.numbers), correction
+    tiles = kept(Lazy(raw.name, shape, raw.dtype, finished.part), (shape[0], TILE, TILE), ALONE)
+    return RunResult(job, plan, tiles), correction
 
 
 def _statistics(job: Job) -> tuple[Known, Plan]:

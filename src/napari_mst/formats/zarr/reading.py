@@ -19,7 +19,7 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import Kept, Lazy, Numbers, check_room
+from napari_mst.cube.lazy import Lazy, Numbers, check_room, kept
 from napari_mst.errors import SaveError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import is_large
@@ -254,15 +254,15 @@ def _foreign(
     warnings += absent_chunks(path, array)
     multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
-    kept = _kept_axes(array, axes)
-    if len(kept) != 3:
+    left = _kept_axes(array, axes)
+    if len(left) != 3:
         fault = f"shape {array.shape}"
         raise mismatch(path.name, "bands, rows and columns", fault, "Save one stack as a file.")
-    shape = tuple(array.shape[at] for at in kept)
+    shape = tuple(array.shape[at] for at in left)
     axis = 0
-    if axes[kept[0]] != "channel" or band_axis is not None:
+    if axes[left[0]] != "channel" or band_axis is not None:
         axis, _ = band_axis_of(shape, 0, band_axis)
-    data = np.moveaxis(_loaded(path, array, kept), axis, 0)
+    data = np.moveaxis(_loaded(path, array, left), axis, 0)
     if isinstance(data, np.ndarray):
         data = np.ascontiguousarray(data)
     return described_cube(data, Description(names=_labels(ome)), warnings)
@@ -300,7 +300,7 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
 
     sides = array.shards or array.chunks
     dtype = array.dtype.newbyteorder("=")
-    return Kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes]).numbers
+    return kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes])
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
