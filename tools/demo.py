@@ -136,7 +136,7 @@ def open_dock(viewer: napari.Viewer, name: str) -> Any:
 def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedBench) -> None:
     """Keep the picks, and show the band of `SHOWN`."""
     for row, column in PICKS:
-        spectra.bench.pin(cube_layer.data_to_world((0, row, column)))
+        spectra.pin(cube_layer.data_to_world((0, row, column)))
     go_to(viewer, cube_layer, SHOWN)
     composer = Composer.of(viewer)
     composer.show_picture(cube_layer)

@@ -40,7 +40,7 @@ def main(out: Path) -> None:
 
 def make_maps(viewer: napari.Viewer) -> None:
     """Make each map that one cube and its photo suffice for."""
-    maps = SharedBench.of(viewer).bench.maps
+    maps = SharedBench.of(viewer).maps
     for name, kind in kinds.MAPS.items():
         if kind.needs == "reference":
             continue

@@ -255,7 +255,7 @@ class Actions:
 
     def move_and_slide(self) -> None:
         """Move the mouse, slide through the bands, and change the page."""
-        shared = self.dock.pages["photo"].widget().view.shared
+        shared = self.dock.pages["photo"].widget().view.bench
 
         def move() -> None:
             for step in range(MOVES):
@@ -286,7 +286,7 @@ class Actions:
         if kind == "classes":
             for step in range(5):
                 self.dock.bench.pin(self.at(step / 5, step / 5))
-        wait(lambda: not self.dock.pages["maps"].widget().is_drawing)
+        wait(lambda: not self.dock.pages["maps"].widget().bench.is_drawing)
         maps.choose(kind)
         before = set(self.viewer.layers)
         ours = self.gap(f"a map: {kind}", maps.run, lambda: not maps.is_busy)
@@ -330,7 +330,7 @@ class Actions:
         many = np.random.default_rng(0).random((PICKS, 2)) * (rows - 1, columns - 1)
 
         def is_drawn() -> bool:
-            return len(self.dock.bench.entries) >= PICKS and not page.is_drawing
+            return len(self.dock.bench.entries) >= PICKS and not page.bench.is_drawing
 
         plain = self.viewer.add_points(np.empty((0, 2)))
         alone = gap(lambda: plain.add(many))
@@ -389,7 +389,7 @@ class Window:
 
     def settle(self) -> None:
         """Let Qt work until nothing is to be drawn."""
-        wait(lambda: not self.dock.is_drawing)
+        wait(lambda: not self.dock.bench.is_drawing)
         for _ in range(5):
             QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
 

@@ -79,7 +79,7 @@ def photo_page(dock: WorkspaceDock) -> PhotoPage:
 
 def point_at(viewer: ViewerModel, row: int, column: int) -> None:
     shared = SharedBench.of(viewer)
-    shared.bench.point_at((550, row, column))
+    shared.point_at((550, row, column))
     shared.pace.draw_soon()
 
 
@@ -127,7 +127,7 @@ def test_each_page_offers_the_next_once_it_is_done(
 
 
 def has_lines(dock: Any, number: int) -> bool:
-    return not dock.is_drawing and len(dock.plot.curves.lines) == number
+    return not dock.bench.is_drawing and len(dock.plot.curves.lines) == number
 
 
 def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(

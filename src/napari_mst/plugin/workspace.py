@@ -142,7 +142,7 @@ class WorkspaceDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.bench = SharedBench.of(self.viewer).bench
+        self.bench = SharedBench.of(self.viewer)
         self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
         arrow, focus = "\N{NORTH EAST ARROW}", Qt.FocusPolicy.StrongFocus

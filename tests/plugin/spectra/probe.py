@@ -59,7 +59,7 @@ class Desk:
 
     def lines(self) -> list[DrawnCurve]:
         """The curves, when nothing more is to be drawn."""
-        self.qtbot.waitUntil(lambda: not self.dock.is_drawing, timeout=30_000)
+        self.qtbot.waitUntil(lambda: not self.dock.bench.is_drawing, timeout=30_000)
         return list(self.dock.plot.curves.lines)
 
     def wait_for_text(self, text: str) -> None:

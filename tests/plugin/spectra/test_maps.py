@@ -67,7 +67,7 @@ def make(maps_dock: MapsDock, qtbot: QtBot) -> Make:
     """A press of Run, and the layer that it adds."""
 
     def made(title: str) -> Any:
-        qtbot.waitUntil(lambda: not maps_dock.is_drawing, timeout=30_000)
+        qtbot.waitUntil(lambda: not maps_dock.bench.is_drawing, timeout=30_000)
         before = set(maps_dock.viewer.layers)
         maps_dock.kinds.setCurrentIndex(NUMBERS[title])
         QTest.mouseClick(maps_dock.run_button, Qt.MouseButton.LeftButton)

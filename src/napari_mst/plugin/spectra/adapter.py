@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from napari.components import ViewerModel
@@ -39,6 +39,7 @@ from napari_mst.plugin.viewer.layers import (
     is_picture_shown,
     put_cube,
     put_on_top,
+    selection_kept,
 )
 from napari_mst.plugin.viewer.photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
@@ -103,19 +104,32 @@ class KnownLayers(ViewerHelper):
         put_cube(layer, data, arguments)
 
     def _add_cube(self, base: Image, cube: SpectralCube, arguments: dict[str, Any]) -> None:
-        viewer = self.viewer
-        active = viewer.layers.selection.active
-        was_active = _shown_by(active) is base
+        selection = self.viewer.layers.selection
+        was_active = _shown_by(selection.active) is base
         self._note_look(base)
         arguments["metadata"] |= {ALIKE_KEY: weakref.ref(base)}
         # Before and after are compared: they have the same colours for the same numbers.
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
-        added = viewer.add_image(cube.data, multiscale=False, **{**arguments, **look})
-        put_on_top(viewer, added)
-        self._layers["adapted"] = added
+        added = self._add("adapted", cube.data, {**arguments, "multiscale": False, **look})
         self._has_added = True
         self._show(base, False)
-        viewer.layers.selection.active = added if was_active else active
+        if was_active:
+            selection.active = added
+
+    def _add(self, role: str, data: Any, arguments: dict[str, Any]) -> Image:
+        """Add a layer above all images; what was selected stays selected."""
+        viewer = self.viewer
+        with selection_kept(viewer):
+            added: Image = viewer.add_image(data, **arguments)
+            put_on_top(viewer, added)
+        self._layers[role] = added
+        return added
+
+    def remove(self, role: str) -> None:
+        """Take the layer of the adapted cube away, or that of the width."""
+        layer = self._there(role)
+        if layer is not None:
+            self.viewer.layers.remove(layer)
 
     @property
     def is_after(self) -> bool:
@@ -149,43 +163,27 @@ class KnownLayers(ViewerHelper):
 
     def end(self) -> None:
         """Take the adapted cube away, and show the one before."""
-        adapted = self.adapted
         self.show_after(False)
-        if adapted is not None:
-            self.viewer.layers.remove(adapted)
-        self.hide_width()
+        self.remove("adapted")
+        self.remove("width")
         self._has_added = False
 
     def show_width(self, width: Singles) -> None:
         """Show the *width* (H, W) of the error band, in the layer of the one before."""
-        viewer = self.viewer
-        base = self.base
-        layer = self._there("width")
+        base, layer = self.base, self._there("width")
         if layer is not None:
             layer.data = width
-            return
-        if base is None:
-            return
-        active = viewer.layers.selection.active
-        _, high = contrast_limits(width[None])
-        arguments: dict[str, Any] = {
-            **Placement.of(base).image_kwargs(),
-            "name": WIDTH + base.name,
-            "rgb": False,
-            "colormap": "viridis",
-            "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
-            "metadata": {METADATA_KEY: MAP, UNIT_KEY: RELATIVE_WIDTH},
-        }
-        added = viewer.add_image(width, **arguments)
-        put_on_top(viewer, added)
-        self._layers["width"] = added
-        viewer.layers.selection.active = active
-
-    def hide_width(self) -> None:
-        """Take the layer of the width away."""
-        layer = self._there("width")
-        if layer is not None:
-            self.viewer.layers.remove(layer)
+        elif base is not None:
+            _, high = contrast_limits(width[None])
+            arguments: dict[str, Any] = {
+                **Placement.of(base).image_kwargs(),
+                "name": WIDTH + base.name,
+                "rgb": False,
+                "colormap": "viridis",
+                "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
+                "metadata": {METADATA_KEY: MAP, UNIT_KEY: RELATIVE_WIDTH},
+            }
+            self._add("width", width, arguments)
 
     def _note_look(self, layer: Image) -> None:
         """Remember whether *layer* shows its picture. One that is still painted shows nothing."""
@@ -251,14 +249,6 @@ def look(
     return learnt, replace(preview, provenance=past, quality=None)
 
 
-def width(cube: SpectralCube, watch: Watch) -> Singles:
-    """Return the width (H, W) of the error band around *cube*."""
-    # It may import torch, which takes seconds: here, where that happens on another thread.
-    from napari_mst.adaptation.bands import band_width
-
-    return band_width(cube, watch=watch)
-
-
 class Adapter:
     """Keeps an adapted cube in *layers* that is true to what is known."""
 
@@ -297,14 +287,18 @@ class Adapter:
 
     # ------------------------------------------------------------ adapting
 
-    def adapt_to(self, known: Mapping[str, KnownSpectrum], photos: Sequence[LayerPhoto]) -> None:
-        """Adapt the cube to what is *known*, by the keys of the marks, unless that was done.
+    def adapt_to(
+        self,
+        cube: SpectralCube,
+        known: Mapping[str, KnownSpectrum],
+        photos: Sequence[LayerPhoto],
+    ) -> None:
+        """Adapt *cube* to what is *known*, by the keys of the marks, unless that was done.
 
         The cube is from one of *photos*.
         """
-        cube = cube_of(self._layers.base)
         adapted = self._layers.adapted
-        if cube is None or (cube.provenance.is_preview and not known):
+        if cube.provenance.is_preview and not known:
             return
         places = [(key, spot.row, spot.column, spot.window) for key, spot in known.items()]
         asked = (Identity(cube.data), *places)
@@ -358,12 +352,18 @@ class Adapter:
         record = cube.provenance.adaptation
         self._scene.say(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
         if self._is_width_wanted:
-            self._start_width(cube)
+            self._start_width()
 
-    def _start_width(self, cube: SpectralCube | None) -> None:
-        if cube is not None:
-            task = "Computing the width of the error band"
-            self.run(task, partial(width, cube), self._layers.show_width)
+    def _start_width(self) -> None:
+        cube = cube_of(self._layers.adapted or self._layers.base)
+
+        def width(watch: Watch) -> Singles:
+            # It may import torch, which takes seconds: here, where that is on another thread.
+            from napari_mst.adaptation.bands import band_width
+
+            return band_width(cast(SpectralCube, cube), watch=watch)
+
+        self.run("Computing the width of the error band", width, self._layers.show_width)
 
     def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
         """Do *work* on the cube, and *use* its result; what runs is stopped."""

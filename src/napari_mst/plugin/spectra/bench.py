@@ -64,8 +64,8 @@ class Bench(SpectraScene):
         self._library: Sequence[Spectrum] = ()
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._start = start_job
-        self.maps = MapMaker(self, start_job)
         self.known = KnownSpectra(self, start_job)
+        self.maps = MapMaker(self, start_job)
 
     # ------------------------------------------------------------ listening
 

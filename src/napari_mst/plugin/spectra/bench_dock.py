@@ -40,7 +40,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, report
+from napari_mst.plugin.viewer.sharing import calling, report
 from napari_mst.plugin.viewer.widgets import Paragraph
 
 INTERVAL = 25
@@ -85,58 +85,62 @@ class Pace(QSignalThrottler):
         self.is_due = False
 
 
-class SharedBench(ViewerHelper):
-    """Attaches a bench, and the mouse, to its viewer when the first dock joins.
+class SharedBench(Bench):
+    """The bench that all docks of a viewer share, made by `SharedBench.of(viewer)`.
 
-    When the last dock leaves, everything that was read is let go of.
+    It hears of the viewer and of the mouse from when the first dock attaches it. When the last one
+    detaches it, everything that was read is let go of.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
-        super().__init__(viewer)
-        self.bench = Bench(viewer, partial(start, is_listed=False), start)
         # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
-        self.pace = Pace(calling(self._update), QApplication.instance())
+        self.pace = Pace(calling(self._draw), QApplication.instance())
         weakref.finalize(self, self.pace.deleteLater).atexit = False
-        self._mouse = CanvasMouse(viewer, self._on_move, self.bench.click)
-        self._joined = 0
-        self.bench.failed.connect(self._on_failed)
-        self.bench.became_stale.connect(self.pace.draw_soon)
+        super().__init__(viewer, partial(start, is_listed=False), start)
+        self._mouse = CanvasMouse(viewer, self._on_move, self.click)
+        self._docks = 0
 
     @property
     def is_drawing(self) -> bool:
         """True while a redraw is due, or a cube is being read."""
-        return self.pace.is_due or self.bench.reader.is_busy
+        return self.pace.is_due or self.reader.is_busy
 
-    def join(self) -> None:
+    def attach(self) -> None:
         """Listen: a dock is seen."""
-        self._joined += 1
+        self._docks += 1
         self._mouse.connect()
-        self.bench.attach()
+        super().attach()
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Listen no more if it was the last dock that is gone, perhaps with its viewer."""
-        self._joined -= 1
-        if self._joined:
+        self._docks -= 1
+        if self._docks:
             return
         # A drawing that is still due would read everything again, perhaps of a closed viewer.
         self.pace.stop()
-        self.bench.maps.cancel()
-        self.bench.detach()
+        self.maps.cancel()
+        super().detach()
         self._mouse.disconnect()
 
-    def _update(self) -> None:
-        # While a button is down, points may be on their way somewhere.
-        is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
-        self.bench.update(is_recording=not is_dragging)
-
-    def _on_move(self, position: Position) -> None:
-        self.bench.point_at(position)
+    def touch(self) -> None:
+        """Draw soon: many changes need only one update."""
+        super().touch()
         self.pace.draw_soon()
 
-    def _on_failed(self, error: Exception) -> None:
-        # A file may be written while no dock is seen.
-        if not self._joined:
+    def fail(self, error: Exception) -> None:
+        """Show an error in the docks, or in napari while none is seen: a file may be written."""
+        super().fail(error)
+        if not self._docks:
             report(error)
+
+    def _draw(self) -> None:
+        # While a button is down, points may be on their way somewhere.
+        is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
+        self.update(is_recording=not is_dragging)
+
+    def _on_move(self, position: Position) -> None:
+        self.point_at(position)
+        self.pace.draw_soon()
 
 
 class BenchDock(Dock):
@@ -144,16 +148,14 @@ class BenchDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.shared = SharedBench.of(self.viewer)
-        self.bench = self.shared.bench
-        self.pace = self.shared.pace
+        self.bench = SharedBench.of(self.viewer)
         self.plot = SpectraPlot()
         self.problem = Paragraph()
         self.problem.hide()
         self.plot.setMinimumHeight(LOWEST_PLOT)
         # Its own hint is as large as its scene: a page that scrolls would give it all of that.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self._drawn = _nothing()
+        self._drawn = Snapshot(curves=PlotCurves())
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
         self.plot.line_clicked.connect(self._on_line)
@@ -176,7 +178,7 @@ class BenchDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._dress()
-        self.shared.join()
+        self.bench.attach()
         # Another dock may have been seen before: what it shows is drawn here at once.
         self._draw(self.bench.snapshot)
 
@@ -185,14 +187,9 @@ class BenchDock(Dock):
         was_shown = bool(self._connected)
         super().hideEvent(event)
         if was_shown:
-            self.shared.leave()
-        # The snapshot that was drawn last holds a cube.
-        self._drawn = _nothing()
-
-    @property
-    def is_drawing(self) -> bool:
-        """True while a redraw is due, or a cube is being read."""
-        return self.shared.is_drawing
+            self.bench.detach()
+        # The snapshot that was drawn last holds a cube. From this one every other differs.
+        self._drawn = Snapshot(curves=PlotCurves())
 
     def _draw(self, new: Snapshot) -> None:
         """Draw everything in which *new* differs from what was drawn last."""
@@ -246,11 +243,6 @@ class BenchDock(Dock):
 
     def _flip(self) -> None:
         flip_to_photo(self.viewer)
-
-
-def _nothing() -> Snapshot:
-    """Return a snapshot from which every other one differs, so that all of that is drawn."""
-    return Snapshot(curves=PlotCurves())
 
 
 def flip_to_photo(viewer: ViewerModel) -> None:

@@ -31,7 +31,7 @@ from napari_mst.plugin.spectra.adapter import (
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, shown_cube_layers
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
 from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
@@ -220,11 +220,10 @@ class KnownSpectra(Adapter):
         if is_shown:
             self._layers.set_base(self._base())
         self._is_width_wanted = is_shown
-        adapted = self._layers.adapted
         if not is_shown:
-            self._layers.hide_width()
-        elif adapted is None or self._is_exact:
-            self._start_width(cube_of(adapted or self._layers.base))
+            self._layers.remove("width")
+        elif self._layers.adapted is None or self._is_exact:
+            self._start_width()
         self._scene.publish()
 
     # ------------------------------------------------------------ following
@@ -242,7 +241,7 @@ class KnownSpectra(Adapter):
         known = self._known(layer)
         if not _is_news(known.values(), _former(cube)):
             known = {}
-        self.adapt_to(known, photos_for(self._scene.viewer, layer, cube))
+        self.adapt_to(cube, known, photos_for(self._scene.viewer, layer, cube))
 
     def _restore(self) -> None:
         """Mark the known spectra that were saved with a cube which was opened."""
@@ -327,9 +326,7 @@ class KnownSpectra(Adapter):
 
 def _cube_of(layer: Image) -> SpectralCube:
     """Return the cube of *layer*. Raises `CubeError` if it cannot be adapted."""
-    cube = cube_of(layer)
-    if cube is None:
-        raise CubeError(NO_CUBE)
+    cube = cube_at(layer)
     check_cube(cube)
     return cube
 

@@ -1,7 +1,7 @@
 """Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
-from psygnal import Signal
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
-from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import (
@@ -42,6 +40,12 @@ from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
+MISSING = {
+    "spectra": "Keep a spectrum of each class first: click on the image.",
+    "reference": "Choose a reference first: Compare, on the page Spectra.",
+    "photo": "First open the photo that the cube was made from.",
+}
+"""Sentences on what a map needs, by the name of its argument."""
 NO_CUBE = "There is no cube to make a map of. Select the layer of one."
 LABELS_OPACITY = 0.6
 """The image stays visible below labels."""
@@ -68,8 +72,8 @@ def make_map(
     asked: Mapping[str, Any],
     on: Ground,
     watch: Watch,
-) -> list[LayerTuple]:
-    """The job: the layers of a map *on* its cube, the topmost last.
+) -> tuple[list[LayerTuple], str]:
+    """The job: the layers of a map *on* its cube, the topmost last, and the note of the map.
 
     Each is a plane: a stack would lie on the slider of the wavelengths, where it has no place.
     """
@@ -82,11 +86,11 @@ def make_map(
     if kind.content == "cube":
         name = f"{kind.title}: {on.name}"
         data, arguments, layer_type = cube_layer(made.to_cube(), name, on.placement)
-        return [(data, {**arguments, "visible": True}, layer_type)]
+        return [(data, {**arguments, "visible": True}, layer_type)], made.note
     layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
     # The first of several is shown.
     layers[0][1]["visible"] = True
-    return layers[::-1]
+    return layers[::-1], made.note
 
 
 def _layer(made: Map, title: str, pixels: Array, on: Ground) -> LayerTuple:
@@ -128,15 +132,9 @@ class MapMaker:
         The map that is chosen, a row of `MAPS`.
     number
         The number that it asks for.
-    lines_changed, busy_changed
-        Emitted when the plot has other lines to show, and when a run begins or ends.
-    progressed
-        Emitted with the share of a run that is done, 0-1.
+    progress
+        The share of the run that is done, 0-1.
     """
-
-    lines_changed = Signal()
-    busy_changed = Signal()
-    progressed = Signal(float)
 
     def __init__(self, scene: SpectraScene, start: Start) -> None:
         self._scene = scene
@@ -152,10 +150,12 @@ class MapMaker:
         self.kind = MAPS[name]
         number = self.kind.number
         self.number = 0.0 if number is None else number.default
+        self.progress = 0.0
+        self._note = ""
         # The layer of another map does not follow the lines of this one. Weak, so that a map that a
         # person deletes is freed.
         self._drawn: weakref.ref[Any] | None = None
-        self.lines_changed.emit()
+        self._scene.publish()
 
     @property
     def _cube(self) -> SpectralCube | None:
@@ -176,7 +176,8 @@ class MapMaker:
     @text.setter
     def text(self, text: str) -> None:
         self._texts[self.kind.name] = text
-        self.lines_changed.emit()
+        self._note = ""
+        self._scene.publish()
 
     def _bands(self) -> Mapping[str, float]:
         """Return the wavelength of each band of the formula; raises `SpectrumError`."""
@@ -195,7 +196,7 @@ class MapMaker:
 
     @property
     def about(self) -> str:
-        """Sentences on the index and the bands that are taken, and on how much a map can show."""
+        """Sentences on the index and its bands, and on how far a map can be trusted."""
         cube = self._cube
         if cube is None:
             return ""
@@ -204,8 +205,9 @@ class MapMaker:
             bands = (f"{name} at {at:.4g} {cube.unit}" for name, at in self._bands().items())
             parts = filter(None, (self.presets.get(self.text, ""), ", ".join(bands)))
             sentences.append(", ".join(parts))
-        if self.kind.is_of_spectra and cube.provenance.model:
-            sentences.append(ESTIMATED)
+        is_guess = self.kind.is_of_spectra and cube.provenance.model
+        # The map that was made last says more, such as how many pixels were left out.
+        sentences.append(self._note or (ESTIMATED if is_guess else ""))
         return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
@@ -230,14 +232,8 @@ class MapMaker:
         cube = self._cube
         if cube is None:
             return NO_CUBE
-        if self.kind.needs == "spectra" and not self._measured():
-            return "Keep a spectrum of each class first: click on the image."
-        if self.kind.needs == "reference" and self._scene.reference is None:
-            return "Choose a reference first: Compare, on the page Spectra."
-        if self.kind.needs == "photo" and self._photo_of(cube) is None:
-            return "First open the photo that the cube was made from."
         try:
-            self._bands()
+            self._asked(cube)
         except SpectrumError as error:
             return plain(error)
         return ""
@@ -259,36 +255,46 @@ class MapMaker:
         """Cancel the run, if there is one."""
         if self.is_busy:
             self._latest.cancel()
-            self.busy_changed.emit()
+            self._scene.publish()
 
     def _start(self) -> None:
         layer = active_cube_layer(self._scene.viewer)
         if layer is None:
             raise SpectrumError(NO_CUBE)
         on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
-        on_made = partial(self._on_made, self.kind, on)
-        on_failed, on_end = self._scene.fail, self.busy_changed.emit
-        run = self._job(cube_at(layer), on)
+        cube, kind = cube_at(layer), self.kind
+        run = partial(make_map, kind, cube, self._asked(cube), on)
+        on_made = partial(self._on_made, kind, on)
         self._scene.intend(problem="")
-        self._latest.run(Job(run, on_made, on_failed, on_end, self.progressed.emit))
-        self._scene.publish()
-        self.busy_changed.emit()
+        job = Job(run, on_made, self._scene.fail, self._scene.publish, self._on_progress)
+        self._latest.run(job)
+        self._on_progress(0.0)
 
-    def _job(self, cube: SpectralCube, on: Ground) -> Callable[[Watch], list[LayerTuple]]:
-        """Return the job that makes the map of *cube*."""
-        kind, reference = self.kind, self._scene.reference
+    def _on_progress(self, share: float) -> None:
+        self.progress = share
+        self._scene.publish()
+
+    def _asked(self, cube: SpectralCube) -> dict[str, Any]:
+        """Return what the map of *cube* asks for; raises `SpectrumError` if something is missing.
+
+        What it needs has the name of its argument.
+        """
+        kind = self.kind
+        self._bands()  # refuses a formula that cannot be read
         asked: dict[str, Any] = {}
-        if kind.needs == "spectra":
-            asked["spectra"] = self._spectra()
-        if kind.needs == "reference":
-            asked["reference"] = None if reference is None else cube_of(reference)
         if kind.number is not None:
             asked[kind.number.name] = self.number
         if kind.text is not None:
             asked[kind.text.name] = self.text
-        if kind.needs == "photo":
-            asked["photo"] = self._photo_of(cube)
-        return partial(make_map, kind, cube, asked, on)
+        if kind.needs is not None:
+            find = {"spectra": self._spectra, "photo": self._photo_of, "reference": self._reference}
+            asked[kind.needs] = find[kind.needs](cube)
+            if asked[kind.needs] is None:
+                raise SpectrumError(MISSING[kind.needs])
+        return asked
+
+    def _reference(self, _: SpectralCube) -> SpectralCube | None:
+        return cube_of(self._scene.reference)
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
         """Return the topmost photo of the size of *cube*; None if there is none."""
@@ -299,16 +305,18 @@ class MapMaker:
         fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
         return next(fits, None)
 
-    def _measured(self) -> list[Entry]:
-        return [entry for entry in self._scene.shown if entry.rows.is_measured]
-
-    def _spectra(self) -> list[Spectrum]:
+    def _spectra(self, _: SpectralCube) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
+        measured = [entry for entry in self._scene.shown if entry.rows.is_measured]
         # One more than can be used is enough to be refused, where thousands would take seconds.
-        entries = self._measured()[: MOST_CLASSES + 1]
-        return [entry.first for entry in entries if entry.spectra[0] is not None]
+        entries = measured[: MOST_CLASSES + 1]
+        return [entry.first for entry in entries if entry.spectra[0] is not None] or None
 
-    def _on_made(self, kind: MapKind, on: Ground, made: list[LayerTuple]) -> None:
+    def _on_made(self, kind: MapKind, on: Ground, result: tuple[list[LayerTuple], str]) -> None:
+        made, note = result
+        # A person may have chosen another map during the run.
+        is_chosen = kind is self.kind
+        self._note = note if is_chosen else self._note
         data, *_ = made[-1]
         drawn: Any = None if self._drawn is None else self._drawn()
         # A line may have been moved on another cube, whose plane does not fit into this layer.
@@ -316,8 +324,7 @@ class MapMaker:
             drawn.data = data
             return
         layers = self._add(made, on)
-        # A person may have chosen another map during the run.
-        if kind.text is not None and kind is self.kind:
+        if kind.text is not None and is_chosen:
             self._drawn = weakref.ref(layers[-1])
 
     def _add(self, made: Sequence[LayerTuple], on: Ground) -> list[Layer]:

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_mst.plugin.dock import STEPS, Link
+from napari_mst.plugin.dock import STEPS
 from napari_mst.plugin.spectra.bench_dock import BenchDock
 from napari_mst.plugin.spectra.snapshot import Snapshot
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
@@ -59,21 +59,6 @@ class MapsDock(BenchDock):
         layout.setContentsMargins(3, 4, 3, 4)
         layout.setSpacing(4)
 
-    def links(self) -> list[Link]:
-        """See `Dock`."""
-        return [
-            *super().links(),
-            (self.maps.lines_changed, self._draw_lines),
-            (self.maps.busy_changed, self._draw_busy),
-            (self.maps.progressed, self._draw_progress),
-        ]
-
-    def refresh(self) -> None:
-        """See `Dock`."""
-        self._draw_busy()
-        super().refresh()
-        self._draw_lines()
-
     # ------------------------------------------------------------ forwarding
 
     def _on_kind(self) -> None:
@@ -99,13 +84,7 @@ class MapsDock(BenchDock):
 
     # ------------------------------------------------------------ drawing
 
-    def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
-        # With another cube, the lines may have other wavelengths to stand at.
-        if new.axes is not old.axes:
-            self._draw_lines()
-        self._draw_busy()
-
-    def _draw_lines(self) -> None:
+    def _draw_rows(self, *_: Snapshot) -> None:
         self._draw_kind()
         self._draw_busy()
         self.plot.set_handles(self.maps.markers)
@@ -165,11 +144,7 @@ class MapsDock(BenchDock):
         self.about.setText(" ".join(filter(None, (_tip(self.maps.kind), self.maps.about, lacks))))
         self.run_button.setEnabled(is_shown or not lacks)
         self.bar.setVisible(is_shown)
-        if not is_shown:
-            self.bar.setValue(0)
-
-    def _draw_progress(self, share: float) -> None:
-        self.bar.setValue(round(STEPS * share))
+        self.bar.setValue(round(STEPS * self.maps.progress))
 
 
 def _tip(kind: MapKind) -> str:

@@ -28,9 +28,6 @@ SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
 _STORE = "napari_mst_known"
 """The key of the marks in the metadata of the layer of picks."""
-_SYMBOLS = {True: "diamond", False: "disc"}
-"""The symbols of picks that are known, and of others."""
-
 GONE = -1
 """The number of a row that was removed."""
 Spectra = tuple[Spectrum | None, ...]
@@ -79,7 +76,7 @@ def tidy_marks(points: Points) -> None:
     kept = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
     if kept != keys:
         picks.set_feature(points, KNOWN, kept)
-    symbols = [_SYMBOLS[bool(key)] for key in kept]
+    symbols = ["diamond" if key else "disc" for key in kept]
     if symbols and symbols != [str(symbol) for symbol in points.symbol]:
         points.symbol = symbols
     _number_spots(points, kept)

@@ -94,11 +94,6 @@ class SpectraScene(ViewerHelper):
         What is to be seen, since the last `changed`.
     changed
         Emitted with the new snapshot.
-    became_stale
-        Emitted when layers or choices have changed: call `update` soon. Many changes need only
-        one update.
-    failed
-        Emitted with an error that the person should read.
     reader
         Reads regions and error bands.
     history
@@ -108,8 +103,6 @@ class SpectraScene(ViewerHelper):
     """
 
     changed = Signal(Snapshot)
-    became_stale = Signal()
-    failed = Signal(Exception)
 
     def __init__(self, viewer: ViewerModel, start_reading: Start) -> None:
         super().__init__(viewer)
@@ -190,7 +183,6 @@ class SpectraScene(ViewerHelper):
     def touch(self) -> None:
         """Mark everything as stale: it will be gathered again at the next `update`."""
         self._is_stale = True
-        self.became_stale.emit()
 
     def intend(self, **changes: Any) -> None:
         """Change some of what is to be seen next."""
@@ -227,7 +219,6 @@ class SpectraScene(ViewerHelper):
         """Show the sentence of *error* until the next action."""
         self.intend(problem=plain(error))
         self.publish()
-        self.failed.emit(error)
 
     # ------------------------------------------------------------ listening
 
