@@ -8,6 +8,7 @@ from napari_mst.adaptation.calibrating import calibrate as calibrate
 from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
+from napari_mst.attention.blocks import record_attention as record_attention
 from napari_mst.attention.explorer import AttentionExplorer as AttentionExplorer
 from napari_mst.attention.explorer import features as features
 from napari_mst.attention.files import read_attention as read_attention
@@ -15,7 +16,6 @@ from napari_mst.attention.files import write_attention as write_attention
 from napari_mst.attention.maps import Selection as Selection
 from napari_mst.attention.record import AttentionRecord as AttentionRecord
 from napari_mst.attention.record import attention_figure as attention_figure
-from napari_mst.attention.recorder import record_attention as record_attention
 from napari_mst.attention.side_by_side import side_by_side as side_by_side
 from napari_mst.attention.what_if import HeadEffects as HeadEffects
 from napari_mst.cube import Provenance as Provenance

@@ -25,10 +25,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from napari_mst import load_model
+from napari_mst.attention.blocks import record_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS, Overlay
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
-from napari_mst.attention.recorder import record_attention
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans

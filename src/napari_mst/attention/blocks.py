@@ -1,14 +1,26 @@
-"""The attentions of a network, by the names of their blocks, as its passes say them."""
+"""The attentions of a network, by block, as its passes say them, and a recorder of their matrices.
 
-from collections.abc import Collection
-from typing import NamedTuple
+The recorder is a forward hook on the softmax that each attention says (`Attends`), which the
+network itself and every mode of the engine call once a block. Letters: h heads of d channels.
+"""
 
-from torch import nn
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from napari_mst.attention.record import PixelBlock
+import numpy as np
+from torch import Tensor, nn
+
+from napari_mst.arrays import Singles
+from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.attends import Attends
 from napari_mst.networks.network import Pass, Program
+
+if TYPE_CHECKING:
+    from napari_mst.models import Model
 
 
 class Attending(NamedTuple):
@@ -59,12 +71,69 @@ def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
     return attentions(_program(network), between_pixels=True)
 
 
-def layer_names(network: nn.Module) -> list[str]:
-    """The names of all maps that *network* writes on its way, in the order in which it does."""
-    return [each.writes for each in _program(network).passes]
-
-
 def _program(network: nn.Module) -> Program:
     # Other modules say no passes, and so no attention.
     program: Program = getattr(network, "program", lambda: Program(()))()
     return program
+
+
+@contextmanager
+def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
+    """A record of the attention of *model* in this block of code; the last run counts.
+
+    It hears the network itself and all runs of `Reconstructor`, on every device. Runs in other
+    threads, and recorders in other threads, are left alone. Of blocks between pixels it has the
+    shapes only; a network without any attention leaves the record empty.
+
+    Raises
+    ------
+    AttentionError
+        In the run, if it is of several photos at once.
+
+    Notes
+    -----
+    =======  ==========================================
+    returns  shares 0-1 whose rows add up to 1; float32
+    =======  ==========================================
+
+    Examples
+    --------
+    >>> model = nm.load_model("mstpp-srgb")
+    >>> with nm.record_attention(model) as record:
+    ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
+    >>> [name for name in record if "bottleneck" in name]
+    ['stages.0.bottleneck']
+    """
+    network: nn.Module = model if isinstance(model, nn.Module) else model.network
+    blocks = attention_blocks(network)
+    first = next(iter(blocks), "")
+    between_pixels = {name: block.described for name, block in pixel_blocks(network).items()}
+    record = AttentionRecord(
+        pixel_blocks=between_pixels, layers=[each.writes for each in _program(network).passes]
+    )
+    thread = threading.get_ident()
+
+    def hear(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
+        # A hook hears the network in every thread, and a record is of one of them.
+        if threading.get_ident() != thread:
+            return
+        if name == first:
+            record.blocks.clear()  # a new run
+        record.blocks[name] = BlockAttention(_matrices(logits[0]), _matrices(attention))
+
+    with ExitStack() as hooks:
+        for name, block in blocks.items():
+            softmax = block.attends.softmax
+            if softmax is not None:
+                handle = softmax.register_forward_hook(partial(hear, name))
+                hooks.callback(handle.remove)
+        yield record
+
+
+def _matrices(tensor: Tensor) -> Singles:
+    """(1, h, d, d) -> (h, d, d), on the CPU."""
+    if len(tensor) != 1:
+        raise AttentionError(
+            f"Expected one photo while attention is recorded, got a batch of {len(tensor)}."
+        )
+    return tensor[0].detach().cpu().numpy().astype(np.float32)

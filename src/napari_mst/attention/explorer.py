@@ -11,12 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from napari_mst.arrays import Floats, Singles
-from napari_mst.attention.blocks import attention_blocks, check_name
+from napari_mst.attention.blocks import attention_blocks, check_name, record_attention
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import record_attention
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
 from napari_mst.engine.features import PhotoRows

@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from napari_mst.arrays import Floats
-from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
+from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks, record_attention
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.head_steps import WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
-from napari_mst.attention.recorder import record_attention
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole

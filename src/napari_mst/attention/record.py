@@ -267,20 +267,10 @@ class AttentionRecord:
         return figure
 
 
-def block_title(name: str, channels: int | None = None) -> str:
-    """The title of a block for people.
-
-    `stages.0.encoder.1` becomes "stage 1, encoder 62" for 62 *channels*, and without them "stage 1,
-    encoder 2".
-    """
-    match = re.fullmatch(r"stages\.(\d+)\.(encoder|bottleneck|decoder)(?:\.(\d+))?", name)
-    if match is None:
-        return name
-    stage, part, level = match.groups()
-    title = f"stage {int(stage) + 1}, {part}"
-    if channels is not None:
-        return f"{title} {channels}"
-    return f"{title} {int(level) + 1}" if level else title
+def block_title(name: str, channels: int) -> str:
+    """The title of a block for people: `stages.0.encoder.1` is "stage 1, encoder 62" for 62."""
+    match = re.fullmatch(r"stages\.(\d+)\.(encoder|bottleneck|decoder)(\.\d+)?", name)
+    return f"stage {int(match[1]) + 1}, {match[2]} {channels}" if match else name
 
 
 def head_title(record: AttentionRecord, block: str, head: int) -> str:

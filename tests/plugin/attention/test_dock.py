@@ -189,7 +189,7 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert dock.make_map("head-effect")
     done(dock, qtbot)
     assert map_layers(viewer)[1].data.shape == (20, 30)
-    assert "stages.0.encoder.1, head 1" in dock.text.text()
+    assert "stage 1, encoder 62, head 1" in dock.text.text()
     dock.layers.setCurrentText("stages.0.down.0")
     qtbot.mouseClick(dock.features_button, Qt.MouseButton.LeftButton)
     done(dock, qtbot)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.attention.conftest import make_map, shown_map
+from tests.plugin.attention.conftest import make_map, make_record, shown_map
 
 from napari_mst.attention.overlays import DESCRIPTIONS
 from napari_mst.cube import Provenance
@@ -57,8 +57,8 @@ def test_a_map_is_shown_alone_in_the_layer_of_its_kind_unless_that_was_kept(
 
 @pytest.mark.parametrize("overlay", ["score", "share", "attention", "sensitivity"])
 def test_a_map_that_was_made_is_summed_up_by_what_it_depends_on(overlay: str) -> None:
-    text = summary(make_map(overlay, 2))
-    assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stages.0.encoder.0")
+    text = summary(make_map(overlay, 2), make_record())
+    assert text.startswith(f"{DESCRIPTIONS[overlay].title}, stage 1, encoder 5")
     assert ("head 0" in text) == (overlay in ("score", "share"))
     assert ("which is the logit" in text) == (overlay == "score")
 

@@ -76,7 +76,7 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
         first = layer.data_to_world((0, 0))
         np.testing.assert_allclose(first, world(viewer, row + 0.5, column + 0.5))
     assert "head 1 of 2" in recorded.pixel.text.text()
-    assert recorded.pixel.about.text().startswith("stage 1, encoder 62: windows of 4 x 4, sh")
+    assert recorded.pixel.about.text().startswith("stage 1, encoder 62, head 1 of 2: windows")
     # In the corner, the mask leaves a part of the window; the rest comes from other borders.
     outlines = viewer.layers["Window of a pixel: photo"]
     assert isinstance(outlines, Shapes)

@@ -335,7 +335,7 @@ class AttentionDock(Dock):
 
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
-            self._say(summary(made))
+            self._say(summary(made, self.exploration.chosen.recording.record))
         elif isinstance(made, Alike):
             # The page of the pixel says what there is to say.
             self._say("")

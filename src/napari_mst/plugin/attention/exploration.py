@@ -39,7 +39,7 @@ from napari_mst.reconstruction.options import RunOptions
 if TYPE_CHECKING:
     from napari_mst.attention.explorer import AttentionExplorer
     from napari_mst.attention.pixels import PixelExplorer
-    from napari_mst.attention.what_if import HeadEffects, HeadShares
+    from napari_mst.attention.what_if import HeadEffects
 
 Shares = dict[str, tuple[float, ...]]
 """The effect of each head of each block, by that of all heads."""
@@ -240,9 +240,8 @@ def _key(request: Request) -> tuple[Any, ...]:
 
     CRC-32 takes a tenth of the time of SHA-256.
     """
-    source = request.source
-    page = source.pixels[source.index] if isinstance(source, LayerPhoto) else None
-    values = np.ascontiguousarray(page)
+    source: Any = request.source
+    values = np.ascontiguousarray(source.pixels[source.index])
     pixels = values.shape, values.dtype.str, zlib.crc32(values.view(np.uint8).reshape(-1).data)
     model = Path(request.model)
     changed = model.stat().st_mtime_ns if model.is_file() else 0
@@ -300,37 +299,34 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
 
 def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) -> Request:
     """Order all maps of a *layer* of the network over the photo of the chosen run."""
-
-    def make(ready: Ready, reports: Reports) -> AttentionMap:
-        return ready.effects.watched_by(reports).features(layer)
-
-    return order_of_run(viewer, exploration, make, show_map)
+    return order_of_run(
+        viewer,
+        exploration,
+        lambda ready, reports: ready.effects.watched_by(reports).features(layer),
+        show_map,
+    )
 
 
 def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the effects of all heads on the photo of the chosen run."""
     recording = exploration.chosen.recording
-
-    def make(ready: Ready, reports: Reports) -> "HeadShares":
-        return ready.effects.shares(reports)
-
-    def show(_: ViewerModel, shares: "HeadShares", __: LayerPhoto) -> None:
-        exploration.keep_shares(recording, shares.blocks)
-
-    return order_of_run(viewer, exploration, make, show)
+    return order_of_run(
+        viewer,
+        exploration,
+        lambda ready, reports: ready.effects.shares(reports),
+        lambda _, shares, __: exploration.keep_shares(recording, shares.blocks),
+    )
 
 
 def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     """Order the steps of the chosen head on the photo of its run."""
     head = exploration.chosen
-
-    def make(ready: Ready, reports: Reports) -> AttentionSteps:
-        return ready.channels.watched_by(reports).steps(head.block, head.head)
-
-    def show(_: ViewerModel, steps: AttentionSteps, __: LayerPhoto) -> None:
-        exploration.keep_steps(head, steps)
-
-    return order_of_run(viewer, exploration, make, show)
+    return order_of_run(
+        viewer,
+        exploration,
+        lambda ready, reports: ready.channels.watched_by(reports).steps(head.block, head.head),
+        lambda _, steps, __: exploration.keep_steps(head, steps),
+    )
 
 
 def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:

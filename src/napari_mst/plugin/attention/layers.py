@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Layer, Shapes
+from napari.layers import Image
 from napari.utils.colormaps import Colormap
 
 from napari_mst.attention.maps import AttentionMap
@@ -20,8 +20,8 @@ from napari_mst.attention.overlays import (
     EFFECT,
     FEATURES,
     WEIGHTS,
-    Overlay,
 )
+from napari_mst.attention.record import AttentionRecord, block_title
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import AttentionError
 from napari_mst.photo.photo import Photo
@@ -189,17 +189,20 @@ def map_of(layer: Image) -> AttentionMap:
     return replace(stored, values=np.asarray(layer.data, dtype=np.float32))
 
 
-def summary(made: AttentionMap) -> str:
-    """Say in a sentence what a finished map shows."""
+def summary(made: AttentionMap, record: AttentionRecord) -> str:
+    """Say in a sentence what a finished map of the run of *record* shows."""
     description = DESCRIPTIONS[made.overlay]
-    # A map that depends on no channel is one of the whole block.
-    has_channels = isinstance(description, Overlay) and bool(description.uses)
+    chosen = made.selection
+    if chosen.block in record.shapes:
+        channels, _ = record.shapes[chosen.block]
+        chosen = replace(chosen, block=block_title(chosen.block, channels))
     if made.overlay == EFFECT.name:
-        of_head = f"{made.selection.block}, head {made.selection.head}"
+        of_head = f"{chosen.block}, head {chosen.head}"
         return (
             f"{description.title}, {of_head}: {made.values.mean():.2g} in the mean of all pixels."
         )
-    where = made.selection if has_channels else made.selection.block
+    # A map that depends on no channel is one of the whole block.
+    where = chosen if getattr(description, "uses", "") else chosen.block
     what = f"{description.title}, {where}"
     if made.overlay == "score":
         return f"{what}: adds up to {made.total:.4g} over the padded photo, which is the logit."
@@ -235,7 +238,6 @@ def show_outlines(
 ) -> None:
     """Outline the window of a pixel, its keys and what the mask keeps from it."""
     name = f"Window of a pixel: {photo.name}"
-    present = next((layer for layer in viewer.layers if layer.name == name), None)
     # Pixels are squares around their centres.
     first = np.array(photo.corner) - 0.5
     corners = [first + np.reshape(outline.rectangle, (2, 2)).T for outline in drawn]
@@ -243,25 +245,26 @@ def show_outlines(
         "edge_color": [COLOURS[outline.role] for outline in drawn],
         "edge_width": WIDTH * pitch,
     }
-    if isinstance(present, Shapes) and present.nshapes == len(drawn):
-        # A new layer would take ten times as long.
-        present.data = corners
-        for key, value in look.items():
-            setattr(present, key, value)
-        present.visible = True
+    layer = _layer_named(viewer, name)
+    if layer is None:
+        with selection_kept(viewer):
+            viewer.add_shapes(
+                corners,
+                shape_type="rectangle",
+                name=name,
+                face_color="transparent",
+                metadata={METADATA_KEY: MAP},
+                **look,
+                **photo.placement.image_kwargs(),
+            )
         return
-    if present is not None:
-        viewer.layers.remove(present)
-    with selection_kept(viewer):
-        viewer.add_shapes(
-            corners,
-            shape_type="rectangle",
-            name=name,
-            face_color="transparent",
-            metadata={METADATA_KEY: MAP},
-            **look,
-            **photo.placement.image_kwargs(),
-        )
+    # A new layer would take ten times as long.
+    for key, value in {"data": corners, **look, "visible": True}.items():
+        setattr(layer, key, value)
+
+
+def _layer_named(viewer: ViewerModel, name: str) -> Any:
+    return next((layer for layer in viewer.layers if layer.name == name), None)
 
 
 def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> None:
@@ -270,12 +273,10 @@ def show_denoised(viewer: ViewerModel, denoised: Photo, source: LayerPhoto) -> N
     It is a photo like any other: it can be reconstructed, saved and compared.
     """
     pixels, arguments, _ = photo_layer(denoised, f"{source.name} {DENOISED}", source.placement)
-    present = next((other for other in viewer.layers if other.name == arguments["name"]), None)
-    if isinstance(present, Image) and present.data.shape == pixels.shape:
-        present.data = pixels
-        layer: Layer = present
-    else:
+    layer = _layer_named(viewer, arguments["name"])
+    if layer is None:
         layer = viewer.add_image(pixels, **arguments)
+    layer.data = pixels
     photo = source.layer()
     if photo is not None and photo in viewer.layers:
         put_above(viewer, photo, layer)

@@ -15,7 +15,6 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.attention.record import block_title
 from napari_mst.denoising.photos import LEAST_CODES
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.picking import (
@@ -194,9 +193,13 @@ class PixelPage(QWidget):
         )
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
         self.side = QSpinBox(
-            minimum=2, maximum=MOST_SIDE, value=4, prefix="patch of ", suffix=" px"
+            minimum=2,
+            maximum=MOST_SIDE,
+            value=4,
+            prefix="patch of ",
+            suffix=" px",
+            toolTip=SIDE_HINT,
         )
-        self.side.setToolTip(SIDE_HINT)
         self.reading = QComboBox(toolTip=READING_HINT)
         for reading in ("columns", "rows"):
             self.reading.addItem(f"{reading} of A sum to 1", reading)
@@ -275,5 +278,5 @@ class PixelPage(QWidget):
             if self._head is None or between is None:
                 about = NO_PIXELS
             else:
-                about = f"{block_title(self._head.block, between.channels)}: {between}. {about}"
+                about = f"{self._head.title}: {between}. {about}"
         self.about.setText(about)

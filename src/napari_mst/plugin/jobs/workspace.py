@@ -187,7 +187,7 @@ def extent(provenance: Provenance) -> str:
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """Read the photo, load the model and run it; the job of the reconstruction dock."""
     # These import torch, which takes seconds: here they do so on the job's thread.
-    from napari_mst.attention.recorder import record_attention
+    from napari_mst.attention.blocks import record_attention
     from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
