@@ -35,10 +35,6 @@ class Key(NamedTuple):
         text: str = QKeySequence(self.in_dock).toString(QKeySequence.SequenceFormat.NativeText)
         return text
 
-    def added_to(self, tip: str) -> str:
-        """*tip* with the key at its end."""
-        return f"{tip} ({self.text})"
-
 
 RUN = Key("Control-Enter", "Ctrl+Return")
 KEEP = Key("Control-K", "Ctrl+K")

@@ -223,25 +223,23 @@ def _asked_options(path: Path) -> dict[str, Any] | None:
 
 def open_files() -> None:
     """Ask for cubes and photos of any suffix, and open them: a command of the menus."""
-    viewer = current_viewer()
     folder = get_open_history()[0]
-    chosen, _ = QFileDialog.getOpenFileNames(
-        questions.window(), "Open cubes or photos", folder, "All files (*)"
-    )
-    if viewer is not None and chosen:
-        update_open_history(chosen[0])
-        open_paths(viewer, [Path(file) for file in chosen])
+    title, kinds = "Open cubes or photos", "All files (*)"
+    _open(QFileDialog.getOpenFileNames(questions.window(), title, folder, kinds)[0])
 
 
 def open_folder() -> None:
     """Ask for a cube that is a folder (Zarr, single bands) and open it: a command of the menus."""
+    folder, title = get_open_history()[0], "Open the folder of a cube"
+    chosen = QFileDialog.getExistingDirectory(questions.window(), title, folder)
+    _open([chosen] if chosen else [])
+
+
+def _open(chosen: list[str]) -> None:
     viewer = current_viewer()
-    chosen = QFileDialog.getExistingDirectory(
-        questions.window(), "Open the folder of a cube", get_open_history()[0]
-    )
     if viewer is not None and chosen:
-        update_open_history(chosen)
-        open_paths(viewer, [Path(chosen)])
+        update_open_history(chosen[0])
+        open_paths(viewer, map(Path, chosen))
 
 
 def open_paths(viewer: ViewerModel, paths: Iterable[Path]) -> None:

@@ -119,21 +119,11 @@ def offer(text: str, yes: str, accept: Callable[[], object]) -> QMessageBox | No
 
 def ask_choice(name: str, question: ChoiceNeeded) -> Any:
     """Ask *question* about the file *name*, and return the value chosen; None if they cancel."""
-    values = list(question.choices)
     words = list(question.choices.values())
-    dialog = QInputDialog(window(), windowTitle="Open hyperspectral cube")
-    dialog.setOption(QInputDialog.InputDialogOption.UseListViewForComboBoxItems)
-    dialog.setComboBoxItems(words)
-    # Without a selected row, Qt offers no OK.
-    dialog.setTextValue(words[0])
-    dialog.setLabelText(
-        f"{shown(name, 50)} can be read in several ways.\n{QUESTIONS[question.option]}"
-    )
-    dialog.setOkButtonText("Open")
-    is_accepted = dialog.exec()
-    # Its parent would keep it for as long as there is the window.
-    dialog.deleteLater()
-    return values[words.index(dialog.textValue())] if is_accepted else None
+    text = f"{shown(name, 50)} can be read in several ways.\n{QUESTIONS[question.option]}"
+    title = "Open hyperspectral cube"
+    answer, is_accepted = QInputDialog.getItem(window(), title, text, words, 0, False)
+    return list(question.choices)[words.index(answer)] if is_accepted else None
 
 
 def ask_bands(name: str, stack: Array) -> DescribedBands | None:

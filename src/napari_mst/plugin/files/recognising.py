@@ -201,14 +201,21 @@ class Recogniser(ViewerHelper):
             f"'{shown(layer.name, 40)}' holds {size} numbers ({layer.data.dtype}) and no "
             "wavelengths. Is it a spectral cube?"
         )
-        accept = partial(self._ask_wavelengths, weakref.ref(layer))
-        questions.offer(text, "Set wavelengths ...", accept)
+        self._offer(layer, text, "Set wavelengths ...", self._ask_wavelengths)
 
-    def _ask_wavelengths(self, layer_ref: "weakref.ref[Image]") -> None:
-        """Ask for the wavelengths of the layer, and show its cube."""
-        layer = layer_ref()
-        if layer is None or questions.window() is None:
-            return
+    def _offer(self, layer: Image, text: str, yes: str, accept: Callable[[Image], None]) -> None:
+        """Offer *text*, and call *accept* if the user says *yes* while there still is *layer*."""
+        layer_ref = weakref.ref(layer)
+
+        def accepted() -> None:
+            layer = layer_ref()
+            if layer is not None and self.has(layer):
+                accept(layer)
+
+        questions.offer(text, yes, accepted)
+
+    def _ask_wavelengths(self, layer: Image) -> None:
+        """Ask for the wavelengths of *layer*, and show its cube."""
         stack = np.asarray(layer.data)
         bands = questions.ask_bands(layer.name, stack)
         if bands is not None and self.has(layer) and cube_of(layer) is None:
@@ -242,13 +249,10 @@ class Recogniser(ViewerHelper):
             f"'{shown(layer.name, 40)}' has {layer.data.shape[-1]} numbers in each pixel, but is "
             "shown as a stack of grey images. Is it a photo in colour?"
         )
-        questions.offer(text, "Show in colour", partial(self._colour, weakref.ref(layer)))
+        self._offer(layer, text, "Show in colour", self._colour)
 
-    def _colour(self, layer_ref: "weakref.ref[Image]") -> None:
+    def _colour(self, layer: Image) -> None:
         """Put a layer in colour in the place of the grey one."""
-        layer = layer_ref()
-        if layer is None:
-            return
         pixels, name = layer.data, layer.name
 
         def read(_: Path) -> Photo:

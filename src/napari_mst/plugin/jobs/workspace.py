@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from psygnal import Signal
 
@@ -21,7 +21,7 @@ from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
-from napari_mst.watch import Watch, Watched
+from napari_mst.watch import Watch
 
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
@@ -79,19 +79,6 @@ class PhotoCorrection(Protocol):
         """The sha256 of the corrected photo, from that of the photo itself."""
 
 
-@runtime_checkable
-class CubeCorrection(Protocol):
-    """Corrects a cube after its run, by what its photo shows: a `Calibration` by a chart."""
-
-    def adapted(
-        self,
-        cube: SpectralCube,
-        photo: Photo,
-        watch: Watched = None,
-    ) -> SpectralCube:
-        """The *cube* of all of the corrected *photo*, corrected as well."""
-
-
 @dataclass(frozen=True, eq=False)
 class Request:
     """All that a person decides before a job starts; `workspace.run(request)` starts it.
@@ -131,10 +118,13 @@ class Request:
 
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
         """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
+        # This imports torch, as a job does anyway.
+        from napari_mst.adaptation.calibrating import Calibration
+
         if cube.provenance.region:
             return cube
         for correction in self.corrections:
-            if isinstance(correction, CubeCorrection):
+            if isinstance(correction, Calibration):
                 cube = correction.adapted(cube, photo, watch=watch)
         return cube
 

@@ -176,12 +176,8 @@ class ReconstructDock(Dock):
         self.form = shared(self.viewer, new_form)
         self.marks = shared(self.viewer, Marks, self.form)
         self.rows = FormRows(self.form, self.viewer)
-        self.run_button = QPushButton(
-            "Run",
-            toolTip=RUN.added_to(
-                "Reconstruct the chosen photo, or the part of it, as a new layer."
-            ),
-        )
+        self.run_button = QPushButton("Run")
+        self.run_button.setToolTip(f"Reconstruct the chosen photo, or its part ({RUN.text}).")
         self.cancel_button = QPushButton("Cancel", toolTip="Stop the run; nothing is left of it.")
         self.save_button = QPushButton("Save cube ...")
         self.folder_button = QPushButton("Folder ...", toolTip=FOLDER_HINT)

@@ -36,7 +36,6 @@ from napari_mst.plugin.teaching.lesson import (
     TO_ESTIMATE,
     Codes,
     Lesson,
-    LessonPage,
     Subject,
 )
 from napari_mst.plugin.viewer.bands import VISIBLE
@@ -310,36 +309,32 @@ class MetamersDock(Dock):
     # ------------------------------------------------------------------------ what is drawn
 
     def _draw(self) -> None:
-        page = self.lesson.page
-        rows = self._rows(page)
-        self.chart.show_chosen(self.lesson.patch)
-        name = page.first.spectrum.name
-        self.title.setText(name if self.lesson.patch is None else f"{name}{CHART_HINT}")
-        self.title.setToolTip(name)
-        self._draw_curves(page, rows)
-        self.colours.show_rows(rows)
-        self.text.setText(page.sentence)
-        for button in self.answers:
-            button.setVisible(page.is_asking)
-
-    def _rows(self, page: LessonPage) -> list[ColourRow]:
-        """The rows of the table, in the order in which their curves are drawn."""
-        text = get_theme(self.viewer.theme).text.as_hex()
-        if page.is_asking:
-            first, second = TWO
-            return [ColourRow(first, text, page.first), ColourRow(second, METAMER, page.metamer)]
-        rows = [ColourRow("true" if page.has_truth else "estimated", text, page.first)]
-        if page.estimate is not None:
-            rows.append(ColourRow("estimated", ESTIMATE, page.estimate))
-        return [*rows, ColourRow("metamer", METAMER, page.metamer)]
-
-    def _draw_curves(self, page: LessonPage, rows: list[ColourRow]) -> None:
-        first = page.first.spectrum
+        lesson, rows = self.lesson, self._rows()
+        first = lesson.first.spectrum
+        self.chart.show_chosen(lesson.patch)
+        self.title.setText(first.name if lesson.patch is None else f"{first.name}{CHART_HINT}")
+        self.title.setToolTip(first.name)
         # The axis rests while the slider moves, so that only the curve does.
-        top = ROOM * page.highest
-        self.plot.set_axes(first.wavelengths, first.unit, "reflectance", top)
+        self.plot.set_axes(first.wavelengths, first.unit, "reflectance", ROOM * lesson.highest)
         # The dashes come last: they let a curve below them be seen.
         self.plot.set_lines(sorted(map(_line, rows), key=lambda line: line.style))
+        self.colours.show_rows(rows)
+        self.text.setText(lesson.sentence)
+        for button in self.answers:
+            button.setVisible(lesson.is_asking)
+
+    def _rows(self) -> list[ColourRow]:
+        """The rows of the table, in the order in which their curves are drawn."""
+        lesson, text = self.lesson, get_theme(self.viewer.theme).text.as_hex()
+        if lesson.is_asking:
+            names = TWO
+        else:
+            names = ("true" if lesson.subject.has_truth else "estimated", "metamer")
+        first = ColourRow(names[0], text, lesson.first)
+        rows = [first, ColourRow(names[1], METAMER, lesson.metamer)]
+        if lesson.estimated is not None and not lesson.is_asking:
+            rows.insert(1, ColourRow("estimated", ESTIMATE, lesson.estimated))
+        return rows
 
     def _on_theme(self) -> None:
         theme = get_theme(self.viewer.theme)

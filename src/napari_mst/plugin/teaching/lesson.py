@@ -1,6 +1,6 @@
 """The state of the dock "Metamers", without Qt: a spectrum, its estimate, and a metamer of it.
 
-The dock forwards what a person does to a `Lesson` and draws its `LessonPage`; scripts use it alone.
+The dock forwards what a person does to a `Lesson` and draws what it says; scripts use it alone.
 """
 
 from typing import NamedTuple
@@ -52,32 +52,6 @@ class Seen(NamedTuple):
     difference: float
 
 
-class LessonPage(NamedTuple):
-    """Everything that the dock shows.
-
-    Attributes
-    ----------
-    first, metamer
-        The spectrum that is looked at, and the one of its colour that the slider makes.
-    estimate
-        The network's spectrum for the colour of the first; None before it is known.
-    has_truth
-        False if the first spectrum is itself an estimate, as of a reconstructed cube.
-    highest
-        The largest reflectance of all, wherever the slider is.
-    is_asking
-        Whether the sentence is the question, which names of the spectra would answer.
-    """
-
-    first: Seen
-    metamer: Seen
-    estimate: Seen | None
-    has_truth: bool
-    highest: float
-    sentence: str
-    is_asking: bool
-
-
 class Subject(NamedTuple):
     """A spectrum that is looked at.
 
@@ -99,11 +73,13 @@ class Subject(NamedTuple):
 class Lesson:
     """A spectrum, a metamer of it, and the light in which both are compared.
 
-    `changed` is emitted when the page is another one, and `subject_changed` before it that another
+    `changed` is emitted when anything is another, and `subject_changed` before it that another
     spectrum is looked at; use the methods to change it.
 
     Attributes
     ----------
+    first, estimated
+        The spectrum that is looked at, and the network's for its colour; None before it is known.
     patch
         Number of the chosen patch of the chart; None for a pixel of a cube.
     direction
@@ -201,12 +177,13 @@ class Lesson:
     # ------------------------------------------------------------------------ what is shown
 
     @property
-    def metamer(self) -> Spectrum:
+    def metamer(self) -> Seen:
         """The spectrum of the same colour that the slider makes."""
-        return self._moved(self.amount)
+        return self._seen(self._moved(self.amount))
 
     @property
-    def _highest(self) -> float:
+    def highest(self) -> float:
+        """The largest reflectance of all, wherever the slider is."""
         curves = [self.subject.spectrum, self._moved(-1.0), self._moved(1.0)]
         if self.estimate is not None:
             curves.append(self.estimate)
@@ -233,21 +210,7 @@ class Lesson:
         return self._family.toward(self.estimate)
 
     @property
-    def page(self) -> LessonPage:
-        """Everything that is to be shown now."""
-        metamer = self._seen(self.metamer)
-        return LessonPage(
-            first=self._first,
-            metamer=metamer,
-            estimate=self._estimated,
-            has_truth=self.subject.has_truth,
-            highest=self._highest,
-            sentence=QUESTION if self._is_asking else self._sentence(metamer),
-            is_asking=self._is_asking,
-        )
-
-    @property
-    def _is_asking(self) -> bool:
+    def is_asking(self) -> bool:
         """True while there are two spectra of one colour, and nobody has answered."""
         has_two = self.direction != TO_ESTIMATE or self.can_reach_estimate
         return has_two and bool(self.amount) and not self.is_answered
@@ -255,24 +218,29 @@ class Lesson:
     def _look(self) -> None:
         """See the spectrum and its estimate again; the slider changes neither."""
         estimate = self.estimate
-        self._first = self._seen(self.subject.spectrum)
-        self._estimated = None if estimate is None else self._seen(estimate)
+        self.first = self._seen(self.subject.spectrum)
+        self.estimated = None if estimate is None else self._seen(estimate)
 
     def _seen(self, spectrum: Spectrum) -> Seen:
         difference = self._family.difference(spectrum, self.light)
         return Seen(spectrum, codes_of(spectrum), codes_of(spectrum, self.light), difference)
 
-    def _sentence(self, metamer: Seen) -> str:
+    @property
+    def sentence(self) -> str:
+        """The question; once it is answered, why nobody can tell."""
+        if self.is_asking:
+            return QUESTION
         if self.direction == TO_ESTIMATE and not self.can_reach_estimate:
             return self._why_no_estimate()
         if not self.amount:
             return "Move the slider: the spectrum changes, the colour in the photo does not."
-        codes = " ".join(str(code) for code in self._first.codes)
+        codes = " ".join(str(code) for code in self.first.codes)
         title = illuminant_title(self.light)
         same = f"Nobody can tell: both are RGB {codes} in the photo, which is all a network sees."
-        if metamer.difference < JUST_VISIBLE:
+        difference = self.metamer.difference
+        if difference < JUST_VISIBLE:
             return f"{same} Under {title} an eye can hardly tell them apart either."
-        how = "can be seen" if metamer.difference < PLAIN else "is plain to see"
+        how = "can be seen" if difference < PLAIN else "is plain to see"
         return f"{same} Under {title} the difference {how}."
 
     def _why_no_estimate(self) -> str:
