@@ -34,7 +34,7 @@ from napari_mst.formats import write_cube
 from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, KEYS, NEXT_BAND, PREVIOUS_BAND
+from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, RUN
 from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
@@ -61,6 +61,8 @@ LAPTOP = (1366, 768)
 LOWEST_WINDOW = 700
 LOWEST_PLOT = 180
 ROOT = Path(__file__).parents[2]
+
+KEYS = (RUN, KEEP, NEXT_BAND, PREVIOUS_BAND, BEFORE_AFTER)
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_each_page_offers_the_next_once_it_is_done(
         button = workspace.step_button
         if page == "":
             return not button.isVisible()
-        return button.isVisible() and PAGES[page].title in button.text()
+        return button.isVisible() and PAGES[page][0] in button.text()
 
     assert offers("")
     workspace.go_to("spectra")

@@ -41,7 +41,6 @@ KEEP = Key("Control-K", "Ctrl+K")
 NEXT_BAND = Key("Control-Right", "Ctrl+Right")
 PREVIOUS_BAND = Key("Control-Left", "Ctrl+Left")
 BEFORE_AFTER = Key("Control-B", "Ctrl+B")
-KEYS = (RUN, KEEP, NEXT_BAND, PREVIOUS_BAND, BEFORE_AFTER)
 
 # On the canvas they work where the selected layer has no undo of napari's own.
 UNDO = Key("Control-Z", "Ctrl+Z")

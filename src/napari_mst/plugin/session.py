@@ -38,7 +38,6 @@ class Session(ViewerHelper):
         super().__init__(viewer)
         self.workspace = Workspace(start, make)
         self._previews = weakref.WeakKeyDictionary[LayerPhoto, weakref.ref[Image]]()
-        self.workspace.preview_ready.connect(self.add)
         self.workspace.cube_ready.connect(self.add)
         self.workspace.made.connect(self.show_made)
         self.workspace.failed.connect(self.report)

@@ -117,19 +117,12 @@ def _cube_links(viewer: ViewerModel, slot: Callable[..., None]) -> list[Link]:
     return [(emitter, slot) for emitter in emitters]
 
 
-class Page(NamedTuple):
-    """A page: its title, its tooltip, and what makes it."""
-
-    title: str
-    tip: str
-    make: Callable[[ViewerModel], QWidget]
-
-
-PAGES: dict[str, Page] = {
-    "photo": Page("Photo", "Turn a photo into a cube.", PhotoPage),
-    "spectra": Page("Spectra", "Plot, keep, compare and save spectra.", SpectraDock),
-    "maps": Page("Maps", "Make maps from kept spectra and from bands.", MapsDock),
+PAGES: dict[str, tuple[str, str, Callable[[ViewerModel], QWidget]]] = {
+    "photo": ("Photo", "Turn a photo into a cube.", PhotoPage),
+    "spectra": ("Spectra", "Plot, keep, compare and save spectra.", SpectraDock),
+    "maps": ("Maps", "Make maps from kept spectra and from bands.", MapsDock),
 }
+"""The title of each page, its tooltip, and what makes it."""
 
 
 # --------------------------------------------------------------------------------------- the dock
@@ -165,9 +158,8 @@ class WorkspaceDock(Dock):
         self.refresh()
 
     def _lay_out(self) -> None:
-        for page in PAGES.values():
-            self.tabs.addTab(page.title)
-            self.tabs.setTabToolTip(self.tabs.count() - 1, page.tip)
+        for title, tip, _ in PAGES.values():
+            self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
         head = fill(QHBoxLayout(), self.tabs)
         head.setSpacing(2)
         head.addStretch()
@@ -200,9 +192,9 @@ class WorkspaceDock(Dock):
         self._step_row.setVisible(step is not NO_STEP)
         self.step_text.setText(step.text)
         if step.page:
-            page = PAGES[step.page]
-            self.step_button.setText(f"{page.title} \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}")
-            self.step_button.setToolTip(page.tip)
+            title, tip, _ = PAGES[step.page]
+            self.step_button.setText(f"{title} \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}")
+            self.step_button.setToolTip(tip)
 
     # ------------------------------------------------------------------------ what the user does
 
@@ -225,7 +217,8 @@ class WorkspaceDock(Dock):
 
     def _new_page(self, name: str) -> ScrolledPage:
         """Make the page *name*, whose keys work in the whole workspace."""
-        content = PAGES[name].make(self.viewer)
+        *_, make = PAGES[name]
+        content = make(self.viewer)
         for dock in (content, *content.findChildren(Dock)):
             dock.keys_in = self
         return ScrolledPage(content)
@@ -235,9 +228,9 @@ class WorkspaceDock(Dock):
         window = getattr(self.viewer, "window", None)
         if window is None:
             return None
-        page = PAGES[self.page]
-        content = page.make(self.viewer)
-        window.add_dock_widget(content, name=page.title)
+        title, _, make = PAGES[self.page]
+        content = make(self.viewer)
+        window.add_dock_widget(content, name=title)
         return content
 
     def _on_tab(self, _: int) -> None:

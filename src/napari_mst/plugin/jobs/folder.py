@@ -1,7 +1,7 @@
 """The job that makes a cube of every photo in a folder, as the batch of the command line does."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,6 @@ class FolderRun(Batch):
     reconstructor: "Reconstructor"
     request: Request
     is_linear: bool
-    written: list[Path] = field(default_factory=list)
 
     def history(self, photo: Path, sha256: str) -> Provenance:
         """See `Batch`."""
@@ -82,8 +81,7 @@ class FolderRun(Batch):
         yield job.target, None if is_done else self._reconstruct(job.photo, watch)
 
     def saved(self, path: Path) -> None:
-        """See `Batch`."""
-        self.written.append(path)
+        """See `Batch`; the end of the job says how many there are."""
 
     def _reconstruct(self, path: Path, watch: Watch) -> SpectralCube:
         capture = self.request.options.capture
@@ -126,7 +124,7 @@ def reconstruct_folder(
     failures: list[str] = []
 
     def make(job: BatchJob, waits: bool) -> bool:
-        number = len(run.written) + len(failures)
+        number = jobs.index(job)
         reports.say(f"Photo {number + 1} of {len(jobs)}: {shown(job.name, 40)}")
         part = reports.part(number / len(jobs), (number + 1) / len(jobs))
         return run.make(job, set(), part, waits=waits)

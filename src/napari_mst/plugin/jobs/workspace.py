@@ -243,9 +243,7 @@ class Workspace:
     """
 
     state_changed = Signal(JobState)
-    # A preview and its `PhotoSource`; the cube of `cube_ready` will replace it.
-    preview_ready = Signal(SpectralCube, object)
-    # A cube and the `PhotoSource` that it came from.
+    # A cube and the `PhotoSource` that it came from; it will replace the preview that came before.
     cube_ready = Signal(SpectralCube, object)
     # What a `SideJob` has made, and its `Request`.
     made = Signal(object, object)
@@ -295,7 +293,7 @@ class Workspace:
                 on_end=partial(self._end, request),
                 on_progress=self._report,
                 on_said=self._say,
-                on_preview=lambda cube: self.preview_ready.emit(cube, request.source),
+                on_preview=lambda cube: self.cube_ready.emit(cube, request.source),
                 on_record=lambda record: self.keep(Recording.of(record, request)),
             )
         )
@@ -317,11 +315,11 @@ class Workspace:
     def _report(self, fraction: float) -> None:
         """The job has done *fraction* (0-1) of its work."""
         seconds_left = self._seconds_left(fraction)
-        self._show(JobState("running", fraction, seconds_left, self.state.text))
+        self._show(replace(self.state, fraction=fraction, seconds_left=seconds_left))
 
     def _say(self, text: str) -> None:
         """The job has one sentence for the user."""
-        self._show(JobState("running", self.state.fraction, self.state.seconds_left, text))
+        self._show(replace(self.state, text=text))
 
     def _deliver(self, request: Request, result: Any) -> None:
         """The job has finished its cube, or another result; `_end` follows."""
