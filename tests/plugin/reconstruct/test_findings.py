@@ -40,7 +40,7 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import orders
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm
-from napari_mst.plugin.reconstruct.marks import FRAME, MARKS, Marks, has_drawing
+from napari_mst.plugin.reconstruct.marks import MARKS, Marks, has_drawing
 from napari_mst.plugin.reconstruct.orders import (
     NO_CAMERA,
     NO_CHART,
@@ -57,8 +57,9 @@ from napari_mst.plugin.reconstruct.widgets import (
     FindingRows,
     show_attention,
 )
+from napari_mst.plugin.spectra.regions import region_layers
 from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
 
 CAMERA = "Nikon_D5100"
@@ -175,6 +176,7 @@ def test_rectangle_that_is_selected_is_the_grey_patch_and_one_beside_the_photo_i
     viewer: ViewerModel, sensor_form: ReconstructionForm
 ) -> None:
     assert not has_drawing(viewer)
+    assert region_layers(viewer) == []
     viewer.add_shapes([[[2, 3], [2, 12], [9, 12], [9, 3]]])
     assert has_drawing(viewer)
     drawn = done(patch_order(sensor_form, viewer), viewer)
@@ -199,6 +201,7 @@ def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_pat
     frame, squares = layer_of_role(viewer, FRAME), layer_of_role(viewer, MARKS)
     assert viewer.layers.selection.active is frame
     assert not has_drawing(viewer)
+    assert region_layers(viewer) == []
     for _ in range(2):
         # As the mouse moves a corner.
         frame._data_view.edit(0, np.array(CORNERS))

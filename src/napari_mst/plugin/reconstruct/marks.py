@@ -16,12 +16,12 @@ from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role, selection_kept
-from napari_mst.plugin.viewer.photos import CORRECTED, LayerPhoto, photo_layer
+from napari_mst.plugin.viewer.photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
-ROLE, FRAME = "region", "chart frame"
-"""Mark the Shapes layers of this plugin, for a part of the photo and around a chart."""
+ROLE = "region"
+"""Marks the Shapes layer of this plugin for a part of the photo."""
 YELLOW = "#ffd400"
 LINE = 0.004
 """Width of the rectangle's line, as a share of the longer side of the photo."""

@@ -168,13 +168,15 @@ DENOISED = "(denoised)"
 
 CORRECTED = "corrected photo"
 """Marks a preview of what the next run does to its photo first, which is none to run itself."""
+FRAME = "chart frame"
+"""Marks the outlines around a chart, which are no regions of a cube."""
 MAP, MADE_PHOTO = "map", "made photo"
 """Mark layers that this plugin made of a photo or cube: maps, their outlines, and photos."""
 
 
 def is_made(layer: Layer) -> bool:
-    """True for a map, its outlines, or a photo that this plugin made."""
-    return layer.metadata.get(METADATA_KEY) in (MAP, MADE_PHOTO, CORRECTED)
+    """True for a map, its outlines, the frame of a chart, or a photo that this plugin made."""
+    return layer.metadata.get(METADATA_KEY) in (MAP, MADE_PHOTO, CORRECTED, FRAME)
 
 
 def hide_maps(viewer: ViewerModel, kept: Image | None = None) -> None:
