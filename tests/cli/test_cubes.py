@@ -270,7 +270,7 @@ def test_every_map_of_one_plane_is_a_picture_too(run: Run, name: str) -> None:
 
 
 def test_classes_are_those_of_python_in_the_colours_of_the_spectra(run: Run) -> None:
-    expected = classify(CUBE, SPECTRA, 15).labels
+    expected = classify(CUBE, SPECTRA, 15)[0]
     assert set(np.unique(expected)) == {0, 1, 2}
     for target in ("map.tif", "map.png"):
         make(run, f"map cube.hdr classes --spectra spectra.csv --number 15 -o {target}")

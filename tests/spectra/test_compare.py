@@ -12,11 +12,12 @@ from napari_mst.cube import SpectralCube, metrics
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import means, strips
 from napari_mst.spectra.compare import (
-    CubeErrors,
+    Scores,
     compare_region,
     compare_spectra,
     cube_errors,
     error_map,
+    psnr,
 )
 from napari_mst.spectra.regions import Region, point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
@@ -167,29 +168,30 @@ def test_unknown_measure_is_refused() -> None:
         error_map(CUBE, REFERENCE, "psnr")  # type: ignore[arg-type]
 
 
-def assert_metrics(found: CubeErrors, estimate: metrics.Cube, reference: metrics.Cube) -> None:
+def assert_metrics(found: Scores, estimate: metrics.Cube, reference: metrics.Cube) -> None:
     """The totals are those of the metrics for the same arrays."""
-    assert found.mrae == pytest.approx(metrics.mrae(estimate, reference))
-    assert found.rmse == pytest.approx(metrics.rmse(estimate, reference))
-    assert found.psnr == pytest.approx(metrics.psnr(estimate, reference))
-    assert found.angle == pytest.approx(metrics.spectral_angle(estimate, reference))
+    assert found.mrae[0] == pytest.approx(metrics.mrae(estimate, reference))
+    assert found.rmse[0] == pytest.approx(metrics.rmse(estimate, reference))
+    assert psnr(found.rmse, 1)[0] == pytest.approx(metrics.psnr(estimate, reference))
+    assert found.angle[0] == pytest.approx(metrics.spectral_angle(estimate, reference))
 
 
 def test_totals_are_the_metrics() -> None:
     found = cube_errors(CUBE, REFERENCE)
-    assert cube_errors(CUBE, CUBE).psnr == float("inf")
+    assert psnr(cube_errors(CUBE, CUBE).rmse, 1)[0] == float("inf")
     assert_metrics(found, E, R)
-    assert found.pixels == 20 * 24
-    assert found.psnr + 20 * np.log10(255) == pytest.approx(cube_errors(CUBE, REFERENCE, 255).psnr)
+    assert found.pixels[0] == 20 * 24
+    white = psnr(found.rmse, 255) - psnr(found.rmse, 1)
+    assert white == pytest.approx(20 * np.log10(255))
 
 
 def test_bands_are_the_metrics_of_each_alone() -> None:
     found = cube_errors(CUBE, REFERENCE)
     lit = (R > metrics.DARK).all(axis=0)
     for band, (e, r) in enumerate(zip(E, R, strict=True)):
-        assert found.band_rmse[band] == pytest.approx(metrics.rmse(e[None], r[None]))
-        assert found.band_psnr[band] == pytest.approx(metrics.psnr(e[None], r[None]))
-        assert found.band_mrae[band] == pytest.approx(metrics.mrae(e[None, lit], r[None, lit]))
+        assert found.band_rmse[band, 0] == pytest.approx(metrics.rmse(e[None], r[None]))
+        assert psnr(found.band_rmse[band], 1)[0] == pytest.approx(metrics.psnr(e[None], r[None]))
+        assert found.band_mrae[band, 0] == pytest.approx(metrics.mrae(e[None, lit], r[None, lit]))
     np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
 
 

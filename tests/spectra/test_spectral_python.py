@@ -49,23 +49,23 @@ def test_classes_are_the_nearest_angles_of_spectral() -> None:
     expected = np.degrees(
         spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS]))
     )
-    found = classification.classify(CUBE, PICKS, threshold=8)
-    np.testing.assert_allclose(found.angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
+    labels, angles = classification.classify(CUBE, PICKS, threshold=8)
+    np.testing.assert_allclose(angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
     np.testing.assert_array_equal(
-        found.labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
+        labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
     )
-    assert 0 < (found.labels == 0).sum() < found.labels.size
-    assert [found.labels[row, 2] for row in (2, 12, 22)] == [1, 2, 3]
+    assert 0 < (labels == 0).sum() < labels.size
+    assert [labels[row, 2] for row in (2, 12, 22)] == [1, 2, 3]
 
 
 def test_class_of_black_and_of_no_number_is_zero() -> None:
     cube = with_holes()
     cube.data[:, 30, 20] = 0
-    found = classification.classify(cube, PICKS, threshold=180)
+    labels, angles = classification.classify(cube, PICKS, threshold=180)
     expected = HOLES.copy()
     expected[30, 20] = True
-    np.testing.assert_array_equal(found.labels == 0, expected)
-    np.testing.assert_array_equal(np.isnan(found.angles), expected)
+    np.testing.assert_array_equal(labels == 0, expected)
+    np.testing.assert_array_equal(np.isnan(angles), expected)
 
 
 def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
@@ -75,7 +75,7 @@ def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
     member = np.interp(WAVELENGTHS[inside], fine, pick.values)
     expected = np.degrees(spectral.spectral_angles(IMAGE[..., inside], member[None]))[..., 0]
     np.testing.assert_allclose(
-        classification.classify(CUBE, [pick]).angles, expected, rtol=1e-6, atol=1e-5
+        classification.classify(CUBE, [pick])[1], expected, rtol=1e-6, atol=1e-5
     )
 
 
@@ -84,7 +84,7 @@ def test_classes_do_not_depend_on_the_order_of_the_bands() -> None:
     shuffled = SpectralCube(CUBE.data[order], WAVELENGTHS[order])
     # The outer bands, now anywhere, are not covered.
     inner = [Spectrum(pick.wavelengths[1:-1], pick.values[1:-1]) for pick in PICKS]
-    angles, expected = (classification.classify(cube, inner).angles for cube in (shuffled, CUBE))
+    angles, expected = (classification.classify(cube, inner)[1] for cube in (shuffled, CUBE))
     np.testing.assert_allclose(angles, expected, rtol=1e-6, atol=1e-5)
 
 

@@ -76,7 +76,6 @@ def error_bands(
     0.11 0.22 0.32
     """
     if not _is_adapted(cube):
-        _check_bands(cube)
         return of_models.model_error_bands(cube, watching(watch))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
     for rows, below, above in _strips(cube, watching(watch)):
@@ -111,8 +110,6 @@ def band_width(
 def _strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
     """Lower and upper spectra around the rows of *cube*, adapted or as its model gives them."""
     doubt = _doubt_of(cube)
-    if doubt is None:
-        _check_bands(cube)
     points = 0 if doubt is None else len(doubt.process.points)
     for rows, part in Part.whole(cube.shape[1:]).strips(points):
         watch.reach(rows.start / cube.shape[1])
@@ -181,17 +178,6 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
         adaptation.hidden(cube.wavelengths),
         instrument,
     )
-
-
-def _check_bands(cube: SpectralCube) -> None:
-    """Refuse a cube that lacks some bands of its model. Raises `CubeError`."""
-    is_calibrated = bool(cube.provenance.error_band) and cube.has_wavelengths
-    if is_calibrated and not of_models.has_model_band(cube):
-        low, high = cube.wavelengths.min(), cube.wavelengths.max()
-        raise CubeError(
-            f"Expected all bands of {cube.provenance.model}, got {len(cube.wavelengths)} of "
-            f"{low:g}-{high:g} nm. Take the error bands before bands are cut away."
-        )
 
 
 def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles, Doubles]:

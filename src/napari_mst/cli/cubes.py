@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import UNANSWERED, CubeAnswers, Output, Pixel
@@ -18,7 +20,7 @@ from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra.compare import MEASURES, CubeErrors, cube_errors
+from napari_mst.spectra.compare import MEASURES, Scores, cube_errors, psnr
 from napari_mst.spectra.formulas import expanded
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.map_kind import MapKind, check_map_target
@@ -324,41 +326,39 @@ def compare(
             check_map_target(output, overwrite=overwrite)
     whole, truth = read_cube(cube), read_cube(reference)
     with asked_to_stop() as watch:
-        errors = cube_errors(whole, truth, peak, watch)
+        errors = cube_errors(whole, truth, watch)
+    facts, by_band = _facts(errors, peak), _by_band(errors, peak)
     if json:
-        print_json(_facts(errors) | {"by_band": _by_band(errors)})
+        print_json(facts | {"by_band": by_band})
     else:
-        _print_errors(errors, bands)
+        # The totals, then a table of the bands with tabs, as `napari-mst spectra` prints one.
+        for name, value in facts.items():
+            print(f"{name:<8}{_SHOWN.get(name, '{}').format(value)}")
+        if bands:
+            print(f"wavelength ({errors.unit})\tMRAE\tRMSE\tPSNR (dB)")
+            for band in by_band:
+                print("{wavelength:g}\t{MRAE:.4f}\t{RMSE:.4f}\t{PSNR:.2f}".format(**band))
     if output is not None:
         kind = MAPS[f"reference-{measure}"]
         print(_map_written(output, kind, whole, {"reference": truth}, overwrite))
 
 
-def _facts(errors: CubeErrors) -> dict[str, Any]:
+def _facts(errors: Scores, peak: float) -> dict[str, Any]:
     return {
-        "MRAE": errors.mrae,
-        "RMSE": errors.rmse,
-        "PSNR": errors.psnr,
-        "SAM": errors.angle,
-        "pixels": errors.pixels,
+        "MRAE": float(errors.mrae[0]),
+        "RMSE": float(errors.rmse[0]),
+        "PSNR": float(psnr(errors.rmse, peak)[0]),
+        "SAM": float(errors.angle[0]),
+        "pixels": int(errors.pixels[0]),
         "bands": len(errors.wavelengths),
     }
 
 
-def _by_band(errors: CubeErrors) -> list[dict[str, float]]:
+def _by_band(errors: Scores, peak: float) -> list[dict[str, float]]:
+    rmse = errors.band_rmse[:, 0]
+    columns = np.stack([errors.wavelengths, errors.band_mrae[:, 0], rmse, psnr(rmse, peak)], axis=1)
     names = ("wavelength", "MRAE", "RMSE", "PSNR")
-    columns = (errors.wavelengths, errors.band_mrae, errors.band_rmse, errors.band_psnr)
-    return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in columns.tolist()]
 
 
 _SHOWN = {"MRAE": "{:.4f}", "RMSE": "{:.4f}", "PSNR": "{:.2f} dB", "SAM": "{:.2f} deg"}
-
-
-def _print_errors(errors: CubeErrors, has_bands: bool) -> None:
-    """Print the totals, then a table of the bands with tabs, as `napari-mst spectra` prints one."""
-    for name, value in _facts(errors).items():
-        print(f"{name:<8}{_SHOWN.get(name, '{}').format(value)}")
-    if has_bands:
-        print(f"wavelength ({errors.unit})\tMRAE\tRMSE\tPSNR (dB)")
-        for band in _by_band(errors):
-            print("{wavelength:g}\t{MRAE:.4f}\t{RMSE:.4f}\t{PSNR:.2f}".format(**band))

@@ -11,7 +11,8 @@ import numpy as np
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo, denoising_bytes
-from napari_mst.photo.photo import Photo, Rectangle
+from napari_mst.engine.windows import Window
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import Cells
 from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
@@ -65,8 +66,11 @@ def denoised(job: Job, watch: Watch) -> Job:
     if region is None or job.is_preview:
         pixels = denoised_photo(job.part, how, watch).pixels
     else:
-        grown, inner = _with_halo(region, job.photo.shape, how.filter.halo)
-        pixels = denoised_photo(job.photo.cropped(grown), how, watch).pixels[inner]
+        inner = Window(*region)
+        # All pixels that decide those of the region.
+        grown = inner.grown(how.filter.halo).clipped(job.photo.shape)
+        pixels = denoised_photo(job.photo.cropped(grown), how, watch).pixels
+        pixels = pixels[:, *inner.inside(grown)]
     note = f"The photo was denoised before the network: {how}."
     return replace(job.noted(note), part=replace(job.part, pixels=pixels))
 
@@ -90,17 +94,3 @@ def _with_h(job: Job, noise: SensorNoise | None, h: float) -> Job:
             "The photo was not denoised: too few of its pixels are unclipped to measure its noise."
         )
     return replace(job, denoising=Denoising(noise, h))
-
-
-def _with_halo(
-    region: Rectangle, shape: tuple[int, int], halo: int
-) -> tuple[Rectangle, tuple[slice, slice, slice]]:
-    """The *region* with all pixels that decide its own, and the place of its own among them."""
-    top, bottom, left, right = region
-    height, width = shape
-    first_row = max(top - halo, 0)
-    first_column = max(left - halo, 0)
-    grown = first_row, min(bottom + halo, height), first_column, min(right + halo, width)
-    rows = slice(top - first_row, bottom - first_row)
-    columns = slice(left - first_column, right - first_column)
-    return grown, (slice(None), rows, columns)

@@ -235,12 +235,19 @@ def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> Spectr
 
 
 def _check(cube: SpectralCube) -> None:
-    if not has_model_band(cube):
-        model = cube.provenance.model or "an unknown model"
+    if has_model_band(cube):
+        return
+    if cube.provenance.error_band and cube.has_wavelengths:
+        low, high = cube.wavelengths.min(), cube.wavelengths.max()
         raise CubeError(
-            "Expected a cube of a model with a calibrated error band, "
-            f"got one of {model}. Use another model."
+            f"Expected all bands of {cube.provenance.model}, got {len(cube.wavelengths)} of "
+            f"{low:g}-{high:g} nm. Take the error bands before bands are cut away."
         )
+    model = cube.provenance.model or "an unknown model"
+    raise CubeError(
+        f"Expected a cube of a model with a calibrated error band, got one of {model}. "
+        "Use another model."
+    )
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 
-from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError
 from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
@@ -90,7 +90,12 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
         other = spectra(candidate.power)
         off.append((np.abs(other - mean) / np.maximum(mean, _DARK))[:, is_counted])
     shares = np.repeat([each.probability for each in estimate.candidates], is_counted.sum())
-    return tuple(_quantile(band, shares) for band in np.concatenate(off, axis=1))
+    if not shares.sum() > 0:  # all is dark
+        return (0.0,) * len(mean)
+    doubt = np.quantile(
+        np.concatenate(off, axis=1), _COVERED, axis=1, weights=shares, method="inverted_cdf"
+    )
+    return tuple(doubt.round(4).tolist())
 
 
 def _known_gains(photo: Photo, capture: Capture | None) -> Doubles | None:
@@ -117,12 +122,3 @@ def _spectra(
     balanced = torch.from_numpy((linear * gains[:, None, None]).astype(np.float32))
     with torch.inference_mode():
         return seeing(balanced[None])[0].numpy()
-
-
-def _quantile(values: Floats, weights: Floats) -> float:
-    """The value below which `_COVERED` of the weight lies; 0 without any."""
-    if not weights.sum() > 0:
-        return 0.0
-    order = values.argsort()
-    share = weights[order].cumsum() / weights.sum()
-    return round(float(values[order][int(np.searchsorted(share, _COVERED))]), 4)

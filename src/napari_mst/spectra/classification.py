@@ -5,7 +5,6 @@ rows, W columns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +21,16 @@ LARGEST_ANGLE = 10.0
 """Degrees: the default threshold of `classify`."""
 
 
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """Classes of the pixels of a cube.
-
-    Attributes
-    ----------
-    labels
-        (H, W), 1 for the first spectrum, 2 for the second and so on; 0 for none.
-    angles
-        (H, W), degrees to the nearest spectrum.
-    """
-
-    labels: NDArray[np.uint16]
-    angles: Singles
-
-
 def classify(
     cube: SpectralCube,
     spectra: Sequence[Spectrum],
     threshold: float = LARGEST_ANGLE,
     watch: Watched = None,
-) -> Classes:
+) -> tuple[NDArray[np.uint16], Singles]:
     """Give each pixel the spectrum with the smallest spectral angle, up to *threshold* degrees.
+
+    Returns its label (H, W), 1 for the first spectrum and 0 for none; and the angle in degrees to
+    the nearest one, (H, W).
 
     The bands within the range of all *spectra* count, and the spectra are interpolated to them. A
     pixel that is zero everywhere has no angle. Kruse et al., Remote Sens. Environ. 44 (1993) 145,
@@ -69,7 +55,7 @@ def classify(
         smallest = np.degrees(np.arccos(largest.clip(-1, 1)))
         angles[rows][good] = smallest
         labels[rows][good] = np.where(smallest <= threshold, cosines.argmax(axis=0) + 1, 0)
-    return Classes(labels, angles)
+    return labels, angles
 
 
 def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[SpectralCube, Doubles]:

@@ -53,35 +53,6 @@ class Comparison:
     pixels: int
 
 
-@dataclass(frozen=True, eq=False)
-class CubeErrors:
-    """The errors of a cube against its reference.
-
-    Attributes
-    ----------
-    mrae, rmse, psnr, angle
-        Over all pixels and bands: `metrics.mrae`, `rmse`, `psnr` in dB and `spectral_angle` in
-        degrees. MRAE and angle are NaN where no pixel is bright enough.
-    wavelengths
-        (b,) of the bands that were compared, in *unit*.
-    band_mrae, band_rmse, band_psnr
-        (b,) of each band alone.
-    pixels
-        How many pixels count.
-    """
-
-    mrae: float
-    rmse: float
-    psnr: float
-    angle: float
-    wavelengths: Doubles
-    unit: str
-    band_mrae: Doubles
-    band_rmse: Doubles
-    band_psnr: Doubles
-    pixels: int
-
-
 def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK) -> Comparison:
     """Compare two curves.
 
@@ -133,7 +104,7 @@ def compare_region(
     (0.25, 0.1, 9)
     """
     check_inside(cube, region)
-    scores = _Scores(cube, reference, pixels_of(region), dark)
+    scores = Scores(cube, reference, pixels_of(region), dark)
     return scores.comparison(0, region_name(region), region.origin)
 
 
@@ -153,7 +124,7 @@ def compare_labels(
         Soon after *watch* was cancelled.
     """
     numbers = label_numbers(labels)
-    scores = _Scores(cube, reference, Pixels(labels, numbers, watch=watching(watch)))
+    scores = Scores(cube, reference, Pixels(labels, numbers, watch=watching(watch)))
 
     def made(at: int) -> Comparison:
         name = f"label {numbers[at]}"
@@ -162,13 +133,8 @@ def compare_labels(
     return Labelled(numbers, scores.mean.T, made)
 
 
-def cube_errors(
-    cube: SpectralCube,
-    reference: SpectralCube,
-    peak: float = 1.0,
-    watch: Watched = None,
-) -> CubeErrors:
-    """Compare *cube* with *reference*, a few rows at a time; *peak* is the white of the PSNR.
+def cube_errors(cube: SpectralCube, reference: SpectralCube, watch: Watched = None) -> "Scores":
+    """Compare *cube* with *reference*, a few rows at a time: as one label.
 
     Raises
     ------
@@ -178,36 +144,25 @@ def cube_errors(
         Soon after *watch* was cancelled.
     """
     everything = Pixels(np.ones(cube.shape[1:], np.uint8), np.array([1]), watch=watching(watch))
-    scores = _Scores(cube, reference, everything)
-    pixels = int(scores.pixels[0])
-    if not pixels:
+    scores = Scores(cube, reference, everything)
+    if not scores.pixels.any():
         raise SpectrumError(
             "Expected pixels that are numbers in both cubes, got none. Choose another reference."
         )
-    rmse = float(scores.rmse[0])
-    return CubeErrors(
-        mrae=float(scores.mrae[0]),
-        rmse=rmse,
-        psnr=float(_psnr(np.array(rmse), peak)),
-        angle=float(scores.angle[0]),
-        wavelengths=scores.wavelengths,
-        unit=cube.unit,
-        band_mrae=scores.band_mrae[:, 0],
-        band_rmse=scores.band_rmse[:, 0],
-        band_psnr=_psnr(scores.band_rmse[:, 0], peak),
-        pixels=pixels,
-    )
+    return scores
 
 
-class _Scores:
+class Scores:
     """The errors of a cube at the pixels of N labels; every metric is a mean of them.
 
     Attributes
     ----------
     mean, deviation
         (b, N) of estimate minus reference.
+    wavelengths
+        (b,) of the bands that were compared, in *unit*.
     band_rmse, band_mrae
-        (b, N) of each band alone.
+        (b, N) of each band alone; MRAE is NaN where no pixel is bright enough.
     rmse, mrae, angle
         (N,) over all bands; the angle is the mean in degrees.
     pixels, sizes
@@ -339,7 +294,8 @@ def _relative_errors(estimate: Doubles, reference: Doubles, dark: float = DARK) 
     return np.where(lit, relative, np.nan)
 
 
-def _psnr(rmse: Doubles, peak: float) -> Doubles:
+def psnr(rmse: Doubles, peak: float) -> Doubles:
+    """The peak signal-to-noise ratio in dB for *rmse*, where white has the value *peak*."""
     with np.errstate(divide="ignore"):
         return 20 * np.log10(peak / rmse)
 

@@ -15,21 +15,12 @@ from napari_mst import crash_safe
 from napari_mst.cube.curves import text_of
 from napari_mst.errors import SaveError, check_regular, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
+from napari_mst.photo.chart import PATCHES
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SUFFIXES = (".csv", ".sli")
 """Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
-_COLUMNS = (
-    ("dark skin", "orange", "blue", "white"),
-    ("light skin", "purplish blue", "green", "neutral 8"),
-    ("blue sky", "moderate red", "red", "neutral 6.5"),
-    ("foliage", "purple", "yellow", "neutral 5"),
-    ("blue flower", "yellow green", "magenta", "neutral 3.5"),
-    ("bluish green", "orange yellow", "cyan", "black"),
-)
-PATCHES = tuple(name for column in _COLUMNS for name in column)
-"""Names of the 24 patches of a Macbeth ColorChecker, down its columns."""
 
 
 def colour_checker() -> list[Spectrum]:
@@ -42,9 +33,10 @@ def colour_checker() -> list[Spectrum]:
         wavelengths = stored["wavelength"]
         chart = stored["iset_macbethChart"]
     origin = Origin(cube="ColorChecker")
+    names = np.reshape(PATCHES, (4, 6)).T.ravel().tolist()  # down the columns of the chart
     return [
         Spectrum(wavelengths, values, name=name, origin=origin)
-        for name, values in zip(PATCHES, chart, strict=True)
+        for name, values in zip(names, chart, strict=True)
     ]
 
 

@@ -106,7 +106,7 @@ def classes(
         raise SpectrumError(
             f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
         )
-    labels = classification.classify(cube, spectra, angle, watch=watch).labels
+    labels, _ = classification.classify(cube, spectra, angle, watch=watch)
     names = tuple(spectrum.name for spectrum in spectra)
     tints = tuple(spectrum.colour for spectrum in spectra)
     return Map(cube, labels, names=names, tints=tints)
