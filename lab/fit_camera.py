@@ -118,7 +118,7 @@ class CameraFit(Fit):
 
     First all photos weigh about the same, so that noise is what there is to learn. In the end a
     photo counts by the share of its error that is left, so that the clean ones are left alone.
-    The source and the network of *options* are not used.
+    The source of *options* is not used.
     """
 
     def __init__(
@@ -126,15 +126,13 @@ class CameraFit(Fit):
         settings: FitSettings,
         checkpoint: Path,
         pixelwise: CameraNetwork,
-        device: str = "cpu",
         options: FitOptions | None = None,
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
-        torch.manual_seed(settings.seed)
-        network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
+        network = start_network(settings, pixelwise)
         # A draw also gives the networks the camera, so no other process may draw.
-        chosen = replace(options or FitOptions(), source=self._scenes, network=network, drawers=0)
-        super().__init__(settings, checkpoint, device=device, options=chosen)
+        chosen = replace(options or FitOptions(), source=self._scenes, drawers=0)
+        super().__init__(settings, checkpoint, network, chosen)
 
     def _see_with(self, response: Tensor) -> None:
         """Give both networks the camera of the photos that come next."""
@@ -218,7 +216,7 @@ def fit_camera_to_file(settings: FitSettings, order: Order) -> None:
     if pixelwise is None:
         pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
         pixelwise = fit_camera_network(pixel_settings)
-    fit = CameraFit(settings, checkpoint, pixelwise, device)
+    fit = CameraFit(settings, checkpoint, pixelwise, FitOptions(device=device))
     best = fit.run(order.report_every)
     if fit.rank == 0:
         save(best, output, camera_card(settings, fit.processes, output.stem))

@@ -14,7 +14,7 @@ from lab.fit_light import LightSettings, fit_light_to_file
 from lab.order import Order
 from napari_mst.cli.arguments import Command
 from napari_mst.errors import ModelError
-from napari_mst.training.fit import Fit, FitOptions, join_processes, pixelwise_network
+from napari_mst.training.fit import Fit, FitOptions, join_processes
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.settings import FitSettings
 
@@ -23,8 +23,8 @@ def fit_mstpp_to_file(settings: FitSettings, order: Order) -> None:
     """Fit `mstpp-srgb`, and write it; of several processes the first writes."""
     device = join_processes(order.device)
     checkpoint = order.output.with_suffix(".checkpoint")
-    options = FitOptions(drawers=order.drawers)
-    fit = Fit(settings, checkpoint, pixelwise_network(), device, options)
+    options = FitOptions(device=device, drawers=order.drawers)
+    fit = Fit(settings, checkpoint, options=options)
     network = fit.run(order.report_every)
     if fit.rank == 0:
         said = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"

@@ -34,7 +34,7 @@ PIXELWISE = PixelwiseNetwork(width=8).requires_grad_(False)
 
 
 def start(checkpoint: Path, settings: FitSettings = SMALL) -> Fit:
-    return Fit(settings, checkpoint, PIXELWISE)
+    return Fit(settings, checkpoint, start_network(settings, PIXELWISE))
 
 
 def weights(network: torch.nn.Module) -> torch.Tensor:
@@ -43,7 +43,7 @@ def weights(network: torch.nn.Module) -> torch.Tensor:
 
 def test_network_starts_near_the_pixelwise_estimate() -> None:
     photos, _ = SceneSimulator(0, size=16).draw(2)
-    network = start_network(1, PIXELWISE)
+    network = start_network(SMALL, PIXELWISE)
     expected, started = PIXELWISE(photos), network(photos).detach()
     assert (started - expected).abs().mean() < 0.05 * expected.abs().mean()
 
@@ -79,7 +79,8 @@ def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
 ) -> None:
     reports: list[FitProgress] = []
     options = FitOptions(report=reports.append, drawers=2)
-    ahead = Fit(SMALL, tmp_path / "ahead", PIXELWISE, options=options).run(report_every=2)
+    network = start_network(SMALL, PIXELWISE)
+    ahead = Fit(SMALL, tmp_path / "ahead", network, options).run(report_every=2)
     assert torch.equal(weights(ahead), weights(start(tmp_path / "here").run(report_every=2)))
     assert [report.step for report in reports] == [2, 4]
     for report in reports:
@@ -136,13 +137,15 @@ import sys
 from pathlib import Path
 import torch
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.training.fit import Fit, join_processes
+from napari_mst.training.fit import Fit, FitOptions, join_processes, start_network
 from napari_mst.training.settings import FitSettings
 torch.manual_seed(0)
 pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
 device = join_processes("cpu")
 folder = Path(sys.argv[1])
-fit = Fit(FitSettings(steps=3, size=16, stages=1, warm_up=1), folder / "none", pixelwise, device)
+settings = FitSettings(steps=3, size=16, stages=1, warm_up=1)
+network = start_network(settings, pixelwise)
+fit = Fit(settings, folder / "none", network, FitOptions(device=device))
 for _ in range(3):
     fit.take_step()
 torch.save(fit.network.state_dict(), folder / f"{fit.rank} of {fit.processes}")

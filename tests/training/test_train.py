@@ -24,7 +24,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
-from napari_mst.training.fit import Fit, FitOptions, FitProgress
+from napari_mst.training.fit import Fit, FitOptions, FitProgress, start_network
 from napari_mst.training.scenes import Scene
 from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, Simulated, response_tensor
@@ -197,14 +197,14 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
             key: value.clone() for key, value in job.average.state_dict().items()
         }
 
-    job = Fit(
-        settings, tmp_path / "checkpoint", pixelwise, options=FitOptions(patience=2, report=keep)
-    )
+    network = start_network(settings, pixelwise)
+    job = Fit(settings, tmp_path / "checkpoint", network, FitOptions(patience=2, report=keep))
     best = job.run(report_every=1)
     assert job.step == 4
     assert job.best_loss == 1
     assert all(torch.equal(value, seen[2][key]) for key, value in best.state_dict().items())
-    resumed = Fit(settings, tmp_path / "checkpoint", pixelwise, options=FitOptions(patience=2))
+    network = start_network(settings, pixelwise)
+    resumed = Fit(settings, tmp_path / "checkpoint", network, FitOptions(patience=2))
     assert torch.equal(resumed.run().conv_out.weight, seen[2]["conv_out.weight"])
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -24,14 +24,13 @@ from napari_mst.engine.device import DeviceChoice
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
+from napari_mst.networks import Network
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.hyperparameters import AttentionParameters
 from napari_mst.networks.layout import check_same_network
-from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.sources import Drawing, LessonSource, Order, Simulated
+from napari_mst.training.sources import LessonSource, Order, Simulated, drawn
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -40,16 +39,15 @@ def pixelwise_network() -> PixelwiseNetwork:
 
 
 def start_network(
-    stages: int,
-    pixelwise: PixelwiseNetwork | CameraNetwork,
-    **attention: Unpack[AttentionParameters],
+    settings: FitSettings, pixelwise: PixelwiseNetwork | CameraNetwork | None = None
 ) -> RefiningMSTPlusPlus:
     """A network that gives what *pixelwise* gives to within a few thousandths, and keeps it.
 
-    *attention* is that of `MSTPlusPlus`.
+    By default that is the bundled pixelwise network. Its first weights are drawn by the seed.
     """
-    frozen = copy.deepcopy(pixelwise).requires_grad_(False)
-    network = RefiningMSTPlusPlus(frozen, stages, **attention)
+    torch.manual_seed(settings.seed)
+    frozen = copy.deepcopy(pixelwise or pixelwise_network()).requires_grad_(False)
+    network = RefiningMSTPlusPlus(frozen, settings.stages, **settings.attention_parameters)
     with torch.no_grad():
         network.conv_in.weight.zero_()
         network.conv_out.weight.mul_(0.01)
@@ -86,8 +84,8 @@ class FitOptions:
     ----------
     source
         The photos and cubes to learn from; by default simulated scenes seen in sRGB.
-    network
-        The network to train; by default a new one around the pixelwise network.
+    device
+        The device that computes.
     patience
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report
@@ -98,7 +96,7 @@ class FitOptions:
     """
 
     source: LessonSource | None = None
-    network: MSTPlusPlus | None = None
+    device: str = "cpu"
     patience: int = 0
     report: Callable[[FitProgress], None] = print
     drawers: int = 0
@@ -112,21 +110,21 @@ _MODULES = ("network", "average", "optimizer")
 class Fit:
     """One fit: `Fit(settings, checkpoint).run()` returns the averaged network.
 
-    A fit whose checkpoint exists goes on from there.
+    By default *network* is a new one around the bundled pixelwise network. A fit whose checkpoint
+    exists goes on from there.
     """
 
     def __init__(
         self,
         settings: FitSettings,
         checkpoint: Path,
-        pixelwise: PixelwiseNetwork | None = None,
-        device: torch.device | str = "cpu",
+        network: Network | None = None,
         options: FitOptions | None = None,
     ) -> None:
-        options = options or FitOptions()
+        self.options = options or FitOptions()
         self.settings = settings
         self.checkpoint = checkpoint
-        self.device = torch.device(device)
+        self.device = torch.device(self.options.device)
         # A processor that only imitates bfloat16 takes eight times as long as in float32.
         is_fast = "bfloat16" in DeviceChoice(str(self.device), "").precisions
         self.is_half = settings.is_half and is_fast
@@ -136,21 +134,13 @@ class Fit:
         if distributed.is_initialized():
             self.rank = distributed.get_rank()
             self.processes = distributed.get_world_size()
-        # Before the network is made: its first weights are drawn at random.
-        torch.manual_seed(settings.seed)
-        self.source = options.source or Simulated(settings.seed, settings.size)
-        self._drawing = Drawing(self.source, options.drawers)
-        self.patience = options.patience
-        self.report = options.report
+        self.source = self.options.source or Simulated(settings.seed, settings.size)
         self.best_loss = math.inf
         self.reports_since_best = 0
         self.best: dict[str, Tensor] = {}
-        network = options.network
-        if network is None:
-            pixelwise = pixelwise or pixelwise_network()
-            network = start_network(settings.stages, pixelwise, **settings.attention_parameters)
         self.response = self.source.response.to(self.device)
-        self.network = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = network or start_network(settings)
+        self.network: Any = network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         parameters = self.network.parameters()
         self.trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -159,69 +149,55 @@ class Fit:
         )
         if checkpoint.exists():
             self._resume()
+        orders = [self._order(step) for step in range(self.step, settings.steps)]
+        self._draws = drawn(self.source, orders, self.options.drawers)
+        self._waited = 0.0
 
-    def run(self, report_every: int = 1000) -> MSTPlusPlus:
+    def run(self, report_every: int = 1000) -> Any:
         """Take the remaining steps, and every *report_every* of them report and leave a checkpoint.
 
         Returns the averaged network. With patience it is the best one, and the fit takes no more
         steps than are needed to be sure of it.
         """
-        steps = range(self.step, self.settings.steps)
-        with self._drawing.ahead(self._order, steps):
-            self._take_steps(report_every)
-        if self.patience and self.best:
+        patience = self.options.patience or math.inf
+        losses: list[Tensor] = []
+        started = time.perf_counter()
+        while self.step < self.settings.steps and self.reports_since_best < patience:
+            losses.append(self.take_step())
+            if self.step % report_every == 0 or self.step == self.settings.steps:
+                self._report(losses, started)
+                losses.clear()
+                started, self._waited = time.perf_counter(), 0.0
+        self._draws.close()  # ends the processes
+        if self.best:
             self.average.load_state_dict(self.best)
         return self.average
 
-    def _take_steps(self, report_every: int) -> None:
-        losses: list[Tensor] = []
-        pace = self._pace()
-        while self.step < self.settings.steps and not self._is_out_of_patience():
-            losses.append(self.take_step())
-            if self.step % report_every == 0 or self.step == self.settings.steps:
-                loss = torch.stack(losses).mean().item()
-                losses.clear()
-                # Before the validation, which is no part of a step.
-                measured = pace(self.step)
-                held_out = self.validate()
-                self._remember(held_out)
-                if self.rank == 0:
-                    self.report(FitProgress(self.step, loss, held_out, *measured))
-                    self.save_checkpoint()
-                pace = self._pace()
-
-    def _pace(self) -> Callable[[int], tuple[float, float, float]]:
-        """Starts a clock: seconds of a step, photos in a second, and the share of waiting."""
-        started = time.perf_counter()
-        first = self.step
-        waited = self._drawing.waited
-
-        def measured(step: int) -> tuple[float, float, float]:
-            seconds = time.perf_counter() - started
-            photos = (step - first) * self.settings.batch * self.processes
-            waiting = self._drawing.waited - waited
-            return seconds / (step - first), photos / seconds, waiting / seconds
-
-        return measured
+    def _report(self, losses: list[Tensor], started: float) -> None:
+        """Judge the averaged network after these steps; the first process says so."""
+        loss = torch.stack(losses).mean().item()
+        # Before the validation, which is no part of a step.
+        seconds = time.perf_counter() - started
+        held_out = self.validate()
+        self.reports_since_best += 1
+        if held_out < self.best_loss:
+            self.best_loss = held_out
+            self.reports_since_best = 0
+            if self.options.patience:
+                state = self.average.state_dict()
+                self.best = {key: value.clone() for key, value in state.items()}
+        if self.rank == 0:
+            photos = len(losses) * self.settings.batch * self.processes / seconds
+            waiting = self._waited / seconds
+            progress = seconds / len(losses), photos, waiting
+            self.options.report(FitProgress(self.step, loss, held_out, *progress))
+            self.save_checkpoint()
 
     def _order(self, step: int) -> Order:
         """The photos of a *step*."""
         # Every process draws other scenes in every step. Index 0 is never drawn.
         index = 1 + step * self.processes + self.rank
         return index, self.settings.batch, self.settings.lesson_at(step)
-
-    def _is_out_of_patience(self) -> bool:
-        return 0 < self.patience <= self.reports_since_best
-
-    def _remember(self, held_out: float) -> None:
-        """Keep the averaged network if it is the best so far."""
-        self.reports_since_best += 1
-        if held_out < self.best_loss:
-            self.best_loss = held_out
-            self.reports_since_best = 0
-            if self.patience:
-                state = self.average.state_dict()
-                self.best = {key: value.clone() for key, value in state.items()}
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
@@ -234,7 +210,9 @@ class Fit:
     def take_step(self) -> Tensor:
         """One step down the loss; returns the loss."""
         settings = self.settings
-        photos, cubes = self._drawing.take(self._order(self.step))
+        asked = time.perf_counter()
+        photos, cubes = next(self._draws)
+        self._waited += time.perf_counter() - asked
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)

@@ -3,10 +3,9 @@
 Letters: N photos, B bands, H rows, W columns.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -141,64 +140,30 @@ class Cubes:
         return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
 
 
-class _Orders(Dataset[Draw]):
-    """The draws of *source* for the *orders*, each drawn when it is asked for."""
-
-    def __init__(self, source: LessonSource, orders: Sequence[Order]) -> None:
-        self._source = source
-        self._orders = orders
-
-    def __len__(self) -> int:
-        return len(self._orders)
-
-    def __getitem__(self, place: int) -> Draw:
-        return self._source.draw(*self._orders[place])
-
-
-class Drawing:
-    """Draws from *source*, here or ahead in some *processes*, and keeps how long a fit waited.
+def drawn(
+    source: LessonSource, orders: Sequence[Order], processes: int = 0
+) -> Generator[Draw, None, None]:
+    """The draws of *source* for the *orders*, drawn here or ahead in some *processes*.
 
     A draw depends on its order alone, so a fit sees the same photos whichever process draws them.
-
-    Attributes
-    ----------
-    waited
-        Seconds that the fit has waited for photos so far.
     """
+    if not processes:
+        yield from (source.draw(*order) for order in orders)
+        return
+    # Processes are spawned: a fork of a program with threads of torch may hang.
+    ahead: Any = DataLoader(
+        cast("Dataset[Order]", orders),
+        batch_size=None,
+        collate_fn=partial(_draw, source),
+        num_workers=processes,
+        prefetch_factor=_AHEAD,
+        multiprocessing_context="spawn",
+    )
+    yield from ahead
 
-    def __init__(self, source: LessonSource, processes: int = 0) -> None:
-        self.waited = 0.0
-        self._source = source
-        self._processes = processes
-        self._ahead: Iterator[Draw] | None = None
 
-    @contextmanager
-    def ahead(self, order_of: Callable[[int], Order], steps: range) -> Iterator[None]:
-        """Draw the orders of all *steps* ahead while the block takes them, in their order."""
-        if self._processes and steps:
-            orders = [order_of(step) for step in steps]
-            self._ahead = iter(self._loader(orders))
-        try:
-            yield
-        finally:
-            self._ahead = None  # ends the processes
-
-    def take(self, order: Order) -> Draw:
-        """The photos and cubes of *order*, which is the next where they are drawn ahead."""
-        started = time.perf_counter()
-        drawn = self._source.draw(*order) if self._ahead is None else next(self._ahead)
-        self.waited += time.perf_counter() - started
-        return drawn
-
-    def _loader(self, orders: Sequence[Order]) -> DataLoader[Draw]:
-        # Processes are spawned: a fork of a program with threads of torch may hang.
-        return DataLoader(
-            _Orders(self._source, orders),
-            batch_size=None,
-            num_workers=self._processes,
-            prefetch_factor=_AHEAD,
-            multiprocessing_context="spawn",
-        )
+def _draw(source: LessonSource, order: Order) -> Draw:
+    return source.draw(*order)
 
 
 def response_tensor(camera: str, light: str) -> Tensor:

@@ -29,6 +29,7 @@ from napari_mst.training.fit import (
     join_processes,
     pixelwise_network,
     save,
+    start_network,
 )
 from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.scenes import read_scenes
@@ -51,16 +52,14 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     """
     device = join_processes(choose_device(plan.device).name)
     source = _source(plan, settings)
-    network = _start(plan.start, source)
-    pixelwise = _pixelwise(plan, settings, source) if network is None else None
+    network = _start(plan, settings, source)
     spectra_share = 1.0 if plan.cubes else settings.spectra_share
     taught = 1.0 if plan.start else settings.taught
     fit = Fit(
         replace(settings, spectra_share=spectra_share, taught=taught),
         plan.output.with_suffix(".checkpoint"),
-        pixelwise,
-        device,
-        FitOptions(source, network, plan.patience, partial(_log, plan), plan.drawers),
+        network,
+        FitOptions(source, device, plan.patience, partial(_log, plan), plan.drawers),
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -77,14 +76,14 @@ def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
     return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
 
 
-def _start(name: str, source: LessonSource) -> MSTPlusPlus | None:
-    """A copy of the network of a model, to be trained; None without a name.
+def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> MSTPlusPlus:
+    """The network to train: a new one, or a copy of that of the model to go on from.
 
     It is given the camera of *source* if it needs one.
     """
-    if not name:
-        return None
-    model = load_model(name)
+    if not plan.start:
+        return start_network(settings, _pixelwise(plan, settings, source))
+    model = load_model(plan.start)
     if not hasattr(model.network, "stages") or not np.array_equal(model.card.wavelengths, GRID):
         raise CheckpointError(
             f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}."
