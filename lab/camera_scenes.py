@@ -72,7 +72,7 @@ class CameraSimulator(SceneSimulator):
         camera = torch.randint(len(self._raw), (count,), generator=self._random)
         first = self._draw_lights(count)
         second = self._draw_lights(count)
-        share = self._uniform(count, 1) * (self._uniform(count, 1) < _MIXED)
+        share = self._often(_MIXED, count, 1)
         light = first + share * (second - first)
         weighted = self._raw[camera] * light[..., None]
         white = weighted.sum(1)

@@ -39,11 +39,11 @@ class ColourfulSimulator(SceneSimulator):
         greyness = strength * (self._uniform(count, 1) < _GREYS)
         return spectra + greyness * (spectra.mean(1, keepdim=True) - spectra)
 
-    def _highlight(self, n: int, size: int) -> Tensor:
+    def _highlight(self, n: int) -> Tensor:
         """Specular reflection (N, 1, H, W), in all bands alike."""
         cells = self._integer(_FEWEST_GLINTS, _MOST_GLINTS)
-        glint = (self._smooth(n, 1, size, cells) - _DULL).clamp_min(0)
-        return glint * self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < _SHINY)
+        glint = (self._smooth(n, cells) - _DULL).clamp_min(0)
+        return glint * self._often(_SHINY, n, 1, 1, 1)
 
 
 class Compositions(NamedTuple):
@@ -68,9 +68,9 @@ class CompositionSimulator(ColourfulSimulator):
     def draw_compositions(self, count: int) -> Compositions:
         """*count* scenes without materials."""
         brightness = self.draw_materials(count).mean(2)
-        u, v, leaf = self.leaves(count, self.size)
-        light = self.shading(u, v, leaf) * self._shadow(count, self.size)
-        highlight = self._highlight(count, self.size)
+        u, v, leaf = self.leaves(count)
+        light = self.shading(u, v, leaf) * self._shadow(count)
+        highlight = self._highlight(count)
         amounts = torch.cat([self._textured(leaf) * light, highlight], dim=1)
         return Compositions(self._softened(amounts), brightness)
 

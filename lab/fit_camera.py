@@ -31,7 +31,7 @@ from napari_mst.training.fit import (
     save,
     start_network,
 )
-from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 from napari_mst.training.inputs import (
     HELD_OUT_CAMERAS,
     TRAINING_LIGHTS,
@@ -92,7 +92,8 @@ def fit_camera_network(settings: PixelwiseSettings, report_every: int = 500) -> 
         responses, _ = simulator.draw_responses(_CAMERAS)
         return pixel_loss(network, simulator, responses, settings.batch // _CAMERAS)
 
-    descend(network, settings, Descent(loss, lambda: validate(network), report_every, clip=1.0))
+    clipped = replace(settings, clip=1.0)
+    descend(network, clipped, loss, lambda: validate(network), report_every)
     return network
 
 

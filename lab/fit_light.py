@@ -35,7 +35,7 @@ from napari_mst.networks.vision_transformer import TransformerHyperparameters, V
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
 from napari_mst.training.fit import save
-from napari_mst.training.fit_pixelwise import Descent, PixelwiseSettings, descend
+from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 
 SIZE = 32
@@ -83,6 +83,7 @@ class LightSettings(PixelwiseSettings):
     judged: int = 256
     hold: float = 0.5
     mixed_cameras: int = 88
+    clip: float = 1.0
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, the peak for most of the steps, then a cosine down to 1 % of it."""
@@ -309,7 +310,7 @@ def fit_light(settings: LightSettings, report_every: int = 500) -> VisionTransfo
         return light_loss(_posterior(network, lesson), lesson)
 
     judged = held_out_lesson(settings.judged)
-    descend(network, settings, Descent(loss, lambda: judge(network, judged), report_every, 1.0))
+    descend(network, settings, loss, lambda: judge(network, judged), report_every)
     return network
 
 

@@ -82,14 +82,14 @@ def test_lesson_decides_how_grainy_subjects_are() -> None:
 
 def test_one_material_is_seen_under_many_shadings() -> None:
     simulator = SceneSimulator(3, size=48)
-    shading = simulator.shading(*simulator.leaves(4, 48))
+    shading = simulator.shading(*simulator.leaves(4))
     assert shading.shape == (4, 1, 48, 48)
     darkest, brightest = shading.flatten(1).quantile(torch.tensor([0.05, 0.95]), dim=1)
     assert (brightest > 1.5 * darkest).all()
 
 
 def test_every_pixel_shows_the_nearest_object_that_covers_it() -> None:
-    u, v, leaf = SceneSimulator(4, size=32).leaves(3, 32)
+    u, v, leaf = SceneSimulator(4, size=32).leaves(3)
     assert leaf.shape == (3, 32, 32)
     assert leaf.min() >= 0
     assert len(leaf.unique()) > 10

@@ -23,7 +23,7 @@ _TAIL = 0.05
 
 @dataclass(frozen=True)
 class PixelwiseSettings:
-    """The settings that decide the outcome of a fit."""
+    """The settings that decide the outcome of a fit; *clip* is the largest norm of a gradient."""
 
     steps: int = 5000
     batch: int = 4096
@@ -31,6 +31,7 @@ class PixelwiseSettings:
     learning_rate: float = 3e-3
     warm_up: int = 100
     seed: int = 2026
+    clip: float = math.inf
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to 1 % of the peak."""
@@ -64,15 +65,20 @@ def fit_pixelwise(
         pixels, spectra = simulator.draw_pixels(settings.batch)
         return quantile_loss(_quantiles(network, pixels), spectra)
 
-    descend(network, settings, Descent(loss, lambda: validate(network), report_every))
+    descend(network, settings, loss, lambda: validate(network), report_every)
     return network
 
 
-@dataclass(frozen=True)
-class Descent:
-    """The loss that a fit goes down, and its reports.
+def descend(
+    network: nn.Module,
+    settings: PixelwiseSettings,
+    draw_loss: Callable[[], Tensor],
+    judge: Callable[[], float],
+    report_every: int,
+) -> None:
+    """Take all steps, print the reports, and freeze the network.
 
-    Attributes
+    Parameters
     ----------
     draw_loss
         Gives the loss of a new batch each time.
@@ -80,32 +86,21 @@ class Descent:
         Gives the held-out loss, for a report.
     report_every
         Steps between reports.
-    clip
-        The largest norm of the gradient.
     """
-
-    draw_loss: Callable[[], Tensor]
-    judge: Callable[[], float]
-    report_every: int
-    clip: float = math.inf
-
-
-def descend(network: nn.Module, settings: PixelwiseSettings, descent: Descent) -> None:
-    """Take all steps of a *descent*, print its reports, and freeze the network."""
     optimizer = torch.optim.AdamW(network.parameters(), betas=(0.9, 0.99), weight_decay=1e-4)
     losses: list[float] = []
     for step in range(settings.steps):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(step)
-        loss = descent.draw_loss()
+        loss = draw_loss()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), descent.clip)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
         optimizer.step()
         losses.append(loss.item())
-        if (step + 1) % descent.report_every == 0:
+        if (step + 1) % report_every == 0:
             loss_so_far = sum(losses) / len(losses)
-            held_out = descent.judge()
+            held_out = judge()
             print(f"step {step + 1}  loss {loss_so_far:.4f}  held-out {held_out:.4f}", flush=True)
             losses.clear()
     network.eval().requires_grad_(False)

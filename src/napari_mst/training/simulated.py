@@ -102,10 +102,9 @@ class SceneSimulator:
 
         They are objects that cover one another.
         """
-        size = self.size
-        u, v, leaf = self.leaves(count, size)
-        scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(count, size)
-        scene = self._exposed(scene + self._highlight(count, size))
+        u, v, leaf = self.leaves(count)
+        scene = self._textured(leaf) * self.shading(u, v, leaf) * self._shadow(count)
+        scene = self._exposed(scene + self._highlight(count))
         # Grain comes after the blur, which would smooth it away.
         return self._grained(self._softened(scene))
 
@@ -133,8 +132,7 @@ class SceneSimulator:
 
     def _softened(self, scene: Tensor) -> Tensor:
         """*scene* a little out of focus, or not."""
-        n = len(scene)
-        softness = self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.7)
+        softness = self._often(0.7, len(scene), 1, 1, 1)
         blurred = F.avg_pool2d(F.pad(scene, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
         return scene + softness * (blurred - scene)
 
@@ -146,7 +144,7 @@ class SceneSimulator:
         strength = self._log_uniform(len(scene), _FINEST_GRAIN, self.lesson.grain)
         return (scene + (strength * scene).sqrt() * grain).clamp_min(0)
 
-    def leaves(self, n: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    def leaves(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         """Dead leaves: objects that cover one another.
 
         Objects are rounded boxes, ellipses and diamonds with warped outlines. The number of those
@@ -158,8 +156,9 @@ class SceneSimulator:
         The place on its object of each pixel, u and v of about -1 to 1, (N, 1, H, W); and the
         object that is seen there, (N, H, W).
         """
+        size = self.size
         axis = torch.arange(float(size))
-        warp = self._smooth(n, 2, size, cells=self._integer(4, 16)) * self._uniform(n, 1, 1, 1) * 4
+        warp = self._smooth(n, self._integer(4, 16), channels=2) * self._uniform(n, 1, 1, 1) * 4
         y = axis[:, None] + warp[:, :1]
         x = axis + warp[:, 1:]
         smallest = self._log_uniform(n, 2, 16)
@@ -186,42 +185,39 @@ class SceneSimulator:
         Objects are lighter or darker, plain or mottled with a second material.
         """
         n = len(leaf)
-        size = leaf.shape[-1]
         palette = self._palette(n)
         used = self._integer(2, self.materials)
         lightness = self._log_uniform(n, 0.4, 1.0, _LEAVES)[..., 0]
         first = _of_leaf(palette, self._choices(n, used)) * lightness
         second = _of_leaf(palette, self._choices(n, used)) * lightness
         share = self._uniform(n, _LEAVES, 1)
-        contrast = self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.4) * 0.5
-        mottle = _at(contrast, leaf) * self._octaves(n, size) + _at(share, leaf)
+        contrast = self._often(0.4, n, _LEAVES, 1) * 0.5
+        mottle = _at(contrast, leaf) * self._octaves(n) + _at(share, leaf)
         plain = _at(first, leaf)
         other = _at(second, leaf)
-        grain = (self._octaves(n, size) * self._uniform(n, 1, 1, 1) * 0.3).exp()
+        grain = (self._octaves(n) * self._uniform(n, 1, 1, 1) * 0.3).exp()
         return (plain + mottle.clamp(0, 1) * (other - plain)) * grain
 
     def shading(self, u: Tensor, v: Tensor, leaf: Tensor) -> Tensor:
         """Light (N, 1, H, W) that falls off over each object, flat or curved, and the scene."""
         n = len(leaf)
-        size = leaf.shape[-1]
         slope_u = _at(self._normal(n, _LEAVES, 1) * 0.4, leaf)
         slope_v = _at(self._normal(n, _LEAVES, 1) * 0.4, leaf)
-        curvature = self._uniform(n, _LEAVES, 1) * (self._uniform(n, _LEAVES, 1) < 0.5)
-        curved = _at(curvature, leaf) * (u * u + v * v)
-        bumps = self._smooth(n, 1, size, cells=self._integer(2, 8)).abs()
+        curved = _at(self._often(0.5, n, _LEAVES, 1), leaf) * (u * u + v * v)
+        bumps = self._smooth(n, self._integer(2, 8)).abs()
         relief = bumps * self._uniform(n, 1, 1, 1)
         return (slope_u * u + slope_v * v - curved - relief).clamp(-3, 1).exp()
 
-    def _shadow(self, n: int, size: int) -> Tensor:
+    def _shadow(self, n: int) -> Tensor:
         """Cast shadows (N, 1, H, W), soft to sharp; two scenes in five have some."""
-        shape = self._smooth(n, 1, size, cells=self._integer(2, 6))
-        depth = self._uniform(n, 1, 1, 1) * 0.9 * (self._uniform(n, 1, 1, 1) < 0.4)
+        shape = self._smooth(n, self._integer(2, 6))
+        depth = self._often(0.4, n, 1, 1, 1) * 0.9
         return 1 - depth * torch.sigmoid((shape - 0.5) * self._log_uniform(n, 5, 50))
 
-    def _highlight(self, n: int, size: int) -> Tensor:
+    def _highlight(self, n: int) -> Tensor:
         """Specular reflection (N, 1, H, W): it has the colour of the light, in all bands alike."""
-        glint = (self._smooth(n, 1, size, cells=self._integer(4, 20)) - 1.2).clamp_min(0)
-        return glint * self._uniform(n, 1, 1, 1) * (self._uniform(n, 1, 1, 1) < 0.1)
+        glint = (self._smooth(n, self._integer(4, 20)) - 1.2).clamp_min(0)
+        return glint * self._often(0.1, n, 1, 1, 1)
 
     def _exposed(self, scene: Tensor) -> Tensor:
         """*scene* with its bright parts anywhere between nearly black and beyond white."""
@@ -252,12 +248,12 @@ class SceneSimulator:
         quality = self._integer(40, 95)
         return jpeg(codes, quality=quality, subsampling=2 if self._chance(0.75) else 0)
 
-    def _octaves(self, n: int, size: int) -> Tensor:
+    def _octaves(self, n: int) -> Tensor:
         """Noise (N, 1, H, W) of all scales, blotches to single pixels; variance about 1."""
         roughness = self._uniform(n, 1, 1, 1) * 0.5 + 0.5
         layers = [
-            self._smooth(n, 1, size, cells) * roughness**level
-            for level, cells in enumerate((4, 8, 16, 32, size))
+            self._smooth(n, cells) * roughness**level
+            for level, cells in enumerate((4, 8, 16, 32, self.size))
         ]
         return torch.stack(layers).sum(0) / 2
 
@@ -274,16 +270,20 @@ class SceneSimulator:
         """One of the first *used* materials for every object, (N, leaves)."""
         return torch.randint(used, (n, _LEAVES), generator=self._random)
 
-    def _smooth(self, n: int, channels: int, size: int, cells: int) -> Tensor:
+    def _smooth(self, n: int, cells: int, channels: int = 1) -> Tensor:
         """Smooth noise (N, channels, H, W), about *cells* bumps across; unit variance at nodes."""
         nodes = self._normal(n, channels, cells, cells)
-        return F.interpolate(nodes, size=(size, size), mode="bicubic", align_corners=True)
+        return F.interpolate(nodes, (self.size, self.size), mode="bicubic", align_corners=True)
 
     def _normal(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self._random)
 
     def _uniform(self, *shape: int) -> Tensor:
         return torch.rand(*shape, generator=self._random)
+
+    def _often(self, share: float, *shape: int) -> Tensor:
+        """Numbers from 0 to 1 in this *share* of the places, else 0."""
+        return self._uniform(*shape) * (self._uniform(*shape) < share)
 
     def _log_uniform(self, n: int, low: float, high: float, channels: int = 1) -> Tensor:
         return low * (high / low) ** self._uniform(n, channels, 1, 1)
