@@ -336,12 +336,7 @@ def _assumed_card(
         return PUBLISHED, ()
     bands = network.out_bands
     is_alike = (network.in_bands, bands) == (3, len(PUBLISHED.wavelengths))
-    conventions = {
-        "is_linear": PUBLISHED.is_linear,
-        "normalisation": PUBLISHED.normalisation,
-        "quantity": PUBLISHED.quantity,
-        **kind.conventions,
-    }
+    conventions = {name: getattr(PUBLISHED, name) for name in OURS} | dict(kind.conventions)
     card = ModelCard(
         name=name,
         title=f"{kind.title} from {name}",

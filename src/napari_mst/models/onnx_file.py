@@ -231,9 +231,11 @@ def _bomb(proto: "ModelProto") -> str:
 def _kernels(proto: "ModelProto") -> list[Tensor]:
     from onnx import TensorProto, numpy_helper
 
-    stored = [each for each in proto.graph.initializer if each.data_type == TensorProto.FLOAT]
-    arrays = [numpy_helper.to_array(each) for each in stored]
-    return [torch.from_numpy(each.copy()) for each in arrays if each.ndim == 4]
+    return [
+        torch.from_numpy(numpy_helper.to_array(each).copy())
+        for each in proto.graph.initializer
+        if each.data_type == TensorProto.FLOAT and len(each.dims) == 4
+    ]
 
 
 def _session(data: bytes) -> Any:

@@ -228,7 +228,15 @@ def _unprefixed(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """*state*, if it has plain floating-point tensors."""
     for key, value in state.items():
-        _refuse_strange_tensor(key[-60:], value)
+        name = key[-60:]
+        if value.dtype not in _DTYPES:
+            raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {name}.")
+        if value.layout is not torch.strided or value.device.type != "cpu":
+            raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {name}.")
+        if value.untyped_storage().nbytes() < value.numel() * value.element_size():
+            raise CheckpointError(
+                f"Expected stored weights, got {value.numel():,} repeated numbers in {name}."
+            )
     storages = [value.untyped_storage() for value in state.values()]
     stored = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
     total = sum(value.nbytes for value in state.values())
@@ -237,14 +245,3 @@ def checked(state: dict[str, Tensor]) -> dict[str, Tensor]:
             f"Expected stored weights, got {total:,} bytes of numbers in {stored:,} stored ones."
         )
     return state
-
-
-def _refuse_strange_tensor(name: str, value: Tensor) -> None:
-    if value.dtype not in _DTYPES:
-        raise CheckpointError(f"Expected floating-point weights, got {value.dtype} in {name}.")
-    if value.layout is not torch.strided or value.device.type != "cpu":
-        raise CheckpointError(f"Expected dense weights, got a {value.layout} tensor in {name}.")
-    if value.untyped_storage().nbytes() < value.numel() * value.element_size():
-        raise CheckpointError(
-            f"Expected stored weights, got {value.numel():,} repeated numbers in {name}."
-        )

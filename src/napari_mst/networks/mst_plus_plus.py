@@ -10,7 +10,7 @@ Letters: N batch, B bands, C feature channels, H rows, W columns.
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -30,15 +30,6 @@ from napari_mst.networks.parts import Chain, near
 
 # Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
 _TURNS = (False, True, False, True, True)
-
-M = TypeVar("M", bound=nn.Module)
-
-
-def _modules(modules: list[M]) -> list[M]:
-    """A `ModuleList`, typed as a list of its modules."""
-    # mypy takes the members of a ModuleList as plain modules, without the methods that we call.
-    return cast("list[M]", nn.ModuleList(modules))
-
 
 MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""
@@ -65,12 +56,14 @@ class SpectralTransformer(nn.Module):
         super().__init__()
 
         self.embedding = near(width, width, bias=False)
-        self.encoder = _modules([make_block(width * s, s) for s in (1, 2)])
-        self.down: list[Any] = _modules([make_down(width * s) for s in (1, 2)])
+        self.encoder: Any = nn.ModuleList([make_block(width * s, s) for s in (1, 2)])
+        self.down: Any = nn.ModuleList([make_down(width * s) for s in (1, 2)])
         self.bottleneck = make_block(width * 4, 4)
-        self.up = _modules([nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2)])
-        self.fuse = _modules([nn.Conv2d(width * s, width * s // 2, 1, bias=False) for s in (4, 2)])
-        self.decoder = _modules([make_block(width * s, s) for s in (2, 1)])
+        self.up = nn.ModuleList(nn.ConvTranspose2d(width * s, width * s // 2, 2, 2) for s in (4, 2))
+        self.fuse: Any = nn.ModuleList(
+            near(width * s, width * s // 2, 1, bias=False) for s in (4, 2)
+        )
+        self.decoder = nn.ModuleList([make_block(width * s, s) for s in (2, 1)])
         self.mapping = near(width, width, bias=False)
 
     def passes(self, name: str, source: str) -> list[Pass]:
@@ -165,8 +158,8 @@ class MSTPlusPlus(Network):
         self.hyperparameters = Hyperparameters(in_bands, out_bands, stages, width, **attention)
         self._blocks_made = 0
         self.conv_in = near(in_bands, width, bias=False)
-        self.stages = _modules(
-            [SpectralTransformer(width, self.make_block, self.make_down) for _ in range(stages)]
+        self.stages: Any = nn.ModuleList(
+            SpectralTransformer(width, self.make_block, self.make_down) for _ in range(stages)
         )
         self.conv_out = near(width, out_bands, bias=False)
 

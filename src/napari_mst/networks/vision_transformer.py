@@ -11,15 +11,15 @@ References: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, arXi
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.networks.attention.class_token import MultiHeadAttention
-from napari_mst.networks.attention.transformer_block import TransformerBlock, renamed_key
-from napari_mst.networks.layout import loaded
+from napari_mst.networks.attention.transformer_block import PUBLISHED, TransformerBlock
+from napari_mst.networks.layout import loaded, renamed
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 
 _HEADS = "heads"  # an entry of our weights files: timm stores no number of heads
@@ -56,11 +56,6 @@ class TransformerHyperparameters:
     def sides(self) -> tuple[int, int]:
         """Rows and columns of the photo that it sees."""
         return self.size, self.width or self.size
-
-    @property
-    def patches(self) -> int:
-        """Patches of the photo."""
-        return math.prod(self.sides) // self.patch**2
 
     def is_cut(self, sides: Sequence[int]) -> bool:
         """True if patches cut a photo with these *sides* as they cut the one that it sees."""
@@ -122,11 +117,12 @@ class VisionTransformer(Network):
         self.register_buffer(_HEADS, torch.tensor(float(heads)))
         self.patch_embed = PatchEmbedding(self.in_bands, features, hyperparameters.patch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, features))
-        positions = torch.empty(1, hyperparameters.patches + 1, features)
+        patches = math.prod(hyperparameters.sides) // hyperparameters.patch**2
+        positions = torch.empty(1, patches + 1, features)
         # To fill what has no memory would make torch import its compiler, which takes two seconds.
         is_empty = positions.is_meta
         self.pos_embed = nn.Parameter(positions if is_empty else positions.normal_(std=_SPREAD))
-        self.blocks = nn.ModuleList(
+        self.blocks: Any = nn.ModuleList(
             TransformerBlock(MultiHeadAttention(features, heads), hyperparameters.hidden, _EPSILON)
             for _ in range(hyperparameters.depth)
         )
@@ -162,10 +158,9 @@ class VisionTransformer(Network):
         tokens = torch.cat([first.expand(len(placed), -1, -1), placed], dim=1)
         layers = [tokens]
         attentions = []
-        for block in cast("list[TransformerBlock]", self.blocks):
-            attending = cast("MultiHeadAttention", block.attention)
-            attention, values = attending.attention(block.norm_attention(tokens))
-            tokens = block.perceived(tokens + attending.joined(attention @ values))
+        for block in self.blocks:
+            attention, values = block.attention.attention(block.norm_attention(tokens))
+            tokens = block.perceived(tokens + block.attention.joined(attention @ values))
             layers.append(tokens)
             attentions.append(attention)
         last = self.norm(tokens)
@@ -188,11 +183,9 @@ def build_vision_transformer(state: Mapping[str, Tensor]) -> VisionTransformer:
     Weights of timm do not hold the number of heads: each then counts as one of 64 features, as in
     all published networks.
     """
-    weights = {renamed_key(key): value for key, value in state.items()}
+    weights = renamed(state, PUBLISHED)
 
     def make() -> VisionTransformer:
-        if len(weights) != len(state):
-            raise ValueError("both the published and our own name of a tensor")
         hyperparameters = hyperparameters_of(weights)
         weights.setdefault(_HEADS, torch.tensor(float(hyperparameters.heads), device="cpu"))
         return VisionTransformer(hyperparameters)

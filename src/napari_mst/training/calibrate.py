@@ -13,7 +13,7 @@ need that: their materials are less like the measured ones (docs/error_bands.md)
 H rows, W columns, n values of a band.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,14 +108,14 @@ def measured_band(model: Model) -> dict[str, tuple[float, ...]]:
 def factors(judged: Judged) -> Floats:
     """The factor (B,) by which margins have to grow to hold `COVERED` of the values."""
     margin = judged.margin.clip(np.finfo(np.float32).tiny)
-    return np.asarray(np.quantile(judged.error / margin, COVERED, axis=1))
+    return np.quantile(judged.error / margin, COVERED, axis=1)
 
 
 def doubts(judged: Judged, factor: Floats) -> Floats:
     """The share (B,) of the estimate that has to join margins times *factor* to hold as many."""
     is_open = np.square(judged.error) - np.square(factor[:, None] * judged.margin)
     estimate = judged.estimate.clip(np.finfo(np.float32).tiny)
-    return np.asarray(np.quantile(np.sqrt(is_open.clip(0)) / estimate, COVERED, axis=1))
+    return np.quantile(np.sqrt(is_open.clip(0)) / estimate, COVERED, axis=1)
 
 
 def compared(estimate: Floats, reference: Floats) -> Judged:
@@ -129,32 +129,23 @@ def compared(estimate: Floats, reference: Floats) -> Judged:
 
 _EXACT = "exact"
 
-Draw = Callable[[np.random.Generator], Mapping[str, Any]]
 
-
-def _compressed(random: np.random.Generator) -> Mapping[str, Any]:
-    noise = _between(random, _NOISE) * random.integers(2)
-    return {"noise": noise, "quality": int(random.integers(*_ANY_JPEG))}
-
-
-def _of_unknown_camera(random: np.random.Generator) -> Mapping[str, Any]:
-    return {
-        "camera": str(random.choice(training_cameras())),
-        "kelvin": random.uniform(*_KELVIN),
-        "exposure": 2 ** random.uniform(-_STOPS, _STOPS),
-        "contrast": random.uniform(*_CONTRAST),
-        "noise": _between(random, _NOISE) * random.integers(2),
-        "quality": int(random.integers(*_FINE_JPEG)),
-    }
-
-
-# One row for each kind of photo: draws the arguments of its `Input`.
-_DRAWS: Mapping[str, Draw] = {
-    _EXACT: lambda _: {},
-    NOISE: lambda random: {"noise": _between(random, _NOISE)},
-    JPEG: _compressed,
-    CAMERA: _of_unknown_camera,
-}
+def _drawn(kind: str, random: np.random.Generator) -> Mapping[str, Any]:
+    """The arguments of the `Input` of a photo of this *kind*."""
+    words: dict[str, Any] = {}
+    if kind == _EXACT:
+        return words
+    if kind == CAMERA:
+        words["camera"] = str(random.choice(training_cameras()))
+        words["kelvin"] = random.uniform(*_KELVIN)
+        words["exposure"] = 2 ** random.uniform(-_STOPS, _STOPS)
+        words["contrast"] = random.uniform(*_CONTRAST)
+    low, high = _NOISE
+    words["noise"] = low * (high / low) ** random.random()  # as often from each power of ten
+    if kind != NOISE:
+        words["noise"] *= random.integers(2)
+        words["quality"] = int(random.integers(*(_FINE_JPEG if kind == CAMERA else _ANY_JPEG)))
+    return words
 
 
 def _judge(model: Model, kind: str) -> Judged:
@@ -166,7 +157,7 @@ def _judge(model: Model, kind: str) -> Judged:
     for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
         cube = simulator.draw(1)[1][0].numpy()
         capture = _capture(index) if model.card.needs_camera else None
-        shot = Input(kind, capture=capture, **_DRAWS[kind](random))
+        shot = Input(kind, capture=capture, **_drawn(kind, random))
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
         judged.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
@@ -177,12 +168,6 @@ def _capture(index: int) -> Capture:
     """A camera that training never saw, and a light."""
     camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
     return Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
-
-
-def _between(random: np.random.Generator, ends: tuple[float, float]) -> float:
-    """A number between two *ends*, as often from each of its powers of ten."""
-    low, high = ends
-    return float(low * (high / low) ** random.random())
 
 
 def _rounded(numbers: Floats) -> tuple[float, ...]:

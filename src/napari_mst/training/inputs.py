@@ -9,7 +9,6 @@ import functools
 import io
 import zlib
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,19 +149,17 @@ class Input:
     def _gains(self) -> Doubles:
         """The gains (3,) of the white balance; green keeps its own."""
         gains = daylight_white(D65_KELVIN) / daylight_white(self.kelvin)
-        return np.asarray(gains / gains[1])
+        return gains / gains[1]
 
-
-_NOISES = {f"noise {noise}": float(noise) for noise in ("2e-4", "1e-3", "4e-3")}
-_EXPOSURES = {"+2 stops": 4.0, "-2 stops": 0.25}
 
 INPUTS: tuple[Input, ...] = (
     Input("clean"),
-    *(Input(name, noise=noise) for name, noise in _NOISES.items()),
+    *(Input(f"noise {noise}", noise=float(noise)) for noise in ("2e-4", "1e-3", "4e-3")),
     Input("JPEG 75", quality=75),
     Input("JPEG 50", quality=50),
     Input("noise 1e-3, JPEG 75", noise=1e-3, quality=75),
-    *(Input(name, exposure=exposure) for name, exposure in _EXPOSURES.items()),
+    Input("+2 stops", exposure=4.0),
+    Input("-2 stops", exposure=0.25),
     Input("balance +500 K", kelvin=D65_KELVIN + 500),
     Input("balance -500 K", kelvin=D65_KELVIN - 500),
     Input("another camera", camera="Nikon_D5100"),
@@ -177,12 +174,11 @@ def jpeg(codes: Codes, **options: Any) -> Codes:
 
 
 def camera_inputs(capture: Capture) -> tuple[Input, ...]:
-    """All kinds of photos for one capture."""
-    make = partial(Input, capture=capture)
-    return (
-        make(name="clean"),
-        *(make(name=name, noise=noise) for name, noise in _NOISES.items()),
-        *(make(name=name, exposure=exposure) for name, exposure in _EXPOSURES.items()),
+    """All kinds of photos for one capture: those that are not of sRGB alone."""
+    return tuple(
+        Input(each.name, each.exposure, each.noise, capture=capture)
+        for each in INPUTS
+        if each == Input(each.name, each.exposure, each.noise)
     )
 
 
@@ -202,10 +198,10 @@ def response_in_srgb(camera: str) -> Doubles:
     raw = load_cameras()[camera] * illuminant("D65", GRID)[:, None]
     raw = raw / raw.sum(axis=0)
     matrix, *_ = np.linalg.lstsq(spectra @ raw, spectra @ srgb_response(GRID), rcond=None)
-    return np.asarray(raw @ (matrix / matrix.sum(axis=0)))
+    return raw @ (matrix / matrix.sum(axis=0))
 
 
 def daylight_white(kelvin: float) -> Doubles:
     """Linear sRGB (3,) of CIE daylight of 4000 to 25000 K."""
     x, y = daylight_chromaticity(kelvin)
-    return np.asarray(XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y])
+    return XYZ_TO_SRGB @ [x / y, 1, (1 - x - y) / y]

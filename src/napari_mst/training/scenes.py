@@ -124,7 +124,7 @@ def _bands_between(cube: SpectralCube, name: str) -> Indices:
             f"Expected bands from {low:g} to {high:g} nm in {shown(name)}, got {span}. "
             "Leave it out."
         )
-    return np.asarray(order[(at >= low - 2 * _STEP) & (at <= high + 2 * _STEP)])
+    return order[(at >= low - 2 * _STEP) & (at <= high + 2 * _STEP)]
 
 
 def _guessed_scale(dtype: DType, name: str) -> tuple[float, tuple[str, ...]]:

@@ -74,16 +74,19 @@ class ModelMethod:
         self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
 
-    def is_within(self, estimate: Floats, reference: Floats) -> Mask | None:
-        """True (31, H, W) where the reference lies in the error band of *estimate*.
+    def covered(self, estimate: Floats, reference: Floats, counted: Mask) -> Floats | None:
+        """The share that `COVERED` labels, band by band (31,), where the core pixels count.
 
         The band is that of the photo that was taken last: it depends on whether that was a JPEG.
-        None if the model has no band.
+        None if the model has no band, or no pixel counts.
         """
-        if not self._band or not np.array_equal(self._reconstructor.model.card.wavelengths, GRID):
+        pixels = counted & core_pixels(reference)
+        is_on_grid = np.array_equal(self._reconstructor.model.card.wavelengths, GRID)
+        if not self._band or not is_on_grid or not pixels.any():
             return None
         below, above = half_widths(estimate, self._band, GRID)
-        return np.asarray((reference >= estimate - below) & (reference <= estimate + above))
+        is_within = (reference >= estimate - below) & (reference <= estimate + above)
+        return is_within[:, pixels].mean(axis=1)
 
 
 def matrix_method(matrix: Floats) -> Method:
@@ -163,8 +166,10 @@ def score(
                 estimate = method(codes)
                 values = compared(estimate / kind.exposure, scene.cube, counted)
                 values[SHOWN] = _shown(estimate, codes, counted)
-                covered = _covered(method, estimate, exposed, counted)
                 values[COVERED] = np.nan
+                covered = None
+                if isinstance(method, ModelMethod):
+                    covered = method.covered(estimate, exposed, counted)
                 if covered is not None:
                     values[COVERED] = float(covered[core_bands(GRID)].mean())
                 yield Score(name, kind.name, scene.name, values, covered)
@@ -251,22 +256,6 @@ def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) 
     shown = np.rint(linear_to_srgb(render_srgb(estimate, GRID).clip(0, 1)) * 255)
     is_near = (np.abs(shown - codes) <= 1).all(axis=0)
     return float(is_near[pixels].mean())
-
-
-def _covered(
-    method: Method,
-    estimate: Floats,
-    reference: Floats,
-    counted: Mask,
-) -> Floats | None:
-    """The share that `COVERED` labels, band by band (31,); None for a method without a band."""
-    if not isinstance(method, ModelMethod):
-        return None
-    pixels = counted & core_pixels(reference)
-    within = method.is_within(estimate, reference)
-    if within is None or not pixels.any():
-        return None
-    return within[:, pixels].mean(axis=1)
 
 
 def mean_score(rows: Sequence[Score]) -> Score:

@@ -113,11 +113,12 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
     return Geometry(*map(int, sides))
 
 
-def _has_windows(block: Mapping[str, Tensor], is_shifted: bool, is_overlapping: bool) -> bool:
+def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
+    """Whether the windows of a block are shifted, and overlap; None for another attention."""
     geometry = geometry_of(block)
     if geometry is None or _HALF_OF_HYBRID in block:
-        return False
-    return (geometry.shift > 0, geometry.keys > geometry.window) == (is_shifted, is_overlapping)
+        return None
+    return geometry.shift > 0, geometry.keys > geometry.window
 
 
 def _shifted_windows(place: Place) -> ShiftedWindowAttention:
@@ -135,13 +136,13 @@ ATTENTIONS: dict[str, AttentionKind] = {
     "window": AttentionKind(
         "attention in windows",
         lambda place: WindowBlock(WindowAttention(*place[:3], LIKE_SPECTRAL), place.has_norm),
-        lambda block: _has_windows(block, is_shifted=False, is_overlapping=False),
+        lambda block: _windows(block) == (False, False),
         has_windows=True,
     ),
     "shifted": AttentionKind(
         "attention in shifted windows",
         lambda place: WindowBlock(_shifted_windows(place), place.has_norm),
-        lambda block: _has_windows(block, is_shifted=True, is_overlapping=False),
+        lambda block: _windows(block) == (True, False),
         has_windows=True,
     ),
     "overlapping": AttentionKind(
@@ -149,7 +150,7 @@ ATTENTIONS: dict[str, AttentionKind] = {
         lambda place: WindowBlock(
             OverlappingAttention(*place[:3], options=LIKE_SPECTRAL), place.has_norm
         ),
-        lambda block: _has_windows(block, is_shifted=False, is_overlapping=True),
+        lambda block: _windows(block) == (False, True),
         has_windows=True,
     ),
     "hybrid": AttentionKind(
@@ -169,10 +170,7 @@ ATTENTIONS: dict[str, AttentionKind] = {
     "none": AttentionKind(
         "no attention, convolutions only",
         lambda place: AttentionBlock(NoAttention(place.channels), place.has_norm),
-        lambda block: (
-            {"attention.to_v.weight", "attention.to_q.weight"} & block.keys()
-            == {"attention.to_v.weight"}
-        ),
+        lambda block: "attention.to_v.weight" in block and "attention.to_q.weight" not in block,
     ),
 }
 """By their names; the first row that recognises the weights of a block makes it."""

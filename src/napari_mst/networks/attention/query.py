@@ -35,7 +35,7 @@ def square(corner: Sequence[int], side: int) -> Tensor:
     return places.reshape(-1, 2) + torch.tensor(corner)
 
 
-def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
+def check_query(query: Sequence[object], sizes: Sequence[int]) -> None:
     """Refuse a *query* that does not lie within *sizes*, one axis after the other.
 
     Raises
@@ -44,7 +44,8 @@ def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
         If it lies outside, has another number of axes, or is no whole number.
     """
     is_inside = len(query) == len(sizes) and all(
-        _is_index(index, size) for index, size in zip(query, sizes, strict=True)
+        isinstance(index, SupportsIndex) and 0 <= operator.index(index) < size
+        for index, size in zip(query, sizes, strict=True)
     )
     if not is_inside:
         within = " x ".join(map(str, sizes))
@@ -52,10 +53,6 @@ def check_query(query: Sequence[int], sizes: Sequence[int]) -> None:
         raise AttentionError(
             f"Expected a query within {within}, got ({given}). Count from 0 to the size minus 1."
         )
-
-
-def _is_index(index: object, size: int) -> bool:
-    return isinstance(index, SupportsIndex) and 0 <= operator.index(index) < size
 
 
 def check_one(x: Tensor, axes: int) -> None:

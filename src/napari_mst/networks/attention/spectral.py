@@ -119,12 +119,15 @@ class SpectralAttention(nn.Module):
         # The published code multiplies keys by queries, in this order: a row is a key channel.
         kq = k @ gram @ q.mT
         scores = kq / (self.norms(k, gram)[:, :, None] * self.norms(q, gram)[:, None, :])
-        per_head = torch.stack([_head(scores, i, self.heads) for i in range(self.heads)], dim=1)
-        return self.softmax(per_head * self.rescale.to(gram))
+        sides = (self.heads, -1)
+        blocks = scores.unflatten(2, sides).unflatten(1, sides).diagonal(dim1=1, dim2=3)
+        return self.softmax(blocks.movedim(-1, 1) * self.rescale.to(gram))
 
     def norms(self, weight: Tensor, gram: Tensor) -> Tensor:
         """The norms of the channels of queries or keys that scores are divided by, (N, C)."""
-        norms = channel_norms(weight, gram)
+        squares = ((weight @ gram) * weight).sum(-1)
+        # `normalize` clamps the norm at this epsilon, so the square is clamped at its square.
+        norms = squares.clamp_min(_NORM_EPS**2).sqrt()
         return norms if self.has_cosines else torch.ones_like(norms)
 
     def mixing(self, attention: Tensor, values: Tensor | None = None) -> Tensor:
@@ -298,17 +301,3 @@ def channel_attends(name: str, block: Any) -> Attends:
         softmax=attention.softmax,
         parts=block,
     )
-
-
-def channel_norms(weight: Tensor, gram: Tensor) -> Tensor:
-    """|(weight X)_i| of every channel i, from the Gram matrix of X: (C, C), (N, C, C) -> (N, C)."""
-    squares = ((weight @ gram) * weight).sum(-1)
-    # `normalize` clamps the norm at this epsilon, so the square is clamped at its square.
-    return squares.clamp_min(_NORM_EPS**2).sqrt()
-
-
-def _head(matrix: Tensor, index: int, heads: int) -> Tensor:
-    """The diagonal block of one head: (N, C, C) -> (N, d, d)."""
-    depth = matrix.shape[-1] // heads
-    span = slice(index * depth, (index + 1) * depth)
-    return matrix[:, span, span]

@@ -16,7 +16,6 @@ of norm and linear map. It sees 6 x 6 pixels of the map before, and is no longer
 pixel alone. Odd sides are filled up with a row or column of zeros at the end, in both.
 """
 
-import re
 from collections.abc import Mapping
 
 import torch
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.windows import filled_up
+from napari_mst.networks.layout import renamed
 
 
 class TransformerBlock(nn.Module):
@@ -59,21 +59,24 @@ class TransformerBlock(nn.Module):
         return part(x.movedim(1, -1)).movedim(-1, 1)
 
 
-# Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, in turn, from
-# the beginning of a part of the key on.
-_PUBLISHED = [
-    (r"self_attn\.in_proj_", "attention.to_qkv."),
-    (r"self_attn\.out_proj\.", "attention.proj."),
-    (r"in_proj_", "to_qkv."),
-    (r"attn\.", "attention."),
-    (r"norm1\.", "norm_attention."),
-    (r"norm2\.", "norm_perceptron."),
-    (r"(?:linear1|mlp\.0|mlp\.fc1)\.", "perceptron.0."),
-    (r"(?:linear2|mlp\.3|mlp\.fc2)\.", "perceptron.2."),
-    (r"qkv\.", "to_qkv."),
-    (r"relative_position_bias_table$", "position.table"),
+PUBLISHED = [
+    (r"(?<![^.])self_attn\.in_proj_", "attention.to_qkv."),
+    (r"(?<![^.])self_attn\.out_proj\.", "attention.proj."),
+    (r"(?<![^.])in_proj_", "to_qkv."),
+    (r"(?<![^.])attn\.", "attention."),
+    (r"(?<![^.])norm1\.", "norm_attention."),
+    (r"(?<![^.])norm2\.", "norm_perceptron."),
+    (r"(?<![^.])(?:linear1|mlp\.0|mlp\.fc1)\.", "perceptron.0."),
+    (r"(?<![^.])(?:linear2|mlp\.3|mlp\.fc2)\.", "perceptron.2."),
+    (r"(?<![^.])qkv\.", "to_qkv."),
+    (r"(?<![^.])relative_position_bias_table$", "position.table"),
 ]
-_OF_ATTENTION = ("to_qkv.", "proj.", "position.")
+"""Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, and ours.
+
+A pattern matches from the beginning of a part of the key on.
+"""
+
+_OF_HAT = [(r"^(to_qkv|proj|position)\.", r"attention.\1.")]
 
 
 def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -86,23 +89,11 @@ def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     RuntimeError
         If tensors are missing, left over or of another shape.
     """
-    renamed = {}
-    for key, value in state.items():
-        name = renamed_key(key)
-        # HAT has the parts of its attention in the block itself.
-        if isinstance(module, TransformerBlock) and name.startswith(_OF_ATTENTION):
-            name = f"attention.{name}"
-        renamed[name] = value
+    # HAT has the parts of its attention in the block itself.
+    of_block = _OF_HAT if isinstance(module, TransformerBlock) else []
     # The geometry is ours: published files do not have it.
-    buffers = {key: value for key, value in module.named_buffers() if key not in renamed}
-    module.load_state_dict({**buffers, **renamed})
-
-
-def renamed_key(key: str) -> str:
-    """The name that a published *key* of a block has here; our own names stay."""
-    for pattern, name in _PUBLISHED:
-        key = re.sub(rf"(?<![^.]){pattern}", name, key)
-    return key
+    weights = dict(module.named_buffers()) | renamed(state, [*PUBLISHED, *of_block])
+    module.load_state_dict(weights)
 
 
 class PatchMerging(nn.Module):
