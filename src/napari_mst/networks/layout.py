@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError
-from napari_mst.networks.attention.kinds import geometry_of
-from napari_mst.networks.attention.windows import WindowAttention
 
 MOST_PARTS = 64
 """Most stages or blocks of a file: its keys alone make them, and modules take 0.3 MB."""
@@ -109,43 +107,6 @@ def check_layout(
         raise CheckpointError(
             f"Expected the {len(expected)} tensors of {title}, got {', '.join(faults)}: {first}."
         )
-
-
-def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Refuse the weights of other windows, or of windows with another shift, which would fit.
-
-    Raises
-    ------
-    CheckpointError
-        If a block of *state* has other windows than that of *network*.
-    """
-    for name, module in network.named_modules():
-        if isinstance(module, WindowAttention):
-            stored = geometry_of({"attention.geometry": state[f"{name}.geometry"]})
-            if stored != module.sides:
-                raise CheckpointError(
-                    f"Expected windows of {tuple(module.sides)} (side, keys, shift) in {name}, "
-                    f"got {stored and tuple(stored)}. Ask for another copy of the file."
-                )
-
-
-def check_same_network(network: nn.Module, state: Mapping[str, Tensor], name: str) -> None:
-    """Refuse the weights *state* of the checkpoint *name* if they are of another network.
-
-    Raises
-    ------
-    CheckpointError
-        If stages, widths, attention or windows differ.
-    """
-    try:
-        shapes = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-        check_layout(name, shapes, state)
-        check_geometry(network, state)
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"Expected {name} to be of the same network (stages, attention), got another. "
-            "Give it the same options, or choose another output."
-        ) from error
 
 
 def _shortened(key: str) -> str:

@@ -20,11 +20,12 @@ from napari_mst.networks.attention.kinds import (
     ATTENTIONS,
     Block,
     Place,
+    check_geometry,
     geometry_of,
 )
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
-from napari_mst.networks.layout import check_geometry, count_of, loaded, renamed
+from napari_mst.networks.layout import count_of, loaded, renamed
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.networks.parts import Chain, near
 

@@ -12,7 +12,7 @@ import copy
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,12 +21,14 @@ import torch
 from torch import Tensor, distributed, nn
 
 from napari_mst.engine.device import DeviceChoice
+from napari_mst.errors import CheckpointError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks import Network
+from napari_mst.networks.attention.kinds import check_geometry
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.layout import check_same_network
+from napari_mst.networks.layout import check_layout
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.settings import FitSettings
@@ -278,11 +280,30 @@ class Fit:
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
-        check_same_network(self.network, state["network"], self.checkpoint.name)
+        self._check_same_network(state["network"])
         for name in _NUMBERS:
             setattr(self, name, state[name])
         for name in _MODULES:
             getattr(self, name).load_state_dict(state[name])
+
+    def _check_same_network(self, state: Mapping[str, Tensor]) -> None:
+        """Refuse the weights *state* of the checkpoint if they are of another network.
+
+        Raises
+        ------
+        CheckpointError
+            If stages, widths, attention or windows differ.
+        """
+        name = self.checkpoint.name
+        try:
+            shapes = {key: tuple(value.shape) for key, value in self.network.state_dict().items()}
+            check_layout(name, shapes, state)
+            check_geometry(self.network, state)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"Expected {name} to be of the same network (stages, attention), got another. "
+                "Give it the same options, or choose another output."
+            ) from error
 
 
 def save(network: nn.Module, path: Path, card: ModelCard) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from napari_mst.errors import CheckpointError
 from napari_mst.extensions import load_extensions
@@ -111,6 +111,24 @@ def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
             "Ask for another copy of the file."
         )
     return Geometry(*map(int, sides))
+
+
+def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Refuse the weights of other windows, or of windows with another shift, which would fit.
+
+    Raises
+    ------
+    CheckpointError
+        If a block of *state* has other windows than that of *network*.
+    """
+    for name, module in network.named_modules():
+        if isinstance(module, WindowAttention):
+            stored = geometry_of({"attention.geometry": state[f"{name}.geometry"]})
+            if stored != module.sides:
+                raise CheckpointError(
+                    f"Expected windows of {tuple(module.sides)} (side, keys, shift) in {name}, "
+                    f"got {stored and tuple(stored)}. Ask for another copy of the file."
+                )
 
 
 def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
