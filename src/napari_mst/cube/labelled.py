@@ -8,7 +8,8 @@ Letters: B bands, H rows, W columns.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
@@ -19,6 +20,7 @@ import numpy as np
 from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.layer import even_step
 from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
@@ -64,31 +66,31 @@ def as_data_array(cube: PlainCube) -> "DataArray":
         raise CubeError(
             'Expected xarray, got none. Run: pip install "napari-mst[xarray]"'
         ) from None
-    axis, coordinate = _spectral_coordinate(cube)
-    coordinates: dict[str, Any] = {axis: coordinate, **_places(cube)}
+    if cube.unit == BAND_INDEX:
+        axis, attributes = "band", {}
+    else:
+        axis, attributes = "wavelength", {"units": cube.unit}
+    if cube.unit == NANOMETRES:
+        attributes |= {"standard_name": STANDARD_NAME, "long_name": "wavelength"}
+    coordinates: dict[str, Any] = {axis: (axis, cube.wavelengths, attributes), **_places(cube)}
     data = cube.data
     # xarray would read lazy numbers at once, but leaves those of dask where they are.
     if isinstance(data, Lazy) and find_spec("dask"):
         from dask.array import from_array
 
         data = from_array(data, name=False)
+    about = own_texts(cube)
+    if cube.quantity:
+        about["long_name"] = cube.quantity
+    if cube.quantity == "reflectance":
+        about["units"] = "1"
     return xarray.DataArray(
         data,
         dims=(axis, "y", "x"),
         coords=coordinates,
         name=cube.quantity or "cube",
-        attrs=_attributes(cube),
+        attrs=about,
     )
-
-
-def _spectral_coordinate(cube: PlainCube) -> tuple[str, Any]:
-    """The name of the spectral axis, and its coordinate as xarray takes it."""
-    if cube.unit == BAND_INDEX:
-        return "band", ("band", cube.wavelengths)
-    attributes = {"units": cube.unit}
-    if cube.unit == NANOMETRES:
-        attributes |= {"standard_name": STANDARD_NAME, "long_name": "wavelength"}
-    return "wavelength", ("wavelength", cube.wavelengths, attributes)
 
 
 def _places(cube: PlainCube) -> dict[str, Any]:
@@ -108,33 +110,18 @@ def _places(cube: PlainCube) -> dict[str, Any]:
     return {"x": ("x", x), "y": ("y", y)}
 
 
-def _attributes(cube: PlainCube) -> dict[str, str]:
-    """The attributes of the array: texts only, since netCDF keeps no other structure."""
-    attributes = own_texts(cube)
-    if cube.quantity:
-        attributes["long_name"] = cube.quantity
-    if cube.quantity == "reflectance":
-        attributes["units"] = "1"
-    return attributes
-
-
 def own_texts(cube: PlainCube) -> dict[str, str]:
     """The history, the shape and the metadata of *cube*, as far as JSON can keep them."""
     # A program that cuts the array leaves these texts as they are: the shape shows the cut.
     texts = {"provenance": cube.provenance.to_json(), "shape": json.dumps(cube.data.shape)}
-    metadata = {key: value for key, value in cube.metadata.items() if _is_plain(value)}
+    metadata = {}
+    for key, value in cube.metadata.items():
+        with suppress(TypeError, ValueError):
+            json.dumps(value)
+            metadata[key] = value
     if metadata:
         texts["metadata"] = json.dumps(metadata)
     return texts
-
-
-def _is_plain(value: Any) -> bool:
-    """True if JSON can keep *value*."""
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def parts_of(array: "DataArray") -> PlainCube:
@@ -162,27 +149,29 @@ def parts_of(array: "DataArray") -> PlainCube:
     rows, columns = (str(name) for name in array.dims if name != spectral)
     if rows.lower() in _COLUMN_NAMES or columns.lower() in _ROW_NAMES:
         rows, columns = columns, rows
+    quantity = array.name if array.name in ("reflectance", "radiance") else ""
     return with_texts(
         PlainCube(
             array.transpose(spectral, rows, columns).data,
             *_wavelengths(array, spectral),
-            quantity=_quantity(array),
+            # The name of an array tells what it holds only where we know that word.
+            quantity=str(array.attrs.get("long_name", quantity)),
         ),
         array.attrs,
-        lambda metadata: _corner(array, (rows, columns), metadata),
+        _corner(array, (rows, columns)),
     )
 
 
 def with_texts(
     cube: PlainCube,
     texts: Mapping[Any, Any],
-    corner_in: Callable[[Mapping[str, Any]], tuple[int, int] | None],
+    corner: tuple[int, int] | None,
 ) -> PlainCube:
     """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
 
     They may be of a larger cube, of which this is a part: then what they say of pixels and bands
-    that were cut off is left out. *corner_in* gives the row and column, of the cube with some
-    metadata, at which this one begins; None if unknown.
+    that were cut off is left out. *corner* is the row and column of that cube at which this one
+    begins; None if unknown.
     """
     history = str(texts.get("provenance", ""))
     past = Provenance.from_json(history) if history else Provenance()
@@ -194,19 +183,17 @@ def with_texts(
         bands, rows, columns = shape
     if (bands, rows, columns) != shape:
         past = past.with_cut(f"{shape[0]} bands, {shape[1]} x {shape[2]} pixels")
-        metadata = metadata_of_cut(metadata, (bands, rows, columns), shape, corner_in(metadata))
+        metadata = metadata_of_cut(metadata, (bands, rows, columns), shape, corner)
     return replace(cube, provenance=past, metadata=metadata)
 
 
-def _corner(
-    array: "DataArray", axes: tuple[str, str], metadata: Mapping[str, Any]
-) -> tuple[int, int] | None:
-    """The row and column, of the cube with this *metadata*, at which *array* begins.
+def _corner(array: "DataArray", axes: tuple[str, str]) -> tuple[int, int] | None:
+    """The row and column, of the cube that the metadata describe, at which *array* begins.
 
     It follows from the coordinates of the pixels on earth. None without them, and where pixels were
     left out.
     """
-    place = Georeference.from_json(str(metadata.get(FIELD)))
+    place = Georeference.from_json(str(_metadata_of(array.attrs).get(FIELD)))
     if place is None or place.transform is None or not set(axes) <= set(array.coords):
         return None
     a, _, c, _, e, f = place.transform
@@ -272,13 +259,6 @@ def in_nanometres(values: Array, unit: str, expected: str) -> tuple[Doubles, str
     return wavelengths, unit
 
 
-def _quantity(array: "DataArray") -> str:
-    """The meaning of the numbers: the long name of the array, or its name if we know that word."""
-    if "long_name" in array.attrs:
-        return str(array.attrs["long_name"])
-    return str(array.name) if array.name in ("reflectance", "radiance") else ""
-
-
 def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Our metadata as they were, or the *attributes* of an array of others."""
     stored = attributes.get("metadata")
@@ -334,10 +314,10 @@ def _signal_axis(cube: PlainCube) -> dict[str, Any]:
     if cube.unit == BAND_INDEX:
         return {"name": "band", "size": size}
     named = {"name": "wavelength", "units": cube.unit}
-    step = (at[-1] - at[0]) / (size - 1) if size > 1 else 1.0
     # Most of HyperSpy asks for a uniform axis, so rounding does not count as uneven.
-    if np.allclose(at, at[0] + step * np.arange(size), rtol=1e-9, atol=0) and step:
-        return {**named, "size": size, "offset": float(at[0]), "scale": float(step)}
+    step = even_step(at, 1e-7)
+    if step:
+        return {**named, "size": size, "offset": float(at[0]), "scale": step}
     steps = np.diff(at)
     if not ((steps > 0).all() or (steps < 0).all()):
         raise CubeError(
@@ -376,7 +356,12 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
     node = signal.original_metadata.get_item(_OWN)
     texts = {} if node is None else node.as_dictionary()
     cube = PlainCube(signal.data.transpose(order), *_axis_of(spectral), quantity)
-    return with_texts(cube, texts, lambda _: _first_pixel(rows, columns))
+    # HyperSpy moves the offset of an axis when it cuts, and scales the axis when it adds pixels up.
+    are_pixels = all(
+        axis.units == _PIXELS and getattr(axis, "scale", None) == 1 for axis in (rows, columns)
+    )
+    corner = (round(rows.offset), round(columns.offset)) if are_pixels else None
+    return with_texts(cube, texts, corner)
 
 
 def _axis_of(axis: Any) -> tuple[Doubles, str]:
@@ -391,14 +376,3 @@ def _axis_of(axis: Any) -> tuple[Doubles, str]:
         f"the unit of the signal axis {shown(name or 'without a name')}, got none. "
         'Set it, as in signal.axes_manager[-1].units = "nm".',
     )
-
-
-def _first_pixel(rows: Any, columns: Any) -> tuple[int, int] | None:
-    """The row and column at which the signal begins; None if its pixels are not those of the cube.
-
-    HyperSpy moves the offset of an axis when it cuts, and scales the axis when it adds pixels up.
-    """
-    are_pixels = all(
-        axis.units == _PIXELS and getattr(axis, "scale", None) == 1 for axis in (rows, columns)
-    )
-    return (round(rows.offset), round(columns.offset)) if are_pixels else None

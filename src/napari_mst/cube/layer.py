@@ -48,9 +48,10 @@ class SpectralAxis(NamedTuple):
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
     """The first axis of the layer of a cube: wavelengths, or band numbers."""
     # A slider is linear, so bands that are not evenly spaced are counted.
-    if unit != NANOMETRES or not _is_evenly_rising(wavelengths):
+    step = even_step(wavelengths)
+    if unit != NANOMETRES or step <= 0:
         return SpectralAxis(0.0, 1.0, "band")
-    return SpectralAxis(float(wavelengths[0]), _mean_step(wavelengths), WAVELENGTH)
+    return SpectralAxis(float(wavelengths[0]), step, WAVELENGTH)
 
 
 def layer_arguments(data: Numbers, axis: SpectralAxis, name: str) -> dict[str, Any]:
@@ -85,12 +86,10 @@ def contrast_limits(data: Numbers) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def _is_evenly_rising(wavelengths: Doubles) -> bool:
-    step = _mean_step(wavelengths)
+def even_step(wavelengths: Doubles, most: float = UNEVEN) -> float:
+    """The step from band to band; 0 where a band lies more than *most* of it off an even axis."""
+    if len(wavelengths) == 1:
+        return 1.0
+    step = float(np.diff(wavelengths).mean())
     line = wavelengths[0] + step * np.arange(len(wavelengths))
-    return step > 0 and bool(np.abs(wavelengths - line).max() <= UNEVEN * step)
-
-
-def _mean_step(wavelengths: Doubles) -> float:
-    """Mean distance between neighbouring bands; 1 for a single band."""
-    return float(np.diff(wavelengths).mean()) if len(wavelengths) > 1 else 1.0
+    return step if np.abs(wavelengths - line).max() <= most * abs(step) else 0.0

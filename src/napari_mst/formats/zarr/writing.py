@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import even_step
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.wavelengths import band_names
@@ -77,17 +78,13 @@ def _chunk_side(length: int) -> int:
 
 def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     """The OME metadata: one image with its axes, and a label for each band."""
-    steps = np.diff(cube.wavelengths)
-    step = float(steps[0]) if steps.size else 1.0
-    # OME-Zarr has a scale for an axis, but no list of places: uneven bands have none.
-    is_even = cube.has_wavelengths and step > 0 and bool(np.allclose(steps, step, rtol=1e-6))
     bands = {"name": "wavelength", "type": "channel"}
-    scale = 1.0
-    start = 0.0
-    if is_even:
+    scale, start = 1.0, 0.0
+    step = even_step(cube.wavelengths, 1e-6)
+    # OME-Zarr has a scale for an axis, but no list of places: uneven bands have none.
+    if cube.has_wavelengths and step > 0:
         bands["unit"] = "nanometer"
-        scale = step
-        start = float(cube.wavelengths[0])
+        scale, start = step, float(cube.wavelengths[0])
     transformations = [
         {"type": "scale", "scale": [scale, 1.0, 1.0]},
         {"type": "translation", "translation": [start, 0.0, 0.0]},
