@@ -1,13 +1,15 @@
 """A ColorChecker in a photo: how it is found, where its patches are, and what they show.
 
-A new kind of chart is a row of `CHARTS`. Letters: n patches, of which reflectances are known, in
-the order of their kind of chart.
+A new kind of chart is an entry of `data/charts.json`. Letters: n patches, of which reflectances
+are known, in the order of their kind of chart.
 """
 
 import functools
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
@@ -20,23 +22,6 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 Points = Doubles
 """Rows and columns (k, 2), or other numbers of several patches."""
-
-PATCHES = (
-    *("dark skin", "light skin", "blue sky", "foliage", "blue flower", "bluish green"),
-    *("orange", "purplish blue", "moderate red", "purple", "yellow green", "orange yellow"),
-    *("blue", "green", "red", "yellow", "magenta", "cyan"),
-    *("white", "neutral 8", "neutral 6.5", "neutral 5", "neutral 3.5", "black"),
-)
-"""The names of the patches of a Classic, row by row."""
-
-_SG_COLUMNS = "ABCDEFGHIJKLMN"
-_SG_ROWS = 10
-# The table of the Digital SG has the patches column by column, without these, which are all of one
-# black. Each spectrum has the colour that its maker publishes for its place: 0.8 CIELAB off in the
-# mean, the next patch in the order being tens off.
-_SG_WITHOUT = frozenset(
-    ("C1", "F1", "I1", "L1", "A2", "N3", "A5", "E6", "N6", "A8", "N9", "C10", "F10", "I10", "L10")
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +50,9 @@ class ChartKind:
     rows: int
     columns: int
     corners: str
-    patches: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]
-    greys: tuple[int, ...]
+    patches: Sequence[str]
+    places: Sequence[Sequence[int]]
+    greys: Sequence[int]
     table: str
     key: str
 
@@ -84,48 +69,13 @@ class ChartKind:
         )
 
 
-def _classic(title: str) -> ChartKind:
-    return ChartKind(
-        title=title,
-        rows=4,
-        columns=6,
-        corners="dark skin, bluish green, black, white",
-        patches=PATCHES,
-        places=tuple((row, column) for row in range(4) for column in range(6)),
-        greys=tuple(range(18, 24)),
-        table="chart31.npz",
-        key="babelcolor",
-    )
+def _charts() -> Mapping[str, ChartKind]:
+    file = resources.files("napari_mst").joinpath("data", "charts.json")
+    kinds = json.loads(file.read_text(encoding="utf-8"))
+    return MappingProxyType({name: ChartKind(**fields) for name, fields in kinds.items()})
 
 
-def _digital_sg() -> ChartKind:
-    every = {
-        f"{letter}{row + 1}": (row, column)
-        for column, letter in enumerate(_SG_COLUMNS)
-        for row in range(_SG_ROWS)
-    }
-    places = {name: place for name, place in every.items() if name not in _SG_WITHOUT}
-    patches = tuple(places)
-    return ChartKind(
-        title="ColorChecker Digital SG",
-        rows=_SG_ROWS,
-        columns=len(_SG_COLUMNS),
-        corners="A1, N1, N10, A10, all white",
-        patches=patches,
-        places=tuple(places.values()),
-        greys=tuple(patches.index(f"{letter}5") for letter in "EFGHIJ"),
-        table="reflectance31.npz",
-        key="iset_gretagDigitalColorSG",
-    )
-
-
-CHARTS: Mapping[str, ChartKind] = MappingProxyType(
-    {
-        "classic": _classic("ColorChecker Classic"),
-        "passport": _classic("ColorChecker Passport"),
-        "digital-sg": _digital_sg(),
-    }
-)
+CHARTS = _charts()
 """The charts that are known, by the name that `Chart` takes; the usual one first."""
 
 
@@ -204,7 +154,7 @@ class Chart:
     @property
     def patches(self) -> tuple[str, ...]:
         """(n): the names of the patches."""
-        return self._form.patches
+        return tuple(self._form.patches)
 
     @property
     def arrangements(self) -> list["Chart"]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube.colour import stored
-from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.errors import CameraError
 
 Family = Literal["Planck", "daylight", "fluorescent", "LED"]
@@ -38,7 +37,6 @@ _SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
 _PLANCK_RANGE = (1000.0, 25_000.0)  # K
 _DAYLIGHT_RANGE = (4000.0, 25_000.0)  # K, for which CIE 015 has its formula
 _COMPONENTS = ("S0", "S1", "S2")
-_STEP = 10  # nm of `WAVELENGTHS`
 
 
 def planckian(kelvin: float) -> Power:
@@ -93,19 +91,8 @@ def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None
 @functools.cache
 def load_lamps() -> Mapping[str, Power]:
     """Relative spectral power (31,) of the CIE's fluorescent, discharge and LED lamps, by name."""
-    lamps = {name: power for name, power in _tables().items() if name not in _COMPONENTS}
-    leds = [name for name in illuminant_names() if name.startswith("LED-")]
-    lamps.update({name: _averaged(name) for name in leds})
-    return MappingProxyType(lamps)
-
-
-def _averaged(name: str) -> Power:
-    """A light of a finer table at `WAVELENGTHS`: averaged over triangles, as all lamps are."""
-    triangle = _STEP - np.abs(np.arange(1 - _STEP, _STEP))
-    fine = np.arange(WAVELENGTHS[0] - _STEP + 1, WAVELENGTHS[-1] + _STEP)
-    power = np.convolve(illuminant_power(name, fine), triangle, "valid")[::_STEP]
-    # Single precision, as the other tables have it.
-    return doubles((power / power.max()).astype(np.float32))
+    tables = _tables().items()
+    return MappingProxyType({name: power for name, power in tables if name not in _COMPONENTS})
 
 
 def _radiator(name: str) -> Power | None:
