@@ -63,10 +63,8 @@ class ChartKind:
 
     def corner_places(self, margin: float = 0.0) -> Points:
         """(4, 2): columns and rows of the corner patches, or of what lies *margin* outside them."""
-        right, bottom = self.columns - 1 + margin, self.rows - 1 + margin
-        return np.array(
-            [(-margin, -margin), (right, -margin), (right, bottom), (-margin, bottom)], float
-        )
+        square = doubles([(0, 0), (1, 0), (1, 1), (0, 1)])
+        return square * (self.columns - 1 + 2 * margin, self.rows - 1 + 2 * margin) - margin
 
 
 def _charts() -> Mapping[str, ChartKind]:
@@ -138,8 +136,8 @@ class Chart:
                 "Expected four corners of a chart, each a row and a column, got others. "
                 "Give the middles of its corner patches."
             )
-        first, second, third, fourth = np.array(self.corners, dtype=np.float64)
-        (a, b), (c, d) = third - first, fourth - second
+        corners = doubles(self.corners)
+        (a, b), (c, d) = corners[2] - corners[0], corners[3] - corners[1]
         area = abs(float(a * d - b * c)) / 2
         if area < self._form.rows * self._form.columns:
             raise PhotoError(
@@ -168,23 +166,20 @@ class Chart:
     @property
     def centres(self) -> Points:
         """(n, 2): row and column of the middle of each patch, by a projective map."""
-        down, across = np.array(self._form.places).T
-        return self._mapped(down, across)
+        return self._mapped(np.transpose(self._form.places))
 
     @property
     def window(self) -> int:
         """Side of the square of pixels that is read of each patch: 1, 3, 5, ..."""
-        rows, columns = self._form.rows, self._form.columns
-        down, across = np.mgrid[:rows, :columns].reshape(2, -1)
-        grid = self._mapped(down, across).reshape(rows, columns, 2)
+        shape = self._form.rows, self._form.columns
+        grid = self._mapped(np.indices(shape).reshape(2, -1)).reshape(*shape, 2)
         steps = [np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1)]
         return 2 * int(_HALF * min(steps)) + 1
 
-    def _mapped(self, down: Indices, across: Indices) -> Points:
-        """Row and column in the photo (k, 2) of these rows and columns (k,) of the grid."""
-        corners = np.array(self.corners, dtype=np.float64)
-        matrix = projective(self._form.corner_places(), corners)
-        return mapped(matrix, np.column_stack([across, down]).astype(np.float64))
+    def _mapped(self, places: Indices) -> Points:
+        """Row and column in the photo (k, 2) of these rows and columns (2, k) of the grid."""
+        matrix = projective(self._form.corner_places(), doubles(self.corners))
+        return mapped(matrix, doubles(places[::-1].T))
 
 
 def chart_colours(photo: Photo, chart: Chart) -> Points:
