@@ -26,7 +26,7 @@ from napari_mst.watch import UNWATCHED, Watch
 VISIBLE = (450.0, 650.0)
 """Nanometres that a cube must cover to have a colour; the eye sees little outside them."""
 
-INFRARED = (860.0, 650.0, 550.0)
+INFRARED: tuple[float, ...] = (860.0, 650.0, 550.0)
 """nm; the false colour of photographs on infrared film: plants are red."""
 
 SHARES = (0.8, 0.5, 0.2)
@@ -143,7 +143,7 @@ def good_bands(cube: PlainCube) -> NDArray[np.int_]:
     return np.flatnonzero(is_good) if any(is_good) else np.arange(count)
 
 
-def best_bands(cube: PlainCube) -> tuple[int, int, int]:
+def best_bands(cube: PlainCube) -> list[int]:
     """The bands to show as red, green and blue: the header's, or those of a false colour."""
     named = _named_bands(cube)
     if named is not None:
@@ -155,13 +155,11 @@ def best_bands(cube: PlainCube) -> tuple[int, int, int]:
     colours = INFRARED
     # Film sees green, red and the near infrared; other ranges are divided evenly.
     if cube.unit != NANOMETRES or low > INFRARED[2] or high < INFRARED[0]:
-        red, green, blue = (low + share * (high - low) for share in SHARES)
-        colours = (red, green, blue)
-    red, green, blue = (int(good[np.abs(at - colour).argmin()]) for colour in colours)
-    return red, green, blue
+        colours = tuple(low + share * (high - low) for share in SHARES)
+    return [int(good[np.abs(at - colour).argmin()]) for colour in colours]
 
 
-def _named_bands(cube: PlainCube) -> tuple[int, int, int] | None:
+def _named_bands(cube: PlainCube) -> list[int] | None:
     """The bands that the header names, if it names one or three that are there."""
     named = cube.metadata.get(DEFAULT_BANDS, ())
     # Formats other than ENVI keep the field as text or as a list.
@@ -172,10 +170,8 @@ def _named_bands(cube: PlainCube) -> tuple[int, int, int] | None:
         return None
     if len(bands) == 1:
         bands *= 3
-    if len(bands) != 3 or not all(0 <= band < len(cube.wavelengths) for band in bands):
-        return None
-    red, green, blue = bands
-    return red, green, blue
+    is_there = all(0 <= band < len(cube.wavelengths) for band in bands)
+    return bands if len(bands) == 3 and is_there else None
 
 
 def _of_wavelengths(cube: PlainCube, wavelengths: Sequence[float]) -> Recipe:
@@ -229,36 +225,24 @@ def _stretched(cube: PlainCube, recipe: Recipe, *, is_reflectance: bool = False)
     # Colours of reflectances are true as they are, unless that is too dark or too bright to see.
     if is_reflectance and BRIGHTNESS[0] <= _median(colours, AS_IT_IS) <= BRIGHTNESS[1]:
         return recipe
-    low, high = np.percentile(colours, PERCENTILES, axis=1).astype(np.float32)
+    black, white = np.percentile(colours, PERCENTILES, axis=1).astype(np.float32)
     if is_reflectance:
         # One range for all channels, from 0: brightness may change, hues stay.
-        tone = Tone(np.zeros(3, np.float32), np.full(3, high.max(), np.float32))
-    else:
-        tone = Tone(low, high)
-    tone = _with_range(tone, np.median(colours, axis=1).astype(np.float32))
-    return replace(recipe, tone=_with_middle(tone, _median(colours, tone)))
-
-
-def _with_range(tone: Tone, middle: Singles) -> Tone:
-    """*tone* with the *middle* of each channel between black and white, also of a flat channel."""
-    black, white, power = tone
+        black, white = np.zeros_like(black), np.full_like(white, white.max())
+    middle = np.median(colours, axis=1).astype(np.float32)
     width = np.maximum(white - black, np.abs(middle) * np.float32(1e-6))
     width = np.where(width > 0, width, np.float32(1))
-    # A value that more than half of the pixels share is not black, nor white.
-    return Tone(
-        np.where(middle <= black, middle - width, black).astype(np.float32),
-        np.where(middle >= white, middle + width, white).astype(np.float32),
-        power,
+    # A value that more than half of the pixels share is not black, nor white: that of a flat
+    # channel is in the middle.
+    tone = Tone(
+        np.where(middle <= black, middle - width, black),
+        np.where(middle >= white, middle + width, white),
     )
-
-
-def _with_middle(tone: Tone, median: float) -> Tone:
-    """*tone* with a power that brings the *median* brightness (0-1) within `BRIGHTNESS`."""
-    low, high = BRIGHTNESS
-    middle = min(max(median, low), high)
-    if middle == median or not 0 < median < 1:
-        return tone
-    return tone._replace(power=float(np.log(middle) / np.log(median)))
+    median = _median(colours, tone)
+    wanted = min(max(median, BRIGHTNESS[0]), BRIGHTNESS[1])
+    if wanted != median and 0 < median < 1:
+        tone = tone._replace(power=float(np.log(wanted) / np.log(median)))
+    return replace(recipe, tone=tone)
 
 
 def _median(colours: Singles, tone: Tone) -> float:
