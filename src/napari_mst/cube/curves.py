@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -80,8 +81,6 @@ class Curves:
         (B,), as those of a `SpectralCube`.
     values
         (n, B); NaN is a gap.
-    has
-        (n, B) bool; false where a cell is blank: at a wavelength that a curve does not have.
     records
         What is known of each of the n curves: its "name", and more in files of ours.
     heading
@@ -96,7 +95,6 @@ class Curves:
     wavelengths: Doubles
     unit: str
     values: Doubles
-    has: Mask
     records: Sequence[dict[str, str]]
     heading: str = ""
     is_own: bool = False
@@ -107,17 +105,18 @@ class Curves:
         for note in self.notes:
             warnings.warn(f"{shown(self.name)}: {note}", CurveWarning, stacklevel=3)
 
-    def settled(self) -> "Curves":
+    def settled(self, has: Mask | Literal[True] = True) -> "Curves":
         """The curves of another program: gaps become NaN, and no wavelength is there twice.
 
+        *has* (n, B) is false where a cell is blank: at a wavelength that a curve does not have.
         Raises `CubeFileError` if two values at one wavelength differ.
         """
         if self.is_own:
             return self
         is_gap = ~np.isfinite(self.values) | (self.values < _DELETED) | (self.values == _MISSING)
         values = np.where(is_gap, np.nan, self.values)
-        marks = sorted({f"{value:g}" for value in self.values[is_gap & self.has]})
-        count = np.count_nonzero(is_gap & self.has)
+        marks = sorted({f"{value:g}" for value in self.values[is_gap & has]})
+        count = np.count_nonzero(is_gap & has)
         note = [f"Gaps in the values: {count} ({', '.join(marks[:4])})."] if marks else []
         _, first, place = np.unique(self.wavelengths, return_index=True, return_inverse=True)
         is_same = np.isclose(values[:, first][:, place], values, rtol=0, atol=0, equal_nan=True)
@@ -129,7 +128,6 @@ class Curves:
             self,
             wavelengths=self.wavelengths[kept],
             values=values[:, kept],
-            has=self.has[:, kept],
             notes=[*self.notes, *note],
         )
 
@@ -223,12 +221,11 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
         wavelengths,
         unit,
         numbers[1:],
-        has[1:],
         records,
         heading,
         is_own,
         [*notes, *doubts],
-    ).settled()
+    ).settled(has[1:])
 
 
 def axis(
@@ -342,7 +339,7 @@ def _rows(text: str, name: str) -> tuple[list[Row], str]:
     words = last.split()
     mark = next((mark for mark in "\t;," if mark in last), " ")
     # Commas of numbers between blanks: "400,0 0,1" but not "400, 0.1".
-    if mark == "," and len(words) > 1 and all(map(_is_number, words)) and words[0][-1] != ",":
+    if mark == "," and len(words) > 1 and None not in map(_value, words) and words[0][-1] != ",":
         mark = " "
     lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
     if mark == " ":
@@ -388,11 +385,14 @@ def _names(title: list[str], width: int, mark: str) -> list[str]:
 def _numbers(row: Row, name: str) -> list[float]:
     """The numbers of a row; NaN for a blank cell."""
     line, cells = row
+    values = []
     for cell in cells:
-        if cell.strip() and not _is_number(cell):
+        value = _value(cell)
+        if value is None:
             fault = repr(shown(cell, 30))
             raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a column.")
-    return [float(_plain(cell) or math.nan) for cell in cells]
+        values.append(value)
+    return values
 
 
 def _trimmed(cells: list[str]) -> list[str]:
@@ -408,16 +408,18 @@ def _padded(cells: list[str], width: int) -> list[str]:
 
 def _is_numeric(cells: Sequence[str]) -> bool:
     """True for a wavelength, then numbers and blanks."""
-    is_table = all(_is_number(cell) for cell in cells if cell.strip())
-    return is_table and len(cells) > 1 and bool(cells[0].strip())
+    return len(cells) > 1 and cells[0].strip() != "" and None not in map(_value, cells)
 
 
-def _is_number(cell: str) -> bool:
+def _value(cell: str) -> float | None:
+    """The number in *cell*, NaN if it is blank; None if it holds something else."""
+    # Python reads 1_000 as a number.
+    if "_" in cell:
+        return None
     try:
-        float(_plain(cell))
+        return float(_plain(cell) or math.nan)
     except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_000 as a number
+        return None
 
 
 def _plain(cell: str) -> str:

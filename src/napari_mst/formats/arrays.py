@@ -44,7 +44,12 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], chosen: str | No
     if "cube" in cubes:
         return "cube"
     if len(cubes) > 1:
-        raise _several_cubes(name, cubes)
+        advice = "Say which: variable='name' (--variable NAME)."
+        message = str(mismatch(name, "one array of three axes", _listed(cubes), advice))
+        choices: dict[str | int, str] = {
+            key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()
+        }
+        raise ChoiceNeeded(message, "variable", choices)
     return next(iter(cubes))
 
 
@@ -115,15 +120,6 @@ def band_axis_of(
             0: f"first: {first} bands of {_size(shape[1:])}",
         },
     )
-
-
-def _several_cubes(name: str, cubes: Mapping[str, tuple[int, ...]]) -> ChoiceNeeded:
-    advice = "Say which: variable='name' (--variable NAME)."
-    message = mismatch(name, "one array of three axes", _listed(cubes), advice)
-    choices: dict[str | int, str] = {
-        key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()
-    }
-    return ChoiceNeeded(str(message), "variable", choices)
 
 
 def _length(shape: tuple[int, ...]) -> int:

@@ -61,10 +61,9 @@ def read_library(path: Path) -> Curves:
         if unit != BAND_INDEX:
             wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
         heading = header.text("description") + header.text("z plot titles")
-        has = np.ones(values.shape, dtype=bool)
         notes += [] if is_own else doubts
         return Curves(
-            path.name, wavelengths, unit, values, has, records, heading, is_own, notes
+            path.name, wavelengths, unit, values, records, heading, is_own, notes
         ).settled()
 
     return steadily(path, targets(path), read)

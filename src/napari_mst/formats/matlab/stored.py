@@ -173,26 +173,6 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
 
 
 def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
-    shape = item.shape[::-1] if is_matlab else item.shape
-    return StoredArray(
-        shape=tuple(shape),
-        dtype=item.dtype,
-        stored_bytes=item.id.get_storage_size(),
-        read=_reader(item, is_matlab),
-        offset=_offset(path, item) if is_matlab else None,
-        check=partial(_check_stored, path, item),
-    )
-
-
-def _offset(path: Path, item: Any) -> int | None:
-    """The place where the numbers begin; None if they are in chunks, or the file ends before."""
-    offset: int | None = item.id.get_offset()
-    if item.chunks is not None or offset is None:
-        return None
-    return offset if offset + item.nbytes <= path.stat().st_size else None
-
-
-def _reader(item: Any, is_matlab: bool) -> Callable[[], Array]:
     def read() -> Array:
         if item.chunks:
             # The library decompresses a whole chunk at a time, however large it says that it is.
@@ -200,7 +180,17 @@ def _reader(item: Any, is_matlab: bool) -> Callable[[], Array]:
             isolation.limit_memory(3 * item.nbytes + chunk + isolation.ROOM_BYTES)
         return np.asarray(item[()].T if is_matlab else item[()])
 
-    return read
+    # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
+    offset: int | None = item.id.get_offset() if is_matlab and item.chunks is None else None
+    is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
+    return StoredArray(
+        shape=tuple(item.shape[::-1] if is_matlab else item.shape),
+        dtype=item.dtype,
+        stored_bytes=item.id.get_storage_size(),
+        read=read,
+        offset=offset if is_whole else None,
+        check=partial(_check_stored, path, item),
+    )
 
 
 def _texts(path: Path, file: Any) -> dict[str, str]:

@@ -6,6 +6,7 @@ parts of two: chunks are found by name alone. Letters: B bands, H rows, W column
 
 import json
 import math
+import operator
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ def stored_chunks(path: Path, array: Any) -> tuple[int, int]:
     for parent, _, names in os.walk(folder):
         for name in names:
             file = Path(parent, name)
-            is_chunk = _place(file.relative_to(folder).as_posix(), array, grid) is not None
+            is_chunk = _is_chunk(file.relative_to(folder).as_posix(), array, grid)
             # zarr takes an empty shard for one that holds no chunk.
             if is_chunk and file.stat().st_size > 0:
                 stored += 1
@@ -65,15 +66,12 @@ def absent_chunks(path: Path, array: Any) -> list[str]:
     ]
 
 
-def _place(key: str, array: Any, grid: Sequence[int]) -> tuple[int, ...] | None:
-    """The place in the *grid* of the chunk whose file is called *key*; None if it is no chunk."""
+def _is_chunk(key: str, array: Any, grid: Sequence[int]) -> bool:
+    """True if *key* is the name of the file of a chunk that has a place in the *grid*."""
     # Other files lie among the chunks, such as metadata; their names have no such place.
     place = tuple(int(digits) for digits in re.findall(r"\d+", key))
-    if len(place) != len(grid):
-        return None
-    if any(at >= count for at, count in zip(place, grid, strict=True)):
-        return None
-    return place if array.metadata.encode_chunk_key(place) == key else None
+    is_within = len(place) == len(grid) and all(map(operator.lt, place, grid))
+    return is_within and array.metadata.encode_chunk_key(place) == key
 
 
 def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any]:
@@ -270,14 +268,13 @@ def _foreign(
 
 def _kept_axes(array: Any, types: list[str]) -> list[int]:
     """The axes of bands, rows and columns: axes of length one beside them fall away."""
-    if array.ndim == 3:
-        return [0, 1, 2]
-    kept = []
-    for at, length in enumerate(array.shape):
-        # OME images have axes of time and depth too; the image lies along the last two.
-        if length > 1 or types[at] == "channel" or at >= array.ndim - 2:
-            kept.append(at)
-    return kept
+    # OME images have axes of time and depth too; the image lies along the last two.
+    first = array.ndim - (3 if array.ndim == 3 else 2)
+    return [
+        at
+        for at, length in enumerate(array.shape)
+        if length > 1 or types[at] == "channel" or at >= first
+    ]
 
 
 def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
