@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -81,6 +80,8 @@ class Curves:
         (B,), as those of a `SpectralCube`.
     values
         (n, B); NaN is a gap.
+    has
+        (n, B) bool; false where a cell is blank: at a wavelength that a curve does not have.
     records
         What is known of each of the n curves: its "name", and more in files of ours.
     heading
@@ -95,6 +96,7 @@ class Curves:
     wavelengths: Doubles
     unit: str
     values: Doubles
+    has: Mask
     records: Sequence[dict[str, str]]
     heading: str = ""
     is_own: bool = False
@@ -105,18 +107,17 @@ class Curves:
         for note in self.notes:
             warnings.warn(f"{shown(self.name)}: {note}", CurveWarning, stacklevel=3)
 
-    def settled(self, has: Mask | Literal[True] = True) -> "Curves":
+    def settled(self) -> "Curves":
         """The curves of another program: gaps become NaN, and no wavelength is there twice.
 
-        *has* (n, B) is false where a cell is blank: at a wavelength that a curve does not have.
         Raises `CubeFileError` if two values at one wavelength differ.
         """
         if self.is_own:
             return self
         is_gap = ~np.isfinite(self.values) | (self.values < _DELETED) | (self.values == _MISSING)
         values = np.where(is_gap, np.nan, self.values)
-        marks = sorted({f"{value:g}" for value in self.values[is_gap & has]})
-        count = np.count_nonzero(is_gap & has)
+        marks = sorted({f"{value:g}" for value in self.values[is_gap & self.has]})
+        count = np.count_nonzero(is_gap & self.has)
         note = [f"Gaps in the values: {count} ({', '.join(marks[:4])})."] if marks else []
         _, first, place = np.unique(self.wavelengths, return_index=True, return_inverse=True)
         is_same = np.isclose(values[:, first][:, place], values, rtol=0, atol=0, equal_nan=True)
@@ -128,6 +129,7 @@ class Curves:
             self,
             wavelengths=self.wavelengths[kept],
             values=values[:, kept],
+            has=self.has[:, kept],
             notes=[*self.notes, *note],
         )
 
@@ -221,11 +223,12 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
         wavelengths,
         unit,
         numbers[1:],
+        has[1:],
         records,
         heading,
         is_own,
         [*notes, *doubts],
-    ).settled(has[1:])
+    ).settled()
 
 
 def axis(

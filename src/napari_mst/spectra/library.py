@@ -15,7 +15,7 @@ from napari_mst import crash_safe
 from napari_mst.cube.curves import text_of
 from napari_mst.errors import SaveError, check_regular, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
-from napari_mst.photo.chart import PATCHES
+from napari_mst.photo.chart import CHARTS
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -33,7 +33,9 @@ def colour_checker() -> list[Spectrum]:
         wavelengths = stored["wavelength"]
         chart = stored["iset_macbethChart"]
     origin = Origin(cube="ColorChecker")
-    names = np.reshape(PATCHES, (4, 6)).T.ravel().tolist()  # down the columns of the chart
+    names = (
+        np.reshape(CHARTS["classic"].patches, (4, 6)).T.ravel().tolist()
+    )  # down the columns of the chart
     return [
         Spectrum(wavelengths, values, name=name, origin=origin)
         for name, values in zip(names, chart, strict=True)

@@ -60,10 +60,11 @@ def read_library(path: Path) -> Curves:
         wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
         if unit != BAND_INDEX:
             wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
+        has = np.ones(values.shape, dtype=bool)
         heading = header.text("description") + header.text("z plot titles")
         notes += [] if is_own else doubts
         return Curves(
-            path.name, wavelengths, unit, values, records, heading, is_own, notes
+            path.name, wavelengths, unit, values, has, records, heading, is_own, notes
         ).settled()
 
     return steadily(path, targets(path), read)
