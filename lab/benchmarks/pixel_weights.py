@@ -23,7 +23,7 @@ from napari.components import ViewerModel
 from safetensors.torch import save_file
 
 from napari_mst.attention import explorer as network
-from napari_mst.attention.pixel_weights import PixelWeights
+from napari_mst.attention.head_steps import PixelWeights
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.denoising.photos import denoising_to_look_at
 from napari_mst.engine.features import PhotoRows

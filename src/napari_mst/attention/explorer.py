@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from napari_mst.arrays import Floats, Singles
-from napari_mst.attention.blocks import attention_blocks, check_name, record_attention
+from napari_mst.attention.blocks import Attending, attention_blocks, check_name, record_attention
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
 from napari_mst.attention.probe import HeadProbe, probe_of, tapped
@@ -87,8 +87,11 @@ class PhotoExplorer:
     def features(self, layer: str) -> AttentionMap:
         """All maps of a *layer* of the network over the photo; errors are those of `features`."""
         planes, past = self.padded_features(layer)
-        pitch = int(1 / self._program.scales[layer])
-        return self._map(FEATURES, Selection(layer), planes, past, pitch)
+        return self._map(FEATURES, Selection(layer), planes, past, self._pitch(layer))
+
+    def _pitch(self, name: str) -> int:
+        """Pixels of the photo, on each side, that a value of the map *name* stands for."""
+        return int(1 / self._program.scales[name])
 
     def padded_features(self, layer: str) -> tuple[Floats, Provenance]:
         """The maps of a *layer*, (C, h, w), over the padded photo, and their history."""
@@ -202,11 +205,11 @@ class AttentionExplorer(PhotoExplorer):
             If there is no such overlay, block, head or channel.
         """
         check_name(overlay, OVERLAYS, "map")
-        _, pitch = self._check(selection)
+        block = self._checked(selection)
         probe = probe_of(OVERLAYS[overlay].compute, selection)
         program = tapped(self._program, selection.block, probe)
         (padded,), past = self._run(program)
-        return self._map(OVERLAYS[overlay], selection, padded, past, pitch)
+        return self._map(OVERLAYS[overlay], selection, padded, past, self._pitch(block.source))
 
     def steps(self, block: str, head: int = 0) -> AttentionSteps:
         """One head step by step, in pictures of at most `PICTURE` pixels a side.
@@ -217,10 +220,11 @@ class AttentionExplorer(PhotoExplorer):
             If there is no such block or head.
         """
         selection = Selection(block, head)
-        channels, pitch = self._check(selection)
+        attending = self._checked(selection)
+        channels, pitch = attending.attends.channels, self._pitch(attending.source)
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
-        depth = channels // attention_blocks(self._network())[block].attends.heads
+        depth = channels // attending.attends.heads
         probe = probe_of(HeadProbe.steps, selection)
         program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
         with record_attention(self._network()) as record:
@@ -276,22 +280,19 @@ class AttentionExplorer(PhotoExplorer):
             if not 0 <= index < limit:
                 raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
 
-    def _check(self, selection: Selection) -> tuple[int, int]:
-        """Channels of the chosen block, and its pitch in pixels of the photo.
-
-        Raises `AttentionError` if there is no such block, head or channel.
-        """
+    def _checked(self, selection: Selection) -> Attending:
+        """The chosen block. Raises `AttentionError` if there is no such block, head or channel."""
         blocks = attention_blocks(self._network())
         check_name(selection.block, blocks)
         block = blocks[selection.block]
-        heads, channels = block.attends.heads, block.attends.channels
-        selection.check(heads, channels // heads)
+        heads = block.attends.heads
+        selection.check(heads, block.attends.channels // heads)
         if block.attends.parts is None:
             raise AttentionError(
                 f"Expected a block of S-MSA to make maps of, got {shown(selection.block)}, which "
                 "is of another kind. Look at its matrices."
             )
-        return channels, int(1 / self._program.scales[block.source])
+        return block
 
 
 def features(

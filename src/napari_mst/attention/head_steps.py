@@ -1,4 +1,4 @@
-"""One head between pixels, step by step: every matrix on the way with all its numbers.
+"""The weights of a pixel, and one head between pixels step by step, with all numbers on the way.
 
 It is a head of a block with windows, on the window of a pixel of a photo, or a single head on the
 pixels of a small patch. Tokens are columns here and rows in the code of a network: every matrix is
@@ -13,7 +13,7 @@ Letters: C channels, d channels of a head, n pixels that ask, m pixels that answ
 in overlapping windows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.arrays import Doubles
-from napari_mst.attention.pixel_weights import PixelWeights
+from napari_mst.arrays import Doubles, Mask
+from napari_mst.attention.maps import AttentionMap, Selection
+from napari_mst.attention.overlays import WEIGHTS
+from napari_mst.attention.record import PixelBlock
 from napari_mst.cube import Provenance
 from napari_mst.denoising.attention import embedding, projections
 from napari_mst.denoising.photos import Denoising
@@ -34,6 +36,124 @@ from napari_mst.photo.photo import Photo
 
 Places = NDArray[np.int64]
 """(n, 2): row and column of the photo of each of n pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWeights:
+    """The weights of the keys of one pixel of a photo, in one block.
+
+    Attributes
+    ----------
+    block
+        The name of the block.
+    weights
+        (h, keys), each head sums to 1.
+    places
+        (keys, 2): row and column of the photo at which the pixels of each key begin. Keys beyond
+        the photo are padding.
+    regions
+        (keys,): the part of a shifted window in which each key lies; only those in the part of the
+        pixel have weight. 0 everywhere where no window is shifted.
+    query
+        Row and column of the photo at which the pixels of the query begin.
+    pitch
+        Pixels of the photo, on each side, that a query or key stands for.
+    sides
+        The block, with its sides of windows in keys.
+    provenance
+        The history of the run whose weights these are.
+    """
+
+    block: str
+    weights: Doubles
+    places: Places
+    regions: NDArray[np.int64]
+    query: tuple[int, int]
+    pitch: int
+    sides: PixelBlock
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def maps(self, corner: tuple[int, int] = (0, 0)) -> list[AttentionMap]:
+        """The weights as a map for each head, where the first pixel that was seen is *corner*."""
+        images, first = self.planes()
+        row, column = np.add(first, corner)
+        middle = (self.pitch - 1) / 2
+        pixel = self.query[0] + corner[0], self.query[1] + corner[1]
+        return [
+            AttentionMap(
+                values=image.astype(np.float32),
+                overlay=WEIGHTS.name,
+                unit=WEIGHTS.unit,
+                selection=Selection(self.block, head),
+                pitch=self.pitch,
+                offset=(float(row + middle), float(column + middle)),
+                total=float(image.sum()),
+                provenance=self.provenance,
+                pixel=pixel,
+            )
+            for head, image in enumerate(images)
+        ]
+
+    def planes(self) -> tuple[Doubles, tuple[int, int]]:
+        """The weights as images, (h, rows, columns), one value a key, and where they begin.
+
+        It is the row and column of the photo of their first key: for a layer of scale `pitch`.
+        """
+        is_heard = self.weights.sum(0) > 0
+        places = self.places[is_heard]
+        first = places.min(0)
+        rows, columns = ((places - first) // self.pitch).T
+        images = np.zeros((len(self.weights), rows.max() + 1, columns.max() + 1))
+        images[:, rows, columns] = self.weights[:, is_heard]
+        return images, (int(first[0]), int(first[1]))
+
+    @property
+    def effective_keys(self) -> Doubles:
+        """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
+        counts: Doubles = 1 / np.square(self.weights).sum(-1)
+        return counts
+
+    @property
+    def heard(self) -> Mask:
+        """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
+        is_query = (self.places == self.query).all(1)
+        is_heard: Mask = self.regions == self.regions[is_query]
+        return is_heard
+
+    def around(self, chosen: Mask) -> tuple[int, int, int, int]:
+        """The rectangle of the photo around the *chosen* keys, as `Outline` has it."""
+        places = self.places[chosen]
+        top, left = places.min(0).tolist()
+        bottom, right = (places.max(0) + self.pitch).tolist()
+        return top, bottom, left, right
+
+
+Outline = tuple[str, tuple[int, int, int, int]]
+"""A rectangle of pixels of the photo: its role, and first row, one past the last, first column, one
+past the last. It may reach beyond the photo, where padding is."""
+
+
+def outlines(weights: PixelWeights) -> list[Outline]:
+    """The outlines of the *weights* of a pixel, the largest first and the pixel last.
+
+    Their roles are "pixel" for itself, "window" for its window of queries, "keys" for the larger
+    window of its keys, and "masked" for a part of a shifted window that the mask keeps from it.
+    """
+    pitch = weights.pitch
+    row, column = weights.query
+    pixel = ("pixel", (row, row + pitch, column, column + pitch))
+    if not weights.sides.window:
+        return [pixel]
+    is_heard = weights.heard
+    top, bottom, left, right = keys = weights.around(is_heard)
+    masked = [
+        ("masked", weights.around(weights.regions == region))
+        for region in np.unique(weights.regions[~is_heard])
+    ]
+    rim = (weights.sides.keys - weights.sides.window) // 2 * pitch
+    window = ("window", (top + rim, bottom - rim, left + rim, right - rim))
+    return [*masked, *([("keys", keys)] if rim else []), window, pixel]
+
 
 BETWEEN = "Row i is key i, column j is query j."
 """The caption of a matrix between pixels."""

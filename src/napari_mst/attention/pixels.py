@@ -18,9 +18,8 @@ from torch import Tensor
 from napari_mst.arrays import Floats
 from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks, record_attention
 from napari_mst.attention.explorer import PhotoExplorer
-from napari_mst.attention.head_steps import WindowSteps, window_steps
+from napari_mst.attention.head_steps import PixelWeights, WindowSteps, window_steps
 from napari_mst.attention.maps import Selection
-from napari_mst.attention.pixel_weights import PixelWeights
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.steps import photo_window
@@ -189,7 +188,7 @@ class PixelExplorer(PhotoExplorer):
 
     def _near(self, block: str, row: int, column: int) -> _Near:
         """The part of the map of *block* on which the weights of a pixel depend."""
-        pitch = self._pitch(block)
+        pitch = self._pitch(self._source(block))
         row, column = row // pitch, column // pitch
         part = self._around(block, row, column)
         place = row - part.top, column - part.left
@@ -200,7 +199,7 @@ class PixelExplorer(PhotoExplorer):
         weigh: Any = self.blocks[block].attends.weights
         with torch.inference_mode():
             weights: QueryWeights = weigh(near.entering, near.place)
-        pitch = self._pitch(block)
+        pitch = self._pitch(self._source(block))
         row, column = near.query
         return PixelWeights(
             block=block,
@@ -247,10 +246,6 @@ class PixelExplorer(PhotoExplorer):
     def _size(self, block: str) -> Size:
         """Rows and columns of the map of *block*."""
         return self._sizes[self._source(block)]
-
-    def _pitch(self, block: str) -> int:
-        """Pixels of the photo, on each side, that a query of *block* stands for."""
-        return int(1 / self._program.scales[self._source(block)])
 
     @cached_property
     def _sizes(self) -> Mapping[str, Size]:

@@ -293,7 +293,7 @@ class AttentionDock(Dock):
     # ------------------------------------------------------------------------ what is drawn
 
     def _show_photos(self) -> None:
-        self.box.show_photos(photo_layers(self.viewer))
+        self.box.photos.set_layers(photo_layers(self.viewer), self.box.layer)
         self._show_state(self.workspace.state)
         self.picking.begin()
 

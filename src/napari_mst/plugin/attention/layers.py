@@ -36,7 +36,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.photos import DENOISED, MAP, LayerPhoto, hide_maps, photo_layer
 
 if TYPE_CHECKING:
-    from napari_mst.attention.pixel_weights import Outline, PixelWeights
+    from napari_mst.attention.head_steps import Outline, PixelWeights
 
 UNSIGNED = "inferno"
 SIGNED = Colormap(
@@ -219,7 +219,7 @@ def show_weights(
 
     One head is seen, whose map is returned.
     """
-    from napari_mst.attention.pixel_weights import outlines  # imports torch
+    from napari_mst.attention.head_steps import outlines  # imports torch
 
     maps = weights.maps(photo.corner)
     layers = [put_map(viewer, made, photo, f", head {made.selection.head}") for made in maps]
@@ -240,9 +240,9 @@ def show_outlines(
     name = f"Window of a pixel: {photo.name}"
     # Pixels are squares around their centres.
     first = np.array(photo.corner) - 0.5
-    corners = [first + np.reshape(outline.rectangle, (2, 2)).T for outline in drawn]
+    corners = [first + np.reshape(rectangle, (2, 2)).T for _, rectangle in drawn]
     look = {
-        "edge_color": [COLOURS[outline.role] for outline in drawn],
+        "edge_color": [COLOURS[role] for role, _ in drawn],
         "edge_width": WIDTH * pitch,
     }
     layer = _layer_named(viewer, name)

@@ -76,10 +76,6 @@ class RunBox(QWidget):
         reference: weakref.ref[Any] | None = self.photos.currentData()
         return reference() if reference is not None else None
 
-    def show_photos(self, layers: Sequence[Image]) -> None:
-        """List *layers*; the chosen one stays chosen."""
-        self.photos.set_layers(layers, self.layer)
-
     def show_runs(
         self, recordings: Sequence[Recording], chosen: Recording | None, wish: str | None
     ) -> None:

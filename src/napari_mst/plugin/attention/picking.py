@@ -52,8 +52,7 @@ from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 if TYPE_CHECKING:
-    from napari_mst.attention.head_steps import HeadSteps, WindowSteps
-    from napari_mst.attention.pixel_weights import PixelWeights
+    from napari_mst.attention.head_steps import HeadSteps, PixelWeights, WindowSteps
     from napari_mst.attention.side_by_side import SideBySide
 
 NETWORK = "network"
@@ -370,12 +369,11 @@ class Picking(ViewerHelper):
     def _shown_patch(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
         """Every number of a single head on the patch that begins at the pixel."""
         from napari_mst.attention.head_steps import patch_steps
-        from napari_mst.attention.pixel_weights import Outline
 
         steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
         top, left = steps.corner
         bottom, right = top + self.side, left + self.side
-        patch = Outline("window", (top, bottom, left, right))
+        patch = ("window", (top, bottom, left, right))
         show_outlines(self.viewer, [patch], photo)
         last = f"({bottom - 1}, {right - 1})"
         text = f"Pixels ({top}, {left}) to {last}, {self.side**2} tokens."

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.attention.record import PixelBlock
 from napari_mst.denoising.photos import LEAST_CODES
 from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.picking import (
@@ -81,12 +82,13 @@ class StepModel(QAbstractTableModel):
 class Numbers(QWidget):
     """Shows the steps of a head; the chosen matrix stays chosen from click to click."""
 
+    _of: "HeadSteps"
+
     def __init__(self) -> None:
         super().__init__()
         self.steps = QComboBox(toolTip=STEP_HINT)
         self.table = QTableView()
         self.about = Paragraph()
-        self._of: HeadSteps | None = None
         fill(QVBoxLayout(self), self.steps, self.table, self.about, stretched=self.table)
         self.steps.currentIndexChanged.connect(self._draw)
         # Widths follow the first rows: to look at all of a large matrix would take seconds.
@@ -106,10 +108,7 @@ class Numbers(QWidget):
         self._draw()
 
     def _draw(self) -> None:
-        index = self.steps.currentIndex()
-        if self._of is None or index < 0:
-            return
-        step = self._of.steps[index]
+        step = self._of.steps[self.steps.currentIndex()]
         self._model = StepModel(step)  # Qt does not keep it
         self.table.setModel(self._model)
         self.table.resizeColumnsToContents()
@@ -242,12 +241,16 @@ class PixelPage(QWidget):
 
     def draw_head(self, head: RecordedHead) -> None:
         """Say what the chosen block is; one without attention between pixels leaves the filter."""
-        was_between = self._head is not None and self._head.between_pixels is not None
+        was_between = self._between
         self._head = head
-        is_between = head.between_pixels is not None
-        if is_between != was_between:
-            self.by.setCurrentIndex(self.by.findData(NETWORK if is_between else SIX))
+        if (self._between is None) != (was_between is None):
+            self.by.setCurrentIndex(self.by.findData(SIX if self._between is None else NETWORK))
         self._draw()
+
+    @property
+    def _between(self) -> PixelBlock | None:
+        """The chosen block, if pixels attend to pixels in it."""
+        return None if self._head is None else self._head.between_pixels
 
     def show_view(self, view: PixelView) -> None:
         """Show what was found of a pixel."""
@@ -274,9 +277,8 @@ class PixelPage(QWidget):
             widget.setVisible(is_shown)
         _, about = KINDS[self.kind]
         if self.kind in OF_NETWORK:
-            between = None if self._head is None else self._head.between_pixels
-            if self._head is None or between is None:
+            if self._head is None or self._between is None:
                 about = NO_PIXELS
             else:
-                about = f"{self._head.title}: {between}. {about}"
+                about = f"{self._head.title}: {self._between}. {about}"
         self.about.setText(about)

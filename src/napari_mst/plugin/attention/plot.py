@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from napari_mst.attention.side_by_side import SideBySide
 
 COLORMAP = "inferno"
-SIGNED = pg.ColorMap([0, 0.5, 1], [(40, 110, 240), (245, 245, 245), (225, 70, 30)])
+SIGNED = "CET-D1A"
+"""Blue, white, red."""
 CELL_COLOUR, LINK_COLOUR = "#3df0ff", "#00b7c7"
 """Frames of the chosen cell: light on the matrix, darker on the steps, some of which are white."""
 STEPS = {
@@ -86,7 +87,7 @@ class FramedImage:
 
     def show(self, values: Array, limits: tuple[float, float]) -> None:
         """Draw (rows, columns) *values*, or colours; limits around zero ask for two colours."""
-        self.image.setColorMap(SIGNED if limits[0] < 0 else pg.colormap.get(COLORMAP))
+        self.image.setColorMap(pg.colormap.get(SIGNED if limits[0] < 0 else COLORMAP))
         self.image.setImage(np.asarray(values), levels=limits)
         rows, columns = values.shape[:2]
         area = QRectF(-0.5, -0.5, columns, rows)
