@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import error_bands, has_band
-from napari_mst.adaptation.caution import ContradictingSpectra
+from napari_mst.adaptation.checking import ContradictingSpectra
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum
 from napari_mst.adaptation.suggesting import MOST, suggest_spots
 from napari_mst.arrays import Doubles, Floats, Indices, Mask, Singles

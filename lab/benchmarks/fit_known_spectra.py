@@ -20,9 +20,17 @@ import torch
 from torch import Tensor
 
 from lab.benchmarks import common
-from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
-from napari_mst.adaptation.kernel import Kernel, band_scale, features_of_spectra
-from napari_mst.adaptation.process import Spots, corrected, errors_of, posterior
+from napari_mst.adaptation.process import (
+    Kernel,
+    Spots,
+    band_scale,
+    corrected,
+    errors_of,
+    features_of_spectra,
+    fitted_kernel,
+    posterior,
+    scaled_bands,
+)
 from napari_mst.adaptation.suggesting import Design
 from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb, render_srgb

@@ -11,13 +11,20 @@ import pytest
 from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation.adapting import adapt, spots_of
-from napari_mst.adaptation.caution import ContradictingSpectra, reach
+from napari_mst.adaptation.checking import ContradictingSpectra
 from napari_mst.adaptation.companion import adapt_to_cube
-from napari_mst.adaptation.fitting import MOST, fitted_kernel
-from napari_mst.adaptation.kernel import KERNEL, Kernel
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
-from napari_mst.adaptation.process import Spots, leave_one_out, posterior
+from napari_mst.adaptation.process import (
+    KERNEL,
+    MOST,
+    Kernel,
+    Spots,
+    fitted_kernel,
+    leave_one_out,
+    posterior,
+    reach,
+)
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.arrays import Doubles
 from napari_mst.cube import Provenance, SpectralCube
@@ -153,7 +160,7 @@ def test_spots_that_speak_against_each_other_stop_the_correction() -> None:
 
 
 def test_two_spots_that_speak_against_the_correction_halve_it() -> None:
-    """The defaults count for two spots, see `caution`."""
+    """The defaults count for two spots, see `reach`."""
     features = np.tile(np.random.default_rng(3).normal(size=6), (2, 1))
     opposite = Spots(features, np.outer([0.2, -0.2], np.ones(31)), np.zeros(2))
     assert reach(KERNEL, opposite) == pytest.approx(0.5)

@@ -8,10 +8,17 @@ from tests.adaptation.conftest import Scene, simulated
 
 from napari_mst.adaptation.adapting import adapt, spots_of
 from napari_mst.adaptation.bands import error_bands, has_band, spectrum_band
-from napari_mst.adaptation.caution import reach
-from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
-from napari_mst.adaptation.kernel import BAND_FACTOR, KERNEL, band_scale
-from napari_mst.adaptation.process import OFFSET, Spots
+from napari_mst.adaptation.process import (
+    BAND_FACTOR,
+    KERNEL,
+    OFFSET,
+    Spots,
+    band_scale,
+    fitted_kernel,
+    misjudged,
+    reach,
+    scaled_bands,
+)
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CubeError

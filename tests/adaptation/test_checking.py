@@ -8,8 +8,7 @@ import pytest
 from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation.adapting import adapt, learn
-from napari_mst.adaptation.caution import ContradictingSpectra
-from napari_mst.adaptation.checking import consistent
+from napari_mst.adaptation.checking import ContradictingSpectra, consistent
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.parts import view_of

@@ -5,11 +5,10 @@ they were taken. A Gaussian process spreads the correction over colour, brightne
 says how sure it is.
 
 `known`       the spectra that a person knows, checked and brought to the bands of a cube
-`kernel`      where a pixel lies among colours, brightness and place, and how much the errors of two
-              pixels have in common
-`process`     predicts the error of all pixels from the known spectra
-`checking`    compares known spectra with the photo, and leaves out, moves or divides wrong ones
-`caution`     how far to go, and which known spectra contradict each other
+`process`     how much the errors of two pixels have in common, and what known spectra so predict
+              about all others
+`checking`    compares known spectra with the photo and each other, and leaves out, moves or divides
+              wrong ones
 `parts`       moves a part of a cube, or all of it, and back to the colours of the photo
 `adapting`    the way from a cube and known spectra to a better cube
 `companion`   the same from a coarse cube of the view, whose pixels are blocks

@@ -10,19 +10,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.adaptation import caution, memory
-from napari_mst.adaptation.checking import checked, consistent
-from napari_mst.adaptation.fitting import fitted_kernel, misjudged, scaled_bands
-from napari_mst.adaptation.kernel import KERNEL, band_scale, features_of_spectra
+from napari_mst.adaptation import memory
+from napari_mst.adaptation.checking import (
+    APART,
+    LEAST_APART,
+    ContradictingSpectra,
+    checked,
+    consistent,
+    contradictions,
+)
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import (
     Posterior,
     Spots,
+    band_scale,
     errors_of,
+    features_of_spectra,
+    fitted_kernel,
+    misjudged,
     most_telling,
     posterior,
+    reach,
+    scaled_bands,
     without_gaps,
 )
 from napari_mst.arrays import Doubles, Floats, Singles
@@ -98,7 +109,7 @@ def adapt(
         return cube
     learnt = learn(cube, known_spectra, view_of(cube, source))
     for doubt in learnt.adaptation.doubts:
-        warnings.warn(doubt, caution.ContradictingSpectra, stacklevel=2)
+        warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
     return applied(cube, source, learnt, watching(watch))
 
 
@@ -138,8 +149,7 @@ def learn(
     ]
     every, spots = tuple(every[number] for number in kept), spots[kept]
     notes += [_replacement(cube, spot, again[spot.place]) for spot in former if spot.place in again]
-    # the fitted kernel would take a contradiction for noise
-    notes += caution.contradictions(KERNEL, spots, every)
+    notes += contradictions(spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
     learnt = learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
     return learnt._replace(adaptation=replace(learnt.adaptation, photo=photo))
@@ -155,7 +165,7 @@ def learnt_from(
     """The correction of *cube* by *spots*: of *known* spectra, or the blocks of a coarse cube."""
     kernel = fitted_kernel(spots)
     scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths))
-    share = caution.reach(kernel, spots)
+    share = reach(kernel, spots)
     if known:
         scale = scale * misjudged(kernel, spots, scale, share)
     process = posterior(kernel, spots, scale)
@@ -238,7 +248,7 @@ def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum
     shared = errors[np.isfinite(errors)]
     difference = np.sqrt(np.square(shared).sum() / max(shared.size, 1))
     noise = np.hypot(first.uncertainty, second.uncertainty)
-    if difference <= max(caution.LEAST_APART, caution.APART * noise):
+    if difference <= max(LEAST_APART, APART * noise):
         return ""
     return (
         f"The known spectrum at {first.place} replaces one that differs by {difference:.0%}, whose "

@@ -11,9 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.adaptation import memory
-from napari_mst.adaptation.kernel import BAND_FACTOR, features_of_spectra
 from napari_mst.adaptation.parts import Part, features_of, spectra_of
-from napari_mst.adaptation.process import OFFSET, Posterior, posterior
+from napari_mst.adaptation.process import (
+    BAND_FACTOR,
+    OFFSET,
+    Posterior,
+    features_of_spectra,
+    posterior,
+)
 from napari_mst.arrays import Doubles, Floats, Singles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError

@@ -2,22 +2,31 @@
 
 A spectrum whose colour is not that of the photo is looked for within a few pixels, and left out
 where it is not found; a factor that all spectra share is a wrong white. Of many spectra, one that
-the others contradict is left out as well. Letters: B bands, n spots.
+the others contradict is left out as well, and two that contradict each other are named. Letters: B
+bands, n spots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.adaptation.fitting import fitted_kernel, scaled_bands
-from napari_mst.adaptation.kernel import band_scale
 from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum, known_values
 from napari_mst.adaptation.parts import ColourView
-from napari_mst.adaptation.process import EXACT, Spots, leave_one_out, without_gaps
-from napari_mst.arrays import Doubles, Indices, Mask
+from napari_mst.adaptation.process import (
+    EXACT,
+    KERNEL,
+    Spots,
+    band_scale,
+    drawn,
+    fitted_kernel,
+    leave_one_out,
+    scaled_bands,
+    without_gaps,
+)
+from napari_mst.arrays import Doubles, Indices
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.metrics import delta_e
@@ -42,9 +51,21 @@ _UNUSUAL = 2.0  # times the usual distance of all spectra, which the photo may b
 _FAR = 10.0  # CIEDE2000 beyond which a spectrum that is off counts no more
 _DARKEST = 1e-4  # linear light, under the logarithm
 
+_ALIKE = 0.95
+"""Correlation from which on two spots should have about the same error: they look the same in the
+photo."""
+APART = 4.0
+"""Standard deviations between two errors beyond which they are not both those of one material."""
+LEAST_APART = 0.15
+"""Mean difference of log reflectance, 15 %, below which no contradiction is reported."""
+
 Shift = tuple[int, int]
 _RANGE = range(-_FARTHEST, _FARTHEST + 1)
 _SHIFTS: list[Shift] = sorted(product(_RANGE, _RANGE), key=lambda by: by[0] ** 2 + by[1] ** 2)
+
+
+class ContradictingSpectra(UserWarning):
+    """Two spots look the same in the photo, or are the same, and their known spectra differ."""
 
 
 class Checked(NamedTuple):
@@ -63,35 +84,37 @@ def checked(
     """
     if view is None or not known:
         return Checked([*known], [])
-    colours = _Colours(cube, view, known, _MOST_OF_JPEG if is_jpeg else _MOST)
-    factor, doubts = colours.common_factor()
-    if not colours.is_off().any():
+    expected = without_gaps(known_values(cube, known)) @ view.response
+    logs, factor, doubts = _common_factor(expected, _shown(view, known))
+    distances_at = _comparison(cube, view, known, expected / np.exp(logs))
+    shares = np.array([np.inf if spot.is_trusted else spot.uncertainty for spot in known])
+    limits = (_MOST_OF_JPEG if is_jpeg else _MOST) + _OF_UNCERTAINTY * shares
+    if not (distances_at(_SHIFTS[0]) > limits).any():
         return Checked([_divided(spot, factor) for spot in known], doubts)
-    distances = colours.distances()
-    common = colours.common_shift()
-    if any(common):
+    distances = np.stack([distances_at(by) for by in _SHIFTS])
+    place = _common_shift(distances, limits)
+    common = _SHIFTS[place]
+    if place:
         doubts.append(f"The known spectra were {_moved_by(common)} their colours.")
-    usual = colours.allow_for_photo(common)
-    if usual:
-        doubts.append(
-            f"Most known spectra are about {usual:.0f} (CIEDE2000) off the photo, whose colours "
-            "are not calibrated. Calibrate it with a chart, or take them for what they are."
-        )
-    is_off = colours.is_off(common)
+    limits = _allowing_for_photo(distances[place], limits, doubts)
+    is_off = distances[place] > limits
+    near = np.where(distances < _NEARLY * limits, distances, np.inf)
     kept = dict[Shift, KnownSpectrum]()
     for number, spot in enumerate(known):
-        shift: Shift | None = (0, 0) if spot.is_trusted else common
+        row, column = (0, 0) if spot.is_trusted else common
         if is_off[number]:
-            shift = colours.nearest(number)
+            row, column = _SHIFTS[near[:, number].argmin()]
+            is_found = np.isfinite(near[:, number]).any()
             doubts.append(
-                f"The known spectrum at {spot.place} was left out: its colour is "
-                f"{distances[number]:.0f} (CIEDE2000) off the photo."
-                if shift is None
-                else f"The known spectrum at {spot.place} was {_moved_by(shift)} its colour."
+                f"The known spectrum at {spot.place} was {_moved_by((row, column))} its colour."
+                if is_found
+                else f"The known spectrum at {spot.place} was left out: its colour is "
+                f"{distances[0, number]:.0f} (CIEDE2000) off the photo."
             )
-        if shift is not None:
-            place = spot.row + shift[0], spot.column + shift[1]
-            kept.setdefault(place, replace(_divided(spot, factor), row=place[0], column=place[1]))
+            if not is_found:
+                continue
+        at = spot.row + row, spot.column + column
+        kept.setdefault(at, replace(_divided(spot, factor), row=at[0], column=at[1]))
     return Checked([*kept.values()], doubts)
 
 
@@ -117,109 +140,94 @@ def consistent(spots: Spots, wavelengths: Doubles, is_trusted: Sequence[bool]) -
     return kept
 
 
-class _Colours:
-    """The colours of *known* spectra, and those of the photo of *view* at and beside their places.
+def _comparison(
+    cube: SpectralCube, view: ColourView, known: Sequence[KnownSpectrum], expected: Doubles
+) -> Callable[[Shift], Doubles]:
+    """Gives the CIEDE2000 (n,) of the colours *expected* (n, 3) from the photo beside their places.
 
-    *limits* (n,) are the CIEDE2000 from which on a spectrum is not that of its place.
+    They are NaN where the photo is clipped, infinite where it ends.
     """
+    # The docks, which import this module, are not to wait for it.
+    from skimage.color import rgb2lab
 
-    def __init__(
-        self, cube: SpectralCube, view: ColourView, known: Sequence[KnownSpectrum], most: float
-    ) -> None:
-        self._view = view
-        self._known = known
-        self._expected = without_gaps(known_values(cube, known)) @ view.response
-        response = srgb_response(cube.wavelengths)
-        self._to_srgb, *_ = np.linalg.lstsq(view.response, response, rcond=None)
-        shares = np.array([np.inf if spot.is_trusted else spot.uncertainty for spot in known])
-        self.limits = most + _OF_UNCERTAINTY * shares
+    to_srgb, *_ = np.linalg.lstsq(view.response, srgb_response(cube.wavelengths), rcond=None)
 
-    def distances(self, shift: Shift = (0, 0)) -> Doubles:
-        """CIEDE2000 (n,) between the spectra and the photo *shift* beside their places.
+    def lab(light: Doubles) -> Doubles:
+        return rgb2lab(linear_to_srgb((light @ to_srgb).clip(0))).T
 
-        NaN where the photo is clipped, infinite where it ends.
-        """
-        # The docks, which import this module, are not to wait for it.
-        from skimage.color import rgb2lab
+    places = np.array([(spot.row, spot.column) for spot in known])
 
-        expected, shown = (
-            rgb2lab(linear_to_srgb((light @ self._to_srgb).clip(0)))
-            for light in (self._expected, self._shown(shift))
+    def distances_at(shift: Shift) -> Doubles:
+        moved = places + shift
+        is_inside = ((moved >= 0) & (moved < view.photo.shape)).all(axis=1)
+        return np.where(is_inside, delta_e(lab(expected), lab(_shown(view, known, shift))), np.inf)
+
+    return distances_at
+
+
+def _common_factor(expected: Doubles, shown: Doubles) -> tuple[Doubles, float, list[str]]:
+    """The logarithms (3,) of what all spectra have too much, their brightness, and a sentence.
+
+    If it differs between the channels, it is the white balance of the photo that is off. Then the
+    spectra stay as they are, with a brightness of 1, and are compared without it.
+    """
+    logs = np.log(np.maximum(expected, _DARKEST)) - np.log(np.maximum(shown, _DARKEST))
+    logs = logs[np.isfinite(logs).all(axis=1)]
+    if len(logs) < _FEWEST:
+        return np.zeros(3), 1.0, []
+    common = np.median(logs, axis=0)
+    spread = np.median(np.abs(logs - common))
+    if np.abs(common).max() < max(_LEAST_FACTOR, _SPREAD * spread):
+        return np.zeros(3), 1.0, []
+    if np.ptp(common) > max(_GREY, 2 * spread):
+        gains = ", ".join(f"{gain:.2f}" for gain in np.exp(-common))
+        doubt = (
+            f"The photo shows red, green and blue of the known spectra times {gains}: its white "
+            "balance is off. Calibrate it with a chart or a grey."
         )
-        places = np.array([(spot.row, spot.column) for spot in self._known]) + shift
-        is_inside = ((places >= 0) & (places < self._view.photo.shape)).all(axis=1)
-        return np.where(is_inside, delta_e(expected.T, shown.T), np.inf)
+        return common, 1.0, [doubt]
+    factor = float(np.exp(common.mean()))
+    doubt = (
+        f"The known spectra are {factor:.2f} times as bright as the photo: its exposure or their "
+        "white reference is off. They were divided by it."
+    )
+    return common, factor, [doubt]
 
-    def is_off(self, shift: Shift = (0, 0)) -> Mask:
-        """True (n,) for the spectra that the photo contradicts."""
-        return self.distances(shift) > self.limits
 
-    def common_factor(self) -> tuple[float, list[str]]:
-        """The brightness that all spectra have too much, or 1, and a sentence if there is any.
+def _common_shift(distances: Doubles, limits: Doubles) -> int:
+    """The place in `_SHIFTS` of what most of the spectra that are off have in common, or 0."""
+    best = int(np.nan_to_num(distances, nan=_FAR).clip(0, _FAR).mean(axis=1).argmin())
+    before, after = ((distances[at] > limits).sum() for at in (0, best))
+    return best if before >= _FEWEST and after <= _UNEXPLAINED * before else 0
 
-        If it differs between the channels, it is the white balance of the photo that is off. Then
-        the spectra stay as they are, and are compared without it.
-        """
-        expected, shown = (
-            np.log(np.maximum(light, _DARKEST)) for light in (self._expected, self._shown())
+
+def _allowing_for_photo(distances: Doubles, limits: Doubles, doubts: list[str]) -> Doubles:
+    """The *limits* (n,) beyond which *distances* (n,) are unusual; adds to the *doubts*.
+
+    Where most are off it is the photo that is wrong: a camera whose colours nobody calibrated.
+    """
+    if len(distances) < _FEWEST:
+        return limits
+    usual = float(np.median(np.nan_to_num(distances)))
+    if (distances > limits).mean() > 0.5:
+        doubts.append(
+            f"Most known spectra are about {usual:.0f} (CIEDE2000) off the photo, whose colours "
+            "are not calibrated. Calibrate it with a chart, or take them for what they are."
         )
-        differences = (expected - shown)[np.isfinite(shown).all(axis=1)]
-        if len(differences) < _FEWEST:
-            return 1.0, []
-        logs = np.median(differences, axis=0)
-        spread = np.median(np.abs(differences - logs))
-        if np.abs(logs).max() < max(_LEAST_FACTOR, _SPREAD * spread):
-            return 1.0, []
-        self._expected = self._expected / np.exp(logs)
-        if np.ptp(logs) > max(_GREY, 2 * spread):
-            gains = ", ".join(f"{gain:.2f}" for gain in np.exp(-logs))
-            return 1.0, [
-                f"The photo shows red, green and blue of the known spectra times {gains}: its "
-                "white balance is off. Calibrate it with a chart or a grey."
-            ]
-        factor = float(np.exp(logs.mean()))
-        return factor, [
-            f"The known spectra are {factor:.2f} times as bright as the photo: its exposure or "
-            "their white reference is off. They were divided by it."
-        ]
+    return np.maximum(limits, _UNUSUAL * usual)
 
-    def allow_for_photo(self, shift: Shift) -> float:
-        """Only count spectra as wrong that are much further off than usual; returns that distance.
 
-        Where most are off it is the photo that is wrong: a camera whose colours nobody calibrated.
-        """
-        if len(self._known) < _FEWEST:
-            return 0.0
-        is_usual = self.is_off(shift).mean() > 0.5
-        usual = float(np.median(np.nan_to_num(self.distances(shift))))
-        self.limits = np.maximum(self.limits, _UNUSUAL * usual)
-        return usual if is_usual else 0.0
-
-    def common_shift(self) -> Shift:
-        """The shift that most of the spectra that are off have in common, or (0, 0)."""
-        costs = [np.nan_to_num(self.distances(by), nan=_FAR).clip(0, _FAR).mean() for by in _SHIFTS]
-        best = _SHIFTS[int(np.argmin(costs))]
-        before = self.is_off().sum()
-        is_common = before >= _FEWEST and self.is_off(best).sum() <= _UNEXPLAINED * before
-        return best if is_common else (0, 0)
-
-    def nearest(self, number: int) -> Shift | None:
-        """The shift to the nearest colour for one spectrum; None if none is near."""
-        distances = np.array([self.distances(by)[number] for by in _SHIFTS])
-        is_near = distances < _NEARLY * self.limits[number]
-        return _SHIFTS[int(np.nanargmin(distances))] if is_near.any() else None
-
-    def _shown(self, shift: Shift = (0, 0)) -> Doubles:
-        """Linear light (n, 3) of the photo in the spots, moved by *shift*; NaN where clipped."""
-        light = np.full((len(self._known), 3), np.nan)
-        for number, spot in enumerate(self._known):
-            place = spot.row + shift[0], spot.column + shift[1]
-            half = spot.window // 2
-            rows, columns = (slice(max(0, at - half), max(0, at + half + 1)) for at in place)
-            part = self._view.of_part((slice(None), rows, columns)).photo
-            if part.pixels.size and part.pixels.min() > 0 and part.pixels.max() < part.full_scale:
-                light[number] = part.rows(linear=True).mean(axis=(1, 2))
-        return light
+def _shown(view: ColourView, known: Sequence[KnownSpectrum], shift: Shift = (0, 0)) -> Doubles:
+    """Linear light (n, 3) of the photo in the spots, moved by *shift*; NaN where clipped."""
+    light = np.full((len(known), 3), np.nan)
+    for number, spot in enumerate(known):
+        place = spot.row + shift[0], spot.column + shift[1]
+        half = spot.window // 2
+        rows, columns = (slice(max(0, at - half), max(0, at + half + 1)) for at in place)
+        part = view.of_part((slice(None), rows, columns)).photo
+        if part.pixels.size and part.pixels.min() > 0 and part.pixels.max() < part.full_scale:
+            light[number] = part.rows(linear=True).mean(axis=(1, 2))
+    return light
 
 
 def _divided(spot: KnownSpectrum, factor: float) -> KnownSpectrum:
@@ -233,3 +241,35 @@ def _divided(spot: KnownSpectrum, factor: float) -> KnownSpectrum:
 
 def _moved_by(shift: Shift) -> str:
     return f"moved by {shift[0]} rows and {shift[1]} columns, where the photo has"
+
+
+def contradictions(spots: Spots, known: Sequence[KnownSpectrum]) -> list[str]:
+    """A sentence for each pair of *known* spectra that contradict each other at their *spots*.
+
+    The spots look the same, but their errors differ by more than noise.
+    """
+    chosen = drawn(len(spots), EXACT)
+    few = spots[chosen]
+    # a fitted kernel would take a contradiction for noise
+    covariance = KERNEL(few.features, few.features)
+    variance = np.diag(covariance)
+    noise = KERNEL.noise + few.noise
+    expected = variance[:, None] + variance - 2 * covariance + noise[:, None] + noise
+    squares = _mean_squares(few.errors)
+    is_alike = covariance >= _ALIKE * np.sqrt(variance[:, None] * variance)
+    is_apart = squares > np.maximum(APART**2 * expected, LEAST_APART**2)
+    sentences = []
+    for i, j in np.argwhere(np.triu(is_alike & is_apart, 1)):
+        places = f"{known[chosen[i]].place} and {known[chosen[j]].place}"
+        sentences.append(
+            f"The known spectra at {places} differ by {np.sqrt(squares[i, j]):.0%}, but their "
+            "spots look the same: if they are one material, one of them is wrong."
+        )
+    return sentences
+
+
+def _mean_squares(errors: Doubles) -> Doubles:
+    """Mean over the bands of the squared differences between all errors (n, n)."""
+    squares = np.square(errors).mean(axis=1)
+    products = errors @ errors.T / errors.shape[1]
+    return np.maximum(squares[:, None] + squares - 2 * products, 0)

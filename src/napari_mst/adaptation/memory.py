@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.adaptation.kernel import Kernel
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.process import Spots
+from napari_mst.adaptation.process import Kernel, Spots
 from napari_mst.arrays import Doubles, Floats, doubles
 from napari_mst.cube import Provenance
 from napari_mst.errors import CubeError

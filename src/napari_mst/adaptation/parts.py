@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from napari_mst.adaptation.kernel import features_of_spectra
-from napari_mst.adaptation.process import Posterior, corrected
+from napari_mst.adaptation.process import Posterior, corrected, features_of_spectra
 from napari_mst.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response

@@ -12,11 +12,17 @@ from itertools import product
 import numpy as np
 
 from napari_mst.adaptation.adapting import check_cube, spots_of
-from napari_mst.adaptation.fitting import fitted_kernel
-from napari_mst.adaptation.kernel import KERNEL, Kernel, features_of_spectra
 from napari_mst.adaptation.known import KnownSpectrum, check_known
 from napari_mst.adaptation.parts import photo_of
-from napari_mst.adaptation.process import Spots, drawn, posterior
+from napari_mst.adaptation.process import (
+    KERNEL,
+    Kernel,
+    Spots,
+    drawn,
+    features_of_spectra,
+    fitted_kernel,
+    posterior,
+)
 from napari_mst.arrays import Doubles, Indices, Mask, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
