@@ -100,10 +100,10 @@ def mark_adapt_suggest_and_undo() -> None:
     expected = adapt(cube_in(estimate), viewer.layers["photo"].data, known_in(bench, viewer))
     np.testing.assert_array_equal(adapted.data, expected.data)
 
-    bench.known.is_after = False
+    bench.known.show_after(False)
     assert not bench.finish().known.is_after
     assert viewer.layers.selection.active is estimate
-    bench.known.is_after = True
+    bench.known.show_after(True)
     assert bench.finish().known.is_after
 
     bench.undo()

@@ -75,7 +75,7 @@ def test_the_line_of_the_band_tells_its_wavelength(qtbot: QtBot) -> None:
         assert told() == (True, f"{wavelength} nm")
         viewer.layers.clear()
         assert not told()[0]
-        dock.plot.set_cursor(600)
+        dock.plot.set_guides(None, 600)
         assert dock.plot.cursor.label.toPlainText() == "600 nm"
 
 

@@ -141,7 +141,7 @@ def test_deleting_the_adapted_layer_shows_the_cube_before(is_undone: bool) -> No
     assert not bench.snapshot.known.has_adapted
     if not is_undone:
         # The marks are still there: the switch makes the layer again.
-        bench.known.is_after = True
+        bench.known.show_after(True)
         bench.finish()
         assert viewer.layers["estimate adapted"].visible
         assert not base.visible

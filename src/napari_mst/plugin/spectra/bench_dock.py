@@ -158,7 +158,7 @@ class BenchDock(Dock):
         self._drawn = Snapshot(curves=PlotCurves())
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
-        self.plot.line_clicked.connect(self._on_line)
+        self.plot.rows_clicked.connect(self.bench.choose)
 
     def links(self) -> list[Link]:
         """See `Dock`."""
@@ -210,8 +210,7 @@ class BenchDock(Dock):
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
-        plot.set_band(new.bands and new.bands.shown)
-        plot.set_cursor(new.bands and new.cursor)
+        plot.set_guides(new.bands and new.bands.shown, new.bands and new.cursor)
         has_other_curves = new.curves is not old.curves
         if has_other_curves:
             plot.set_lines(new.curves.lines)
@@ -228,9 +227,6 @@ class BenchDock(Dock):
         self.problem.setStyleSheet(PROBLEM.format(theme.warning.as_hex()))
 
     # ------------------------------------------------------------ forwarding
-
-    def _on_line(self, row: int) -> None:
-        self.bench.choose([] if row < 0 else [row])
 
     def _step(self, step: int) -> None:
         """Show the band of the selected cube that is *step* bands on; the ends are ends."""

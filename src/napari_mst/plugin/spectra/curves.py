@@ -8,7 +8,6 @@ import pyqtgraph as pg
 from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
-from napari_mst.arrays import Doubles
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
 from napari_mst.spectra.spectrum import Spectrum
@@ -24,6 +23,8 @@ FADED = 0.45
 """Opacity of the curves that are not selected, while some are."""
 MOST_SMOOTH = 200
 """Number of curves beyond which they are drawn thin, not smoothed, and by colour, to stay quick."""
+Range = tuple[float, ...]
+"""The least and the largest value; empty for none."""
 GAP = np.array([np.nan])
 MARGIN = 0.05
 """Share of the range of the values that is left free above and below."""
@@ -37,13 +38,13 @@ class CurvesItem(pg.GraphicsObject):
     Attributes
     ----------
     values
-        The least and the largest value that is drawn; None if there is no number.
+        The least and the largest value that is drawn; empty if there is no number.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: Sequence[DrawnCurve] = ()
-        self.values: tuple[float, float] | None = None
+        self.values: Range = ()
         self._rect = QRectF()
         self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
 
@@ -127,33 +128,25 @@ def _band(spectrum: Spectrum) -> QPainterPath | None:
     return pg.arrayToQPath(around, bounds, connect="all")
 
 
-def value_range(lines: Iterable[DrawnCurve]) -> tuple[float, float] | None:
-    """The least and the largest value of *lines* and their bounds; None if there is no number."""
-    parts = list[Doubles]()
-    for line in lines:
-        spectrum = line.spectrum
-        every = (spectrum.values, spectrum.lower, spectrum.upper)
-        parts += [part for part in every if part is not None]
-    values = np.concatenate(parts) if parts else np.empty(0)
+def value_range(lines: Iterable[DrawnCurve]) -> Range:
+    """The least and the largest value of *lines* and their bounds; empty if there is no number."""
+    spectra = [line.spectrum for line in lines]
+    every = (part for one in spectra for part in (one.values, one.lower, one.upper))
+    values = np.concatenate([GAP, *(part for part in every if part is not None)])
     values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else None
+    return (float(values.min()), float(values.max())) if values.size else ()
 
 
-def _extent(lines: Sequence[DrawnCurve], values: tuple[float, float] | None) -> QRectF:
+def _extent(lines: Sequence[DrawnCurve], values: Range) -> QRectF:
     """Return the rectangle around *lines*, whose *values* are known, with the margin."""
-    if values is None:
+    if not values:
         return QRectF()
     wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
-    left, width = _widened(float(wavelengths.min()), float(wavelengths.max()))
-    bottom, height = _widened(*values)
-    return QRectF(left, bottom, width, height)
-
-
-def _widened(low: float, high: float) -> tuple[float, float]:
-    """Start and length of the range from *low* to *high* with the margin."""
+    corner = np.array([wavelengths.min(), values[0]])
+    size = np.array([wavelengths.max(), values[1]]) - corner
     # One band or a flat curve spans nothing: the item would have no area.
-    span = (high - low) or 1.0
-    return low - MARGIN * span, (1 + 2 * MARGIN) * span
+    size[size == 0] = 1.0
+    return QRectF(*(corner - MARGIN * size), *((1 + 2 * MARGIN) * size))
 
 
 def legend_html(keys: Sequence[LegendLine], text: str) -> str:

@@ -82,7 +82,7 @@ class KnownMenu:
         self.button = menu_button(bench, KNOWN, self._fill)
         self.after = QToolButton(text="Adapted", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.after.clicked.connect(self._set_after)
+        self.after.clicked.connect(bench.known.show_after)
         self.after.hide()
 
     def show(self, state: KnownState) -> None:
@@ -184,9 +184,6 @@ class KnownMenu:
         if is_given:
             self._bench.known.suggest(count)
 
-    def _set_after(self, is_after: bool) -> None:
-        self._bench.known.is_after = is_after
-
 
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
     """*spectra*, those first that are most like the estimate of *entry*."""
@@ -225,8 +222,10 @@ class SpectraDock(BenchDock):
         self.known = KnownMenu(self.bench, self)
         self._composer = Composer.of(self.viewer)
         self._lay_out()
-        self._wire()
-        self._dress()
+        self.table.customContextMenuRequested.connect(self._show_row_menu)
+        self.matches.currentRowChanged.connect(self.bench.choose_match)
+        self.plot.handle_dragged.connect(self._on_handle_dragged)
+        self.plot.handle_dropped.connect(self._on_handle_dropped)
 
     def _lay_out(self) -> None:
         # Buttons that do not fit side by side go to the next line.
@@ -244,12 +243,6 @@ class SpectraDock(BenchDock):
         layout.setSpacing(4)
         self.matches.hide()
 
-    def _wire(self) -> None:
-        self.table.customContextMenuRequested.connect(self._show_row_menu)
-        self.matches.currentRowChanged.connect(self.bench.choose_match)
-        self.plot.handle_dragged.connect(self._on_handle_dragged)
-        self.plot.handle_dropped.connect(self._on_handle_dropped)
-
     def sizeHint(self) -> QSize:
         """Qt asks for this when it lays out the docks."""
         return QSize(*SIZE)
@@ -258,22 +251,17 @@ class SpectraDock(BenchDock):
         """See `Dock`."""
         return [*super().links(), (self._composer.changed, self._draw_handles)]
 
-    def refresh(self) -> None:
-        """See `Dock`."""
-        # Another dock may have changed them while this one was hidden.
-        self.menus.show(self.bench.settings)
-        super().refresh()
-
     def hideEvent(self, event: QHideEvent | None) -> None:
         """Let go of everything that was read as well."""
         super().hideEvent(event)
         self.model.show(Snapshot())
+        # Their entries hold the layers that they are about.
+        for menu in self.findChildren(FilledMenu):
+            menu.clear()
 
     def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
-        if new.settings != old.settings:
-            self.menus.show(new.settings)
-        if new.known != old.known:
-            self.known.show(new.known)
+        self.menus.show(new.settings)
+        self.known.show(new.known)
         self.table.show_rows(old, new)
         self._draw_handles()
         self._draw_matches(old, new)

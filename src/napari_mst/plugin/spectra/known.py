@@ -2,7 +2,7 @@
 
 bench.known.mark(bench.entries, grey(99, wavelengths))
 bench.known.suggest(4)
-bench.known.is_after = False
+bench.known.show_after(False)
 """
 
 import re
@@ -202,13 +202,8 @@ class KnownSpectra(Adapter):
 
     # ------------------------------------------------------------ before and after
 
-    @property
-    def is_after(self) -> bool:
-        """True while the adapted cube is shown; set it to compare with the cube before."""
-        return self._layers.is_after
-
-    @is_after.setter
-    def is_after(self, is_after: bool) -> None:
+    def show_after(self, is_after: bool) -> None:
+        """Show the adapted cube, or else the one before, to compare them."""
         # A person may have deleted the adapted layer: it is made again.
         if is_after and self._layers.adapted is None:
             self._asked = ()

@@ -291,8 +291,7 @@ class SpectraMenus:
         """List what can be saved and opened."""
         bench = self._bench
         no_curve = "" if bench.shown else "Keep a spectrum first: click on the image."
-        save_cube = partial(ask_to_save, bench.viewer)
-        menu.entry("Save cube ...", save_cube, lacks=lacks_cube(bench))
+        menu.entry("Save cube ...", lambda: ask_to_save(bench.viewer), lacks=lacks_cube(bench))
         menu.entry("Save spectra ...", self.save_spectra, lacks=no_curve)
         menu.entry("Open spectra ...", self.open_spectra)
         menu.entry("Copy spectra", self.copy_spectra, lacks=no_curve)

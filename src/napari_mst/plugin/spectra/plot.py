@@ -15,6 +15,7 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.curves import (
     MARGIN,
     CurvesItem,
+    Range,
     legend_html,
     pen,
     value_range,
@@ -47,20 +48,19 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
     `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
-    the number of the handle, `line_clicked` the row of a curve (`NO_ENTRY`: none).
+    the number of the handle, `rows_clicked` the row of a curve in a list (empty: none).
     """
 
     band_dragged = Signal(float)
     cursor_moved = Signal(object)
     handle_dragged = Signal(int, float)
     handle_dropped = Signal()
-    line_clicked = Signal(int)
+    rows_clicked = Signal(list)
 
     def __init__(self) -> None:
         super().__init__()
         self.view = pg.ViewBox(enableMenu=False)
-        self.strip = pg.ViewBox(enableMouse=False, enableMenu=False)
-        # The lines that cross both.
+        # The lines that cross the curves, and the strip of colours below them.
         self.guides = pg.ViewBox(enableMouse=False, enableMenu=False)
         self.left = pg.AxisItem("left")
         self.bottom = pg.AxisItem("bottom")
@@ -73,7 +73,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._theme = get_theme("dark")
         self._keys: Sequence[LegendLine] = ()
         self._top: float | None = None
-        self._seen: tuple[float, float] | None = None
+        self._seen: Range = ()
         self._axes: tuple[str, bytes] | None = None
         self._home = (0.0, 1.0)
         self._arrange_axes()
@@ -91,7 +91,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(4, 8, 10, 4)
         self.addItem(self.left, 0, 0)
         self.addItem(self.view, 0, 1)
-        self.addItem(self.strip, 1, 1)
+        self.ci.layout.setRowFixedHeight(1, STRIP_HEIGHT + RAIL_HEIGHT)
         self.addItem(self.bottom, 2, 1)
         # pyqtgraph hides numbers that reach beyond the axis, such as one at its end.
         self.bottom.setStyle(hideOverlappingLabels=False)
@@ -106,16 +106,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view.disableAutoRange()
 
     def _arrange_strip(self) -> None:
-        # The mouse finds the view first, and so the curves; the handles lie on the strip.
-        for depth, box in enumerate((self.guides, self.strip), 1):
-            box.setXLink(self.view)
-            box.setZValue(-depth)
-        self.strip.setFixedHeight(STRIP_HEIGHT + RAIL_HEIGHT)
-        self.strip.setYRange(0, 1 + RAIL_HEIGHT / STRIP_HEIGHT, padding=0)
+        # The mouse finds the view first, and so the curves.
+        self.guides.setXLink(self.view)
+        self.guides.setZValue(-1)
+        self.guides.setYRange(0, 1, padding=0)
         first, last = VISIBLE
         colours = np.round(255 * visible_spectrum(np.arange(first, last))).astype(np.uint8)
-        self.colours = pg.ImageItem(colours[:, None], rect=(first, 0, last - first, 1))
-        self.strip.addItem(self.colours)
+        self.colours = pg.ImageItem(colours[:, None])
+        self.guides.addItem(self.colours, ignoreBounds=True)
 
     def _arrange_items(self) -> None:
         self.view.addItem(self.curves, ignoreBounds=True)
@@ -123,8 +121,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.legend.setZValue(10)
         # A layout puts no two items into one cell.
         self.guides.setParentItem(self.ci)
-        for box in (self.view, self.strip):
-            box.sigResized.connect(self._place)
+        self.view.sigResized.connect(self._place)
         for line in (self.band, self.cursor):
             self.guides.addItem(line, ignoreBounds=True)
         for hidden in (self.band, self.cursor, self.legend):
@@ -133,9 +130,12 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def _place(self) -> None:
         """Put the guides over the view and the strip, and their labels where they belong."""
         self.legend.setPos(self.view.width() - 6, 4)
-        self.guides.setGeometry(self.view.geometry().united(self.strip.geometry()))
+        below = STRIP_HEIGHT + RAIL_HEIGHT
+        self.guides.setGeometry(self.view.geometry().adjusted(0, 0, 0, below))
         self.guides.linkedViewChanged(self.view, pg.ViewBox.XAxis)
         height = max(self.guides.height(), 1.0)
+        first, last = VISIBLE
+        self.colours.setRect(first, 0, last - first, STRIP_HEIGHT / height)
         for line in (self.band, self.cursor):
             line.label.setPosition((STRIP_HEIGHT + RAIL_HEIGHT / 2) / height)
         for handle in self.handles:
@@ -221,13 +221,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Undo a zoom of the wavelengths."""
         self.view.setXRange(*self._home, padding=0.03)
 
-    def set_band(self, wavelength: float | None) -> None:
-        """Draw the line of the band that is shown, or none."""
-        _place(self.band, wavelength)
-
-    def set_cursor(self, wavelength: float | None) -> None:
-        """Draw the reading line at *wavelength*, or none."""
-        _place(self.cursor, wavelength)
+    def set_guides(self, band: float | None, cursor: float | None) -> None:
+        """Draw the line of the band that is shown, and the reading line, or none."""
+        _place(self.band, band)
+        _place(self.cursor, cursor)
 
     def set_handles(self, markers: Sequence[Marker]) -> None:
         """Draw lines that can be dragged by their handles on the strip, or none."""
@@ -268,7 +265,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 live.setData(spectrum.wavelengths, spectrum.values, connect="finite")
             else:
                 live.clear()
-        seen = _around(self._seen, value_range(lines))
+        seen = _around(*self._seen, *value_range(lines))
         # The axis only grows while the mouse moves, so that it rests.
         if seen != self._seen:
             self._seen = seen
@@ -285,15 +282,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the pinned curves."""
         self.curves.set_lines(lines)
-        self._seen = None
+        self._seen = ()
         self._fit_values()
 
     def _fit_values(self) -> None:
         """Show the values of all curves, and those that were under the mouse since the last one."""
-        whole = None if self._top is None else (0.0, self._top)
-        values = _around(self.curves.values, self._seen)
-        shown = _around(values, whole)
-        if shown is None:
+        whole = () if self._top is None else (0.0, self._top)
+        shown = _around(*self.curves.values, *self._seen, *whole)
+        if not shown:
             return
         low, high = shown
         # An axis that nearly reaches zero may as well begin there.
@@ -305,11 +301,11 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     # ------------------------------------------------------------ mouse
 
-    def line_at(self, position: QPointF) -> int:
-        """The row of the curve nearest to a place in the scene; `NO_ENTRY` if none is near."""
+    def rows_at(self, position: QPointF) -> list[int]:
+        """The row of the curve nearest to a place in the scene; none if it is not near."""
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
-        best = NO_ENTRY
+        best: list[int] = []
         distance = NEAR * per_pixel
         # All curves are one item of the scene, so Qt does not know which of them is here.
         for line in self.curves.lines:
@@ -317,7 +313,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 continue
             away = abs(_value_at(line.spectrum, place.x()) - place.y())
             if away < distance:
-                best = line.entry
+                best = [line.entry]
                 distance = away
         return best
 
@@ -326,7 +322,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         if event.double():
             self.show_all_wavelengths()
         elif event.button() == Qt.MouseButton.LeftButton and _has(self.view, event.scenePos()):
-            self.line_clicked.emit(self.line_at(event.scenePos()))
+            self.rows_clicked.emit(self.rows_at(event.scenePos()))
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the plot."""
@@ -360,12 +356,9 @@ def _has(box: pg.ViewBox, position: QPointF) -> bool:
     return bool(box.sceneBoundingRect().contains(position))
 
 
-def _around(*ranges: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Return the range around *ranges*; None if there are none."""
-    present = [span for span in ranges if span is not None]
-    if not present:
-        return None
-    return min(low for low, _ in present), max(high for _, high in present)
+def _around(*values: float) -> Range:
+    """Return the range of *values*."""
+    return (min(values), max(values)) if values else ()
 
 
 def _value_at(spectrum: Spectrum, wavelength: float) -> float:

@@ -1,7 +1,7 @@
 """The rows of regions that a person has drawn, of spectra from files, and of differences."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -182,18 +182,25 @@ class RegionRows(Rows, ABC):
 
     def rename(self, index: int, name: str) -> None:
         """Give a region another name, in the feature "name"; other features stay."""
-        features = self._features_with(index)
+        # A copy: napari notices only an assignment.
+        features = self.layer.features.copy()
+        numbers = self._numbers(features)
         names = self.names() | {index: name}
-        features["name"] = [names.get(number, "") for number in self._numbers(features)]
+        # A label has a row of its own only when it has been described.
+        if index not in numbers:
+            numbers.append(index)
+            features = features.reindex(range(len(numbers)))
+        if self.are_pixels:
+            features["index"] = numbers
+        features["name"] = [names.get(number, "") for number in numbers]
         self.layer.features = features
 
     def _numbers(self, features: Any) -> list[int]:
         """Return the number of the region that each row of *features* describes."""
-        return list(range(len(features)))
-
-    def _features_with(self, _: int) -> Any:
-        """A copy of the features with a row for a region: napari notices only an assignment."""
-        return self.layer.features.copy()
+        numbers: Iterable[int] = range(len(features))
+        if self.are_pixels:
+            numbers = features.get("index", numbers)
+        return list(map(int, numbers))
 
 
 class ShapeRows(RegionRows):
@@ -284,20 +291,6 @@ class LabelRows(RegionRows):
         """Take notice that names or colours have changed, and perhaps pixels."""
         self.version += 1
         self._pixel_version += has_other_pixels
-
-    def _numbers(self, features: Any) -> list[int]:
-        numbers = features.get("index", range(len(features)))
-        return [int(number) for number in numbers]
-
-    def _features_with(self, index: int) -> Any:
-        features = self.layer.features.copy()
-        numbers = self._numbers(features)
-        # A label has a row of its own only when it has been described.
-        if index not in numbers:
-            numbers.append(index)
-            features = features.reindex(range(len(numbers)))
-        features["index"] = numbers
-        return features
 
 
 def looks(rows: RegionRows, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:

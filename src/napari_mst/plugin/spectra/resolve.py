@@ -22,6 +22,7 @@ from napari_mst.plugin.spectra.snapshot import (
     PlotCurves,
     Settings,
     Snapshot,
+    View,
 )
 from napari_mst.spectra.matching import Match
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
@@ -82,11 +83,9 @@ def _axes(new: Snapshot, last: Axes | None) -> Axes | None:
         return last
     is_whole = label in FROM_ZERO_TO_ONE and not settings.is_fitted
     axes = Axes(wavelengths, unit, label or "value", 1.0 if is_whole else None)
-    return last if last is not None and _is_same_axes(axes, last) else axes
-
-
-def _is_same_axes(axes: Axes, last: Axes) -> bool:
-    return np.array_equal(axes.wavelengths, last.wavelengths) and axes[1:] == last[1:]
+    if last is None or axes[1:] != last[1:]:
+        return axes
+    return last if np.array_equal(wavelengths, last.wavelengths) else axes
 
 
 def _reading(new: Snapshot, last: tuple[float, str] | None) -> tuple[float, str] | None:
@@ -114,101 +113,77 @@ def _match(new: Snapshot) -> Match | None:
     return new.matches[new.match_row] if is_one else None
 
 
-class _Viewing:
-    """Changes spectra to the way in which they are shown, and keeps the reasons of failures."""
-
-    def __init__(self, new: Snapshot) -> None:
-        self.refusals = set[str]()
-        self.chosen = frozenset(new.chosen)
-        self._view = new.settings.view
-
-    def viewed(self, spectrum: Spectrum) -> Spectrum:
-        """*spectrum* as the plot shows it; as it was measured, if that is impossible."""
+def _viewed(lines: Sequence[DrawnCurve], view: View) -> tuple[list[DrawnCurve], list[str]]:
+    """*lines* as the plot shows them, and the reasons why some are drawn as they were measured."""
+    drawn, refusals = list[DrawnCurve](), set[str]()
+    for line in lines:
         try:
-            return self._view.change(spectrum)
+            drawn.append(replace(line, spectrum=view.change(line.spectrum)))
         except SpectrumError as error:
-            self.refusals.add(f"Drawn as measured: {plain(error)}")
-            return spectrum
+            drawn.append(line)
+            refusals.add(f"Drawn as measured: {plain(error)}")
+    return drawn, sorted(refusals)
 
 
 def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
     if new.settings.is_error_shown:  # a spectrum has no place on an axis of errors
         return ()
-    viewing = _Viewing(new)
-    return tuple(
-        DrawnCurve(viewing.viewed(spectrum), style)
-        for style, spectrum in enumerate(new.pointed)
-        if spectrum is not None
-    )
+    there = enumerate(new.pointed)
+    lines = [DrawnCurve(spectrum, style) for style, spectrum in there if spectrum is not None]
+    return tuple(_viewed(lines, new.settings.view)[0])
 
 
 def _curves(new: Snapshot) -> PlotCurves:
-    viewing = _Viewing(new)
     large = [group for group in new.groups if group.is_large]
     rows, left_out = _drawn_rows(new)
-    lines = list[DrawnCurve]()
-    for group in large:
-        lines += _summary_lines(group, new, viewing)
-    for row in rows:
-        lines += _entry_lines(row, new, viewing)
+    lines = [line for group in large for line in _summary_lines(group, new)]
+    chosen = frozenset(new.chosen)
+    lines += [line for row in rows for line in _entry_lines(row, new, row in chosen)]
     match = _match(new)
     if match is not None:
-        curve = viewing.viewed(replace(match.spectrum, colour=""))
-        lines.append(DrawnCurve(curve, MATCH_STYLE, NO_ENTRY))
+        lines.append(DrawnCurve(replace(match.spectrum, colour=""), MATCH_STYLE, NO_ENTRY))
+    drawn, refusals = _viewed(lines, new.settings.view)
     return PlotCurves(
-        lines=tuple(lines),
+        lines=tuple(drawn),
         keys=tuple(_keys(new, large, rows)),
-        notes=(*_notes(large, left_out), *_band_notes(lines), *sorted(viewing.refusals)),
+        notes=(*_notes(large, left_out), *_band_notes(drawn), *refusals),
     )
 
 
 def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
     """Return the rows whose curves are drawn, and the number of selected ones that are left out."""
     chosen = set(new.chosen)
-    drawn = list[int]()
-    many = 0
-    for row, entry in enumerate(new.entries):
-        if not entry.is_shown:
-            continue
-        if entry.is_of_many:
-            if row not in chosen:
-                continue
-            many += 1
-            if many > MOST_CURVES:
-                continue
-        drawn.append(row)
-    return drawn, max(0, many - MOST_CURVES)
+    shown = [row for row, entry in enumerate(new.entries) if entry.is_shown]
+    many = {row for row in shown if new.entries[row].is_of_many}
+    left_out = set(sorted(many & chosen)[MOST_CURVES:])
+    hidden = left_out | (many - chosen)
+    return [row for row in shown if row not in hidden], len(left_out)
 
 
-def _summary_lines(group: Group, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
+def _summary_lines(group: Group, new: Snapshot) -> list[DrawnCurve]:
     """Return the median of the many labels of *group* on each cube, with their range."""
-    is_error = new.settings.is_error_shown
-    spectra = (group.error_summary,) if is_error else group.summary
-    is_faded = bool(new.chosen)
+    spectra = (group.error_summary,) if new.settings.is_error_shown else group.summary
     return [
-        DrawnCurve(viewing.viewed(spectrum), style, NO_ENTRY, is_faded)
+        DrawnCurve(spectrum, style, NO_ENTRY, is_faded=bool(new.chosen))
         for style, spectrum in enumerate(spectra)
         if spectrum is not None
     ]
 
 
-def _entry_lines(row: int, new: Snapshot, viewing: _Viewing) -> list[DrawnCurve]:
+def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
     """Return the curves of one row on each cube, or its error."""
     entry = new.entries[row]
-    is_chosen = row in viewing.chosen
     is_any_chosen = bool(new.chosen)
     # The error bands of many picks on top of each other could not be told apart.
     is_one_of_few = is_chosen and len(new.chosen) <= MOST_BANDS
     is_banded = is_one_of_few or (not is_any_chosen and len(new.entries) == 1)
-    lines = []
-    for style, spectrum in _drawn_spectra(entry, new.settings):
-        curve = spectrum if is_banded else _without_error(spectrum)
-        is_faded = is_any_chosen and not is_chosen
-        lines.append(DrawnCurve(viewing.viewed(curve), style, row, is_faded))
-    is_compared = lines and not new.settings.is_error_shown
-    if entry.mark is not None and is_compared and (is_chosen or not is_any_chosen):
-        true = _known_curve(entry.first, curve_of(entry.mark))
-        lines.append(DrawnCurve(viewing.viewed(true), KNOWN_STYLE, row))
+    is_faded = is_any_chosen and not is_chosen
+    lines = [
+        DrawnCurve(spectrum if is_banded else _without_error(spectrum), style, row, is_faded)
+        for style, spectrum in _drawn_spectra(entry, new.settings)
+    ]
+    if entry.mark is not None and lines and not (new.settings.is_error_shown or is_faded):
+        lines.append(DrawnCurve(_known_curve(entry.first, curve_of(entry.mark)), KNOWN_STYLE, row))
     return lines
 
 
