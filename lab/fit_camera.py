@@ -26,8 +26,8 @@ from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
+    distance,
     join_processes,
-    reconstruction_loss,
     save,
     start_network,
 )
@@ -152,8 +152,15 @@ class CameraFit(Fit):
             clean = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
             first = self.network.pixelwise(photos)
             attainable = self.network.pixelwise(clean)
-            scale = reconstruction_loss(first, attainable, self.response) + small
-        return (reconstruction_loss(estimates, attainable, self.response) / scale).mean()
+            scale = self._distance(first, attainable) + small
+        return (self._distance(estimates, attainable) / scale).mean()
+
+    def _distance(self, estimates: Tensor, spectra: Tensor) -> Tensor:
+        """The distance (N,) of spectra, and of their colours, which are not clipped."""
+        seen, colours = (
+            torch.einsum("nbhw,bc->nchw", each, self.response) for each in (estimates, spectra)
+        )
+        return distance(estimates, spectra) + distance(seen, colours)
 
     @torch.no_grad()
     def validate(self) -> float:

@@ -232,22 +232,19 @@ def faults_of(stored: Mapping[str, Any]) -> list[str]:
         len(numbers) in (1, len(wavelengths)) and all(0 <= number < math.inf for number in numbers)
         for numbers in stored["error_band"].values()
     )
+    accuracy = stored.get("accuracy", {})
+    is_accuracy = isinstance(accuracy, dict) and all(
+        isinstance(measures, dict)
+        and all(isinstance(value, int | float) for value in measures.values())
+        for measures in accuracy.values()
+    )
     sound = {
-        "accuracy": _is_accuracy(stored.get("accuracy", {})),
+        "accuracy": is_accuracy,
         "wavelengths": all(map(math.isfinite, wavelengths)),
         "error_band": is_band,
         "normalisation": stored["normalisation"] in ("none", "min-max"),
     }
     return faults + [name for name, is_sound in sound.items() if not is_sound]
-
-
-def _is_accuracy(stored: object) -> bool:
-    """True if *stored* gives a number for every metric of every data set."""
-    return isinstance(stored, dict) and all(
-        isinstance(measures, dict)
-        and all(isinstance(value, int | float) for value in measures.values())
-        for measures in stored.values()
-    )
 
 
 def _bundled() -> Iterator[ModelCard]:

@@ -160,19 +160,19 @@ class Model:
         """
         name = type(module).__name__
         usual = {"name": name, "title": card.get("name", name), **OURS}
-        own = _sound_card({**usual, **card, "wavelengths": wavelengths, "file": IN_MEMORY})
+        sound = _sound_card({**usual, **card, "wavelengths": wavelengths, "file": IN_MEMORY})
         copied = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
         network = copied if isinstance(copied, Network) else measured(copied, in_bands, reach)
-        if len(own.wavelengths) != network.out_bands:
+        if len(sound.wavelengths) != network.out_bands:
             raise ModelError(
                 f"Expected {network.out_bands} wavelengths, one for each band of the module, "
-                f"got {len(own.wavelengths)}."
+                f"got {len(sound.wavelengths)}."
             )
         assumed = () if "is_linear" in card else (_ASSUMED_LINEAR,)
-        model = cls(own, network, _sha256_of(network), assumed)
+        model = cls(sound, network, _sha256_of(network), assumed)
         if "name" in card:
-            list_card(own)
-            _MADE[own.name] = model
+            list_card(sound)
+            _MADE[sound.name] = model
         return model
 
     def __repr__(self) -> str:

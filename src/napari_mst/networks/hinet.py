@@ -100,8 +100,9 @@ class UShape(nn.Module):
         """Add its passes; returns the maps on the way down and up of each level but the lowest."""
         skips: list[str] = []
         ups: list[str] = []
+        of_first = iter(others)
         for level, block in enumerate(self.down_path):
-            block.add_to(passes, f"{name}.down.{level}", *(others[level : level + 1] or [()])[0])
+            block.add_to(passes, f"{name}.down.{level}", *next(of_first, ()))
             if level < len(self.up_path):
                 skips.append(passes.last)
                 passes.add(f"{name}.half.{level}", block.downsample)

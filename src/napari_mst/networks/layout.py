@@ -51,12 +51,12 @@ def renamed(state: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) ->
         If two keys become one.
     """
 
-    def own(key: str) -> str:
+    def ours(key: str) -> str:
         for pattern, name in patterns:
             key = re.sub(pattern, name, key)
         return key
 
-    pairs = [(name, value) for key, value in state.items() if (name := own(key))]
+    pairs = [(name, value) for key, value in state.items() if (name := ours(key))]
     if len(dict(pairs)) != len(pairs):
         raise CheckpointError(
             "Expected one tensor of each name, got both the published and our own name of some."

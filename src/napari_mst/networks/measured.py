@@ -57,22 +57,22 @@ class MeasuredNetwork(Network):
 
     def program(self) -> Program:
         """The one pass, which is the module."""
-        own = self.geometry
+        geometry = self.geometry
         kernels = [each for each in self.module.parameters() if each.ndim == 4]
         # A layer, its input and as much again for skips: the widest one decides on the memory.
-        widest = max((sum(each.shape[:2]) for each in kernels), default=own.out_bands)
-        align = own.align if own.reach is not None else 1
+        widest = max((sum(each.shape[:2]) for each in kernels), default=geometry.out_bands)
+        align = geometry.align if geometry.reach is not None else 1
         whole = Pass(
             "bands",
             (PHOTO,),
             self.module,
-            own.out_bands,
-            halo=own.reach,
+            geometry.out_bands,
+            halo=geometry.reach,
             align=align,
             values=4 * widest,
         )
         dtype = next((each.dtype for each in self.parameters()), torch.float32)
-        return Program((whole,), own.in_bands, own.multiple, dtype)
+        return Program((whole,), geometry.in_bands, geometry.multiple, dtype)
 
 
 @torch.inference_mode()
@@ -89,17 +89,19 @@ def measured(
         If the module takes no photo of *in_bands* channels, if its result has another size, or if a
         *reach* that is given is too short.
     """
-    own = _accepted(module, in_bands, least)
+    geometry = _accepted(module, in_bands, least)
     error = 0.0
-    while own.align <= _LARGEST_MULTIPLE:
-        own = replace(own, reach=_measured_reach(module, own) if reach == "measured" else reach)
-        error = 0.0 if own.reach is None else _error_of_parts(module, own)
+    while geometry.align <= _LARGEST_MULTIPLE:
+        geometry = replace(
+            geometry, reach=_measured_reach(module, geometry) if reach == "measured" else reach
+        )
+        error = 0.0 if geometry.reach is None else _error_of_parts(module, geometry)
         if error <= _TOLERANCE:
-            return MeasuredNetwork(module, own)
+            return MeasuredNetwork(module, geometry)
         # It takes any size, yet begins to count at the first pixel: as one that pads by itself.
-        own = replace(own, align=2 * own.align)
+        geometry = replace(geometry, align=2 * geometry.align)
     if reach == "measured":
-        return MeasuredNetwork(module, replace(own, reach=None))
+        return MeasuredNetwork(module, replace(geometry, reach=None))
     raise ModelError(
         f"Expected a module that looks {reach} pixels far, got tiles that are {error:.2g} of the "
         "largest value off. Leave `reach` out: it is then measured."
@@ -115,7 +117,7 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
         photo = _noise((1, in_bands, count * multiple, (count + 1) * multiple))
         try:
             result = module(photo)
-        except Exception as error:  # noqa: BLE001 - a stranger's module refuses a size in its own way
+        except Exception as error:  # noqa: BLE001 - a stranger's module refuses a size in its geometry way
             fault = fault or shown(error, 80)
             continue
         if not isinstance(result, Tensor) or result.ndim != 4 or len(result) != 1:
@@ -130,23 +132,23 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
     )
 
 
-def _measured_reach(module: nn.Module, own: Geometry) -> int | None:
+def _measured_reach(module: nn.Module, geometry: Geometry) -> int | None:
     """The larger reach of rows and columns; None if a change is seen everywhere."""
-    reaches = [_reach_along(axis, module, own) for axis in (2, 3)]
+    reaches = [_reach_along(axis, module, geometry) for axis in (2, 3)]
     far = [each for each in reaches if each is not None]
     return max(far) if len(far) == len(reaches) else None
 
 
-def _reach_along(axis: int, module: nn.Module, own: Geometry) -> int | None:
+def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> int | None:
     """How far *module* sees a stripe of pixels that changes, which has all phases of `align`."""
     for least in _SIDES:
-        shape = [1, own.in_bands, *(2 * [_up_to(_LARGEST_MULTIPLE, own.align)])]
-        shape[axis] = side = _up_to(least, own.align)
-        start = side // 2 // own.align * own.align
-        changed = _changed(axis, slice(start, start + own.align), module, _noise(tuple(shape)))
+        shape = [1, geometry.in_bands, *(2 * [_up_to(_LARGEST_MULTIPLE, geometry.align)])]
+        shape[axis] = side = _up_to(least, geometry.align)
+        start = side // 2 // geometry.align * geometry.align
+        changed = _changed(axis, slice(start, start + geometry.align), module, _noise(tuple(shape)))
         first, last = min(changed, default=start), max(changed, default=start)
         if first > 0 and last < side - 1:
-            return max(start - first, last + 1 - start - own.align, 0)
+            return max(start - first, last + 1 - start - geometry.align, 0)
     return None
 
 
@@ -163,15 +165,15 @@ def _changed(axis: int, stripe: slice, module: nn.Module, photo: Tensor) -> list
     return touched.nonzero().flatten().tolist()
 
 
-def _error_of_parts(module: nn.Module, own: Geometry) -> float:
+def _error_of_parts(module: nn.Module, geometry: Geometry) -> float:
     """The largest difference between parts and the whole, as a share of the largest value."""
-    halo = _up_to(own.reach or 0, own.align)
-    size = _up_to(_LARGEST_MULTIPLE, own.align)
-    photo = _noise((1, own.in_bands, *(2 * [own.align + halo + size])))
+    halo = _up_to(geometry.reach or 0, geometry.align)
+    size = _up_to(_LARGEST_MULTIPLE, geometry.align)
+    photo = _noise((1, geometry.in_bands, *(2 * [geometry.align + halo + size])))
     whole = module(photo)
     errors = [
         whole[..., cut, cut] - module(photo[..., read, read])[..., within, within]
-        for read, within, cut in _parts(own.align, halo, size)
+        for read, within, cut in _parts(geometry.align, halo, size)
     ]
     return max(float(each.abs().max() / whole.abs().max()) for each in errors)
 

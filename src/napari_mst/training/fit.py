@@ -322,7 +322,7 @@ def join_processes(device: str) -> str:
 
 
 def reconstruction_loss(
-    estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor | None = None
+    estimate: Tensor, reference: Tensor, response: Tensor, colours: Tensor
 ) -> Tensor:
     """The loss (N,) of each photo: mean |difference| of encoded spectra, and of encoded colours.
 
@@ -331,13 +331,9 @@ def reconstruction_loss(
     response
         (B, 3), takes spectra to linear RGB.
     colours
-        (N, 3, H, W), clipped as a photo is; by default the colours that the *reference* shows.
+        (N, 3, H, W) that the *reference* shows, clipped as a photo is.
     """
-    seen = torch.einsum("nbhw,bc->nchw", estimate, response)
-    if colours is None:
-        colours = torch.einsum("nbhw,bc->nchw", reference, response)
-    else:
-        seen = seen.clamp(0, 1)
+    seen = torch.einsum("nbhw,bc->nchw", estimate, response).clamp(0, 1)
     return distance(estimate, reference) + distance(seen, colours)
 
 

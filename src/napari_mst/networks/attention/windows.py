@@ -73,11 +73,6 @@ class WindowTokens(NamedTuple):
     is_apart: Tensor
     query_index: int
 
-    @property
-    def places(self) -> Tensor:
-        """Rows and columns of the keys, (m, 2)."""
-        return self.at[1]
-
 
 class WindowAttention(Heads):
     """W-MSA: (N, C, H, W) -> (N, C, H, W) for any H and W.
@@ -195,7 +190,7 @@ class WindowAttention(Heads):
         scores = self.scores(tokens.queries[:, asking], tokens.keys) + tokens.bias[:, asking]
         is_apart = tokens.is_apart[tokens.query_index].to(scores.device)
         weights = scores[:, 0].masked_fill(is_apart, -torch.inf).softmax(-1)
-        return QueryWeights(weights, tokens.places, tokens.regions)
+        return QueryWeights(weights, tokens.at[1], tokens.regions)
 
     def around(self, x: Tensor, query: Sequence[int]) -> WindowTokens:
         """The queries and keys of the window in which the pixel *query* lies; *x* is (1, C, H, W).
