@@ -319,5 +319,5 @@ def _texts(wavelengths: Wavelengths | None, bands: int) -> list[str]:
     if isinstance(wavelengths, slice):
         wavelengths = list(np.linspace(wavelengths.start, wavelengths.stop, bands))
     texts = [repr(float(nm)) for nm in wavelengths]
-    typed_wavelengths(texts, "nm", bands)
+    typed_wavelengths(" ".join(texts), "nm", bands)
     return texts

@@ -66,11 +66,20 @@ def spectral_axis(
     return values, unit.strip() or "Unknown", warnings
 
 
-def typed_wavelengths(texts: Sequence[str], unit: str, bands: int) -> Doubles:
-    """The wavelengths in nm that a person typed for *bands* bands: *texts* are numbers in *unit*.
+_FROM_TO = r"(\d+(?:\.\d*)?)\s*-\s*(\d+(?:\.\d*)?)"
+"""The wavelengths of the first and the last band, with a hyphen between them."""
 
+
+def typed_wavelengths(text: str, unit: str, bands: int) -> Doubles:
+    """The wavelengths in nm that a person typed for *bands* bands, with numbers in *unit*.
+
+    They are the first and the last with a hyphen between them, or all of them.
     Raises `CubeError`, with a sentence for that person.
     """
+    texts = text.replace(",", " ").split()
+    if ends := re.fullmatch(_FROM_TO, text.strip()):
+        # As texts, so that these numbers pass the same checks as typed ones.
+        texts = [repr(float(at)) for at in np.linspace(float(ends[1]), float(ends[2]), bands)]
     values = np.array([scaled(text, power_of(unit) or 0) for text in texts])
     if len(values) != bands:
         raise CubeError(f"Expected {bands} wavelengths, got {len(values)}.")

@@ -1,6 +1,5 @@
 """Dialogs for what only a person knows of a cube file; nothing is asked without a window."""
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +36,6 @@ TABLE_BYTES = 2**20
 TABLES = "Tables and text (*.csv *.tsv *.txt);;All files (*)"
 HIDDEN_PLATFORMS = ("offscreen", "minimal")
 """Platforms of Qt on which a dialog would wait for an answer that nobody can give."""
-FROM_TO = r"(\d+(?:\.\d*)?)\s*-\s*(\d+(?:\.\d*)?)"
-"""The wavelengths of the first and the last band, with a hyphen between them."""
 PLACEHOLDER = "400-700, or 400, 410, 420, ..."
 TEXT_HINT = (
     "The first and the last wavelength with a hyphen between them, for bands that are evenly "
@@ -217,14 +214,7 @@ class WavelengthsDialog(QDialog):
         text = self.text.text().strip()
         if not text:
             return None
-        bands = self._shape[self.band_axis]
-        ends = re.fullmatch(FROM_TO, text)
-        if ends is None:
-            texts = text.replace(",", " ").split()
-        else:
-            # As texts, so that these numbers pass the same checks as typed ones.
-            texts = [repr(float(at)) for at in np.linspace(float(ends[1]), float(ends[2]), bands)]
-        return typed_wavelengths(texts, self.units.currentData(), bands)
+        return typed_wavelengths(text, self.units.currentData(), self._shape[self.band_axis])
 
     def _check(self) -> None:
         """Say what will come of it, or why nothing can; the button is enabled accordingly."""

@@ -112,13 +112,12 @@ def reconstruct_folder(
     A sentence that says where the cubes are, and a line for each photo that failed, and why.
     """
     # This imports torch, which takes seconds: here it does so on the job's thread.
-    from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     output, notes = folder / CUBES, list[str]()
     jobs = plan_jobs(find_photos([folder], output, notes.append), output, SUFFIX, with_bands=False)
     check_names(jobs)
-    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+    reconstructor = Reconstructor(request.load(), **vars(request.options))
     reconstructor.prepare(reports.say, reports)
     run = FolderRun(False, reconstructor, request, is_linear)
     failures: list[str] = []

@@ -10,18 +10,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import NapariMstError, plain
+from napari_mst.errors import ModelError, NapariMstError, plain, shown
+from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch
+
+if TYPE_CHECKING:
+    from napari_mst.models import Model
 
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
@@ -92,6 +97,9 @@ class Request:
     corrections
         What is done to the photo before the run, in this order: a flat field, a white balance, the
         colours of a chart.
+    wavelengths, takes_linear
+        What a person says of an ONNX file: the centres of its bands, as they were typed, and
+        whether the network takes linear light. "" and None leave it to the model card in the file.
     """
 
     source: PhotoSource
@@ -99,6 +107,8 @@ class Request:
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
     corrections: tuple[PhotoCorrection, ...] = ()
+    wavelengths: str = ""
+    takes_linear: bool | None = None
 
     @property
     def is_of_photo(self) -> bool:
@@ -115,6 +125,26 @@ class Request:
         for correction in self.corrections:
             photo = correction.corrected(photo)
         return photo
+
+    def load(self) -> "Model":
+        """Load the model. Raises `ModelError`, also for an ONNX file of which too little is known.
+
+        The first call imports torch, which takes seconds.
+        """
+        from napari_mst.models import load_model
+
+        model = load_model(self.model)
+        bands, card = model.network.out_bands, dict[str, Any]()
+        if self.wavelengths:
+            card["wavelengths"] = tuple(typed_wavelengths(self.wavelengths, "nm", bands).tolist())
+        if self.takes_linear is not None:
+            card["is_linear"] = self.takes_linear
+        elif model.assumptions and Path(self.model).suffix.lower() == ".onnx":
+            raise ModelError(
+                f"Expected a model card in {shown(Path(self.model).name)}, got none. Say above "
+                f"what the network takes, and the wavelengths of its {bands} bands."
+            )
+        return replace(model, card=replace(model.card, **card), assumptions=()) if card else model
 
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
         """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
@@ -178,11 +208,10 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """Read the photo, load the model and run it; the job of the reconstruction dock."""
     # These import torch, which takes seconds: here they do so on the job's thread.
     from napari_mst.attention.blocks import record_attention
-    from napari_mst.models import load_model
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
-    reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+    reconstructor = Reconstructor(request.load(), **vars(request.options))
     reconstructor.prepare(reports.say, reports)
     seen = reconstructor.see(photo)
     device = reconstructor.device

@@ -124,6 +124,9 @@ class ReconstructionForm:
     card, weights
         The model, and the weights file of one that has no bundled weights. The model is the one for
         photos of this kind until somebody sets another, which then stays.
+    wavelengths, takes
+        Of an ONNX file: the centres of its bands in nm, as they were typed, and "linear" or "srgb"
+        for the values that the network takes; "" for what the file says.
     devices
         Empty until the devices of the computer are known.
     options
@@ -153,6 +156,8 @@ class ReconstructionForm:
     part: Part = "whole"
     card: str = ""
     weights: str = ""
+    wavelengths: str = ""
+    takes: str = ""
     devices: tuple[DeviceEntry, ...] = ()
     options: RunOptions = DEFAULTS
     camera: str = ""
@@ -187,6 +192,7 @@ class ReconstructionForm:
             changed.connect(self.forget)
         self.events.is_balanced.connect(self._suggest_light)
         self.events.photo.connect(self._forget_photo)
+        self.events.weights.connect(self._forget_weights)
 
     @property
     def layer(self) -> Image | None:
@@ -202,6 +208,11 @@ class ReconstructionForm:
     def model(self) -> str:
         """The name of a bundled model, or the path of a weights file; "" if none is chosen yet."""
         return self.card if self.chosen_card.file else self.weights
+
+    @property
+    def is_onnx(self) -> bool:
+        """True if the model is an ONNX file, which may have no card."""
+        return self.model.lower().endswith(".onnx")
 
     @property
     def _own_card(self) -> ModelCard | None:
@@ -337,6 +348,9 @@ class ReconstructionForm:
     def _forget_photo(self) -> None:
         self.white_frame = self.dark_frame = ""
         self.is_far_off = False
+
+    def _forget_weights(self) -> None:
+        self.wavelengths = self.takes = ""
 
     def _camera_in_file(self) -> str:
         """Return the known camera that the photo's file names; "" if it names none."""

@@ -69,7 +69,11 @@ def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
         raise PhotoError(NO_WEIGHTS)
     options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
     corrections = form.finding.corrections if form.finding is not None else ()
-    return Request(source, form.model, options, corrections=corrections)
+    request = Request(source, form.model, options, corrections=corrections)
+    if not form.is_onnx:
+        return request
+    takes_linear = {"linear": True, "srgb": False}.get(form.takes)
+    return replace(request, wavelengths=form.wavelengths.strip(), takes_linear=takes_linear)
 
 
 def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:

@@ -31,6 +31,7 @@ from napari_mst.photo.chart import CHARTS
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.widgets import (
+    ASKS,
     FindingRows,
     Fold,
     SearchBox,
@@ -47,6 +48,7 @@ PARTS = {
     "what is on the screen": "visible",
     "a drawn rectangle": "drawn",
 }
+TAKES = {"as the file says": "", "linear light": "linear", "values of sRGB photos": "srgb"}
 PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
 TABLES = "Tables (*.csv);;All files (*)"
 GIGABYTE = 1e9
@@ -84,7 +86,7 @@ class Row:
     unusual
         Words a value that is not the default, for the title of the settings.
     ask
-        The button of `ASKS` at the end of the row; "" for none.
+        The button of `widgets.ASKS` at the end of the row; "" for none.
     """
 
     field: str
@@ -123,6 +125,10 @@ def _listed(entries: Iterable[tuple[str, str]]) -> Callable[[Form], list[tuple[s
     return lambda _: found
 
 
+def _is_onnx(form: Form) -> bool:
+    return form.is_onnx
+
+
 def _needs_camera(form: Form) -> bool:
     return form.needs_camera
 
@@ -151,6 +157,22 @@ ROWS = (
         "A file of weights as their authors publish it.",
         partial(SearchBox, (), WEIGHTS_FILES),
         lambda form: not form.chosen_card.file,
+    ),
+    Row(
+        "wavelengths",
+        "Bands",
+        "The wavelengths of the bands in nm: the first and the last with a hyphen between them, or "
+        "a number for each. Left empty, they are what the model card in the file says.",
+        partial(QLineEdit, placeholderText="as the file says, or 400-700"),
+        _is_onnx,
+    ),
+    Row(
+        "takes",
+        "Takes",
+        "The values that the network was made for: linear light, or those of sRGB photos. What a "
+        "photo holds is converted to them.",
+        is_shown=_is_onnx,
+        choices=_listed(TAKES.items()),
     ),
 )
 """The rows of the photo and the model."""
@@ -222,33 +244,6 @@ COLOUR_ROWS = (
     ),
 )
 """The rows under "Colours off?", for who knows more than the photo shows."""
-
-ASKS = {
-    "light": (
-        "Light",
-        "Find the light in the photo itself, by a small network: the three most likely ones. "
-        "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo shows "
-        "how far its white is off that of D65.",
-    ),
-    "patch": (
-        "Grey patch",
-        "Press this, then click a grey or white patch of the photo; or draw a rectangle in it "
-        "first. It gives white level, white balance and light of a linear photo, and corrects the "
-        "white balance of an sRGB photo.",
-    ),
-    "chart": (
-        "ColorChecker",
-        "Lay a frame around a ColorChecker in the photo, and drag its corners onto the middles of "
-        "the corner patches. Its colours calibrate the photo, and its patches correct the spectra.",
-    ),
-    "read": ("Read the squares", "Calibrate the photo by the colours in the squares."),
-    "frames": (
-        "Divide",
-        "Read the frames. The next run divides the photo by the white one, whose middle shows the "
-        "light. Forget drops them.",
-    ),
-}
-"""Titles and tooltips of the buttons that ask the photo itself; the first three are the choices."""
 
 SETTINGS = [
     Row(

@@ -40,6 +40,32 @@ if TYPE_CHECKING:
     from napari_mst.light.estimate import LightAttention, LightEstimate
 
 
+ASKS = {
+    "light": (
+        "Light",
+        "Find the light in the photo itself, by a small network: the three most likely ones. "
+        "A linear photo must have the values of the sensor, as a RAW file has; an sRGB photo shows "
+        "how far its white is off that of D65.",
+    ),
+    "patch": (
+        "Grey patch",
+        "Press this, then click a grey or white patch of the photo; or draw a rectangle in it "
+        "first. It gives white level, white balance and light of a linear photo, and corrects the "
+        "white balance of an sRGB photo.",
+    ),
+    "chart": (
+        "ColorChecker",
+        "Lay a frame around a ColorChecker in the photo, and drag its corners onto the middles of "
+        "the corner patches. Its colours calibrate the photo, and its patches correct the spectra.",
+    ),
+    "read": ("Read the squares", "Calibrate the photo by the colours in the squares."),
+    "frames": (
+        "Divide",
+        "Read the frames. The next run divides the photo by the white one, whose middle shows the "
+        "light. Forget drops them.",
+    ),
+}
+"""Titles and tooltips of the buttons that ask the photo itself; the first three are the choices."""
 FILE = "a file ..."
 """The entry of a search box that opens a dialog."""
 SEARCH_LETTERS = 12
