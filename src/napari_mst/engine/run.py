@@ -10,12 +10,9 @@ On a CPU the tiles are rectangles whose intermediate results fit its cache, one 
 GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows, W columns.
 """
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -29,8 +26,6 @@ from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
 from napari_mst.engine.steps import (
-    Execute,
-    Step,
     executable,
     needs,
     precisions,
@@ -95,77 +90,39 @@ EXACT_SETTINGS = (
 """Settings of torch during a run: what they belong to, their name, their value."""
 
 
+_lock = threading.Lock()
+_before: list[list[Any]] = []  # what the program has set, once for each run
+
+
 @contextmanager
 def exact_products(device: torch.device) -> Iterator[None]:
     """Compute products of float32 in full, whatever the program has set for *device*.
 
-    Of the 23 bits of a number TF32 keeps 10, bfloat16 7.
+    Of the 23 bits of a number TF32 keeps 10, bfloat16 7. The settings belong to the process, not to
+    a thread: the last run that ends restores them. Left behind, they would also end `torch.export`
+    with an error.
     """
-    _exact.begin()
+    with _lock:
+        _before.append(_before[0] if _before else _settings())
+        _set([value for *_, value in EXACT_SETTINGS])
     try:
         # A program that has switched on autocast would get 16 bits whatever these settings say.
         with torch.autocast(device.type, enabled=False):
             yield
     finally:
-        _exact.end()
+        with _lock:
+            before = _before.pop()
+            if not _before:
+                _set(before)
 
 
-class _Exact:
-    """Has `EXACT_SETTINGS` while anything runs: they belong to the process, not to a thread.
-
-    Left behind, they would also end `torch.export` with an error.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._runs = 0
-        self._before: list[Any] = []
-
-    def begin(self) -> None:
-        """Begin a run."""
-        with self._lock:
-            if not self._runs:
-                self._before = [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
-                for owner, name, value in EXACT_SETTINGS:
-                    setattr(owner, name, value)
-            self._runs += 1
-
-    def end(self) -> None:
-        """End a run; the last one restores what the program has set."""
-        with self._lock:
-            self._runs -= 1
-            if not self._runs:
-                for (owner, name, _), value in zip(EXACT_SETTINGS, self._before, strict=True):
-                    setattr(owner, name, value)
+def _settings() -> list[Any]:
+    return [getattr(owner, name) for owner, name, _ in EXACT_SETTINGS]
 
 
-_exact = _Exact()
-
-
-@dataclass(frozen=True, eq=False)
-class _ReadySweep:
-    """A sweep made ready.
-
-    Attributes
-    ----------
-    steps
-        The steps, and what computes each.
-    statistics
-        The functions that add up the statistic of a map, by its name.
-    keeps, reads
-        Names of the maps that are written in the end, and of those that are read first.
-    finished
-        For each step, the maps that a tile no longer needs after it.
-    shares
-        Sizes of the maps that are wanted, relative to that of the base.
-    """
-
-    steps: list[tuple[Step, Execute]]
-    statistics: dict[str, Callable[[Tensor], Tensor]]
-    keeps: tuple[str, ...]
-    reads: frozenset[str]
-    finished: list[list[str]]
-    shares: dict[str, Fraction]
+def _set(values: list[Any]) -> None:
+    for (owner, name, _), value in zip(EXACT_SETTINGS, values, strict=True):
+        setattr(owner, name, value)
 
 
 class Execution:
@@ -236,7 +193,7 @@ class Execution:
 
     def _run(self, sweep: Sweep, cost: float, workers: Workers) -> None:
         """All tiles of *sweep*; folds the statistics that it adds up."""
-        compute = functools.partial(self._compute, self._made_ready(sweep))
+        compute = self._made_ready(sweep)
         totals: dict[str, Tensor] = {}
         gathered: dict[str, list[Tensor]] = {}
         # Tiles come in their order, so that sums are the same bit for bit in every run.
@@ -256,52 +213,41 @@ class Execution:
             folded = self._program.writer(name).fold(total.to(self._device), pixels)
             self._folded[name] = folded
 
-    def _made_ready(self, sweep: Sweep) -> _ReadySweep:
+    def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Tensor]]:
+        """Computes one tile of *sweep*: writes the maps that are kept, returns its statistics."""
         steps = steps_of(sweep, self._device, self._dtypes)
         executed = [executable(step, self._dtypes, self._folded) for step in steps]
         if self._dtype != self._program.dtype:
             wait_for(self._device)  # for converted weights, which all streams are about to read
-        finished: list[list[str]] = [[] for _ in steps]
-        scales = self._program.scales
-        wanted = {*sweep.keeps, *sweep.adds_up}
-        last_read = {
-            reading.name: index for index, step in enumerate(steps) for reading in step.readings
-        }
-        for name, index in last_read.items():
-            if name not in wanted:
-                finished[index].append(name)
-        return _ReadySweep(
-            list(zip(steps, executed, strict=True)),
-            statistics={name: self._statistic(name) for name in sweep.adds_up},
-            keeps=sweep.keeps,
-            reads=frozenset(sweep.reads),
-            finished=finished,
-            shares={name: scales[name] / scales[sweep.base] for name in wanted},
-        )
+        sizes, scales = self._sizes, self._program.scales
+        statistics = {name: self._statistic(name) for name in sweep.adds_up}
+        shares = {name: scales[name] / scales[sweep.base] for name in (*sweep.keeps, *statistics)}
+        last_read = {reading.name: step for step in steps for reading in step.readings}
+
+        def compute(tile: Window) -> dict[str, Tensor]:
+            wanted = {
+                name: tile.scaled(share).clipped(sizes[name]) for name, share in shares.items()
+            }
+            needed = needs(steps, wanted, sizes)
+            maps = {name: (needed[name], self._read(name, needed[name])) for name in sweep.reads}
+            for step, execute in zip(steps, executed, strict=True):
+                name = step.last.writes
+                values = execute(maps, needed[name], sizes)
+                maps[name] = needed[name], values.to(self._dtypes[name])
+                # A map makes room as soon as no later step of the tile reads it.
+                for reading in step.readings:
+                    if last_read[reading.name] is step and reading.name not in wanted:
+                        maps.pop(reading.name, None)
+            parts = {name: within(window, *maps[name]) for name, window in wanted.items()}
+            for name in sweep.keeps:
+                self._write(name, wanted[name], parts[name])
+            return {name: add_up(parts[name]).to(self._home) for name, add_up in statistics.items()}
+
+        return compute
 
     def _statistic(self, name: str) -> Callable[[Tensor], Tensor]:
         statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
         return statistic_form(statistic, self._device, self._dtypes[name])
-
-    def _compute(self, work: _ReadySweep, tile: Window) -> dict[str, Tensor]:
-        """Compute one tile of a sweep: write the maps that are kept, return its statistics."""
-        sizes = self._sizes
-        wanted = {
-            name: tile.scaled(share).clipped(sizes[name]) for name, share in work.shares.items()
-        }
-        needed = needs([step for step, _ in work.steps], wanted, sizes)
-        maps = {name: (needed[name], self._read(name, needed[name])) for name in work.reads}
-        for (step, execute), finished in zip(work.steps, work.finished, strict=True):
-            name = step.last.writes
-            values = execute(maps, needed[name], sizes)
-            maps[name] = needed[name], values.to(self._dtypes[name])
-            # A map makes room as soon as no later step of the tile reads it.
-            for read in finished:
-                del maps[read]
-        own = {name: within(window, *maps[name]) for name, window in wanted.items()}
-        for name in work.keeps:
-            self._write(name, wanted[name], own[name])
-        return {name: add_up(own[name]).to(self._home) for name, add_up in work.statistics.items()}
 
     def _read(self, name: str, window: Window) -> Tensor:
         return self._photo.read(window) if name == PHOTO else self._maps[name].read(window)

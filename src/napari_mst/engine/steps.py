@@ -1,6 +1,7 @@
 """The passes of a sweep in the form in which a device computes them, window by window.
 
-What they cost is told ahead, so that progress moves as time does.
+What they cost is told ahead, so that progress moves as time does (but for the time in which a
+virtual machine gets memory from its host).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +26,6 @@ Read = Callable[[str, Window], Tensor]
 # of the processor, of one thread.
 PACE = 75e-6
 """Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
-
-# The host of a virtual machine took 2 to 3 ns a byte (lab/benchmarks/README.md). A run cannot know
-# whether it has one, so it expects half.
-FRESH = 0.0011
-"""Microseconds for a byte of memory that is used for the first time.
-
-It is half of the time where a virtual machine gets it from its host; elsewhere it takes next to
-none.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +188,7 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
 
     Statistics are held fixed. It is empty where the program needs nothing of the photo.
     """
-    steps = []
-    for each in program.passes:
-        readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
-        steps.append(Step((each,), tuple(readings), None))
+    steps = [step_of((each,), None) for each in program.passes]
     return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 
 
@@ -277,32 +266,13 @@ def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> 
     """The time of each sweep, in the unit of `run_cost`."""
     program = planned.program
     dtypes = precisions(program, dtype, program.dtype)
-    _, places = planned.storage(program.multiple, program.multiple, 1, 1)
-    used: set[tuple[int, int]] = set()
-    costs = []
-    for sweep in planned.sweeps:
-        fresh = [name for name in sweep.keeps if places[name] not in used]
-        computing = _computing_cost(program, sweep, device, dtypes)
-        costs.append(computing + _memory_cost(program, fresh, dtypes))
-        used |= {places[name] for name in sweep.keeps}
-    return costs
-
-
-def _computing_cost(
-    program: Program, sweep: Sweep, device: torch.device, dtypes: dict[str, torch.dtype]
-) -> float:
-    scales = program.scales
-    cost = 0.0
-    for step in steps_of(sweep, device, dtypes):
-        pace = step.form.pace if step.form is not None else PACE
-        cost += sum(pace * each.cost * float(scales[each.writes]) ** 2 for each in step.passes)
-    return cost
-
-
-def _memory_cost(program: Program, names: list[str], dtypes: dict[str, torch.dtype]) -> float:
-    """The cost of memory that the maps *names* are the first to use."""
-    cost = 0.0
-    for name in names:
-        size = program.channels(name) * dtypes[name].itemsize
-        cost += FRESH * size * float(program.scales[name]) ** 2
-    return cost
+    return [
+        sum(
+            (step.form.pace if step.form is not None else PACE)
+            * each.cost
+            * float(program.scales[each.writes]) ** 2
+            for step in steps_of(sweep, device, dtypes)
+            for each in step.passes
+        )
+        for sweep in planned.sweeps
+    ]

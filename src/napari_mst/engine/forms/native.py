@@ -52,7 +52,7 @@ def check_kernels() -> bool:
     """`is_ready`, found out once for all; it is not to be called by two threads at a time."""
     if not is_installed():
         return False
-    fault = fault_of(_compiled_error)
+    fault = fault_of(largest_error)
     if not fault:
         return True
     logger.warning(
@@ -60,11 +60,6 @@ def check_kernels() -> bool:
         fault,
     )
     return False
-
-
-def _compiled_error() -> float:
-    _compile_missing()
-    return largest_error()
 
 
 def description() -> str:
@@ -96,15 +91,12 @@ def is_compiling() -> bool:
     return any(process.poll() is None for process in _compilers)
 
 
-def _compile_missing() -> None:
+def largest_error() -> float:
+    """The error of the kernels against torch, by the largest value; compiles them if need be."""
     from napari_mst.engine.kernels import ahead
 
     _compilers[:] = ahead.begin()
     ahead.compile_missing()
-
-
-def largest_error() -> float:
-    """The error of the kernels against torch, by the largest value; compiles them if need be."""
     from napari_mst.engine.forms import kernel_forms
 
     return kernel_forms.largest_error()

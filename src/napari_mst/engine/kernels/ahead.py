@@ -1,6 +1,6 @@
 """All kernels compiled before their first use, in processes that share the work.
 
-`python -m napari_mst.engine.kernels.ahead NAME ...` compiles some and leaves them on disk. numba
+`python -m napari_mst.engine.kernels.ahead GROUP` compiles some and leaves them on disk. numba
 lets only one thread of a process compile, and keeps Python's lock for half of the time, which a
 window would feel.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from numba import types
 
@@ -23,19 +23,19 @@ from napari_mst.engine.kernels.means import attend
 from napari_mst.engine.kernels.powers import decode_light, encode_light
 from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra, write_sides
 
-# Each takes about as long as the others, so that processes end together.
-_GROUPS: tuple[dict[str, Any], ...] = (
-    {"apply_block": apply_block},
-    {"convolve": convolve, "double": double, "move_spectra": move_spectra},
-    {
-        "estimate_spectra": estimate_spectra,
-        "decode_spectra": decode_spectra,
-        "add_gram": add_gram,
-        "encode_light": encode_light,
-        "decode_light": decode_light,
-        "attend": attend,
-        "write_sides": write_sides,
-    },
+# Each group takes about as long as the others, so that processes end together.
+_GROUPS: tuple[tuple[Any, ...], ...] = (
+    (apply_block,),
+    (convolve, double, move_spectra),
+    (
+        estimate_spectra,
+        decode_spectra,
+        add_gram,
+        encode_light,
+        decode_light,
+        attend,
+        write_sides,
+    ),
 )
 
 
@@ -50,18 +50,17 @@ def compile_missing() -> None:
 
 @cache
 def begin() -> "Sequence[subprocess.Popen[bytes]]":
-    """Start, once, the processes that compile the kernels that are not on disk."""
-    missing = [_missing(group) for group in _GROUPS]
-    return [_start(names) for names in missing if names]
+    """Start, once, the processes that compile the groups of which kernels are not on disk."""
+    return [
+        _start(index)
+        for index, group in enumerate(_GROUPS)
+        if not all(is_kept(kernel, signature_of(kernel)) for kernel in group)
+    ]
 
 
-def _missing(group: dict[str, Any]) -> list[str]:
-    return [name for name, kernel in group.items() if not is_kept(kernel, signature_of(kernel))]
-
-
-def _start(names: Sequence[str]) -> "subprocess.Popen[bytes]":
+def _start(group: int) -> "subprocess.Popen[bytes]":
     # -P: a file in the working folder that is called like a module must not be run.
-    command = [sys.executable, "-P", "-m", __name__, *names]
+    command = [sys.executable, "-P", "-m", __name__, str(group)]
     nothing = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
 
@@ -78,13 +77,6 @@ def _type_of(annotation: Any) -> Any:
     return types.NamedUniTuple(types.int64, len(annotation._fields), annotation)
 
 
-def main(names: Sequence[str]) -> None:
-    """Compile the kernels of these *names*."""
-    for group in _GROUPS:
-        for name in group.keys() & set(names):
-            kernel = cast("Any", group[name])
-            kernel.compile(signature_of(kernel))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for each in _GROUPS[int(sys.argv[1])]:
+        each.compile(signature_of(each))  # those that are on disk are read from there
