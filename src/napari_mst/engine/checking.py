@@ -11,7 +11,7 @@ from napari_mst.engine.run import exact_products
 from napari_mst.engine.steps import Execute, Step, executable, needs, step_of, within
 from napari_mst.engine.windows import Window, tiles, whole
 from napari_mst.errors import ModelError
-from napari_mst.networks.network import PHOTO, Folded, Network, Pass, Program, pad
+from napari_mst.networks.network import PHOTO, Folded, Network, Pass, pad
 
 _SIZE = 61, 83
 _TILINGS = (16, 24), (31, 40), (45, 19)
@@ -50,10 +50,28 @@ def check_network(network: Network) -> None:
     device = next((each.device for each in network.parameters()), torch.device("cpu"))
     noise = torch.rand(1, program.in_bands, *_SIZE, generator=torch.Generator().manual_seed(0))
     photo = noise.to(device, program.dtype)
+    sizes = program.sizes(*_SIZE)
+    dtypes = dict.fromkeys(sizes, program.dtype)
+    maps = {PHOTO: (whole(sizes[PHOTO]), pad(photo, program.multiple))}
+    folded: Folded = {}
     with exact_products(device), torch.inference_mode():
-        walk = _Walk(program, photo)
         for each in program.passes:
-            result = walk.checked(each)
+            step = step_of((each,), None)
+            compute = executable(step, dtypes, folded)
+
+            def part(tile: Window, step: Step = step, compute: Execute = compute) -> Tensor:
+                name = step.last.writes
+                window = needs([step], {name: tile}, sizes)[name]
+                return within(tile, window, compute(maps, window, sizes))
+
+            size = sizes[each.writes]
+            result = part(whole(size))
+            # A tile of a pass that reads all pixels costs as much as the map.
+            for tiling in _TILINGS if each.halo is not None else (size,):
+                _check_parts(each, result, [(tile, part(tile)) for tile in tiles(size, *tiling)])
+            maps[each.writes] = whole(size), result
+            if each.statistic is not None:
+                folded[each.writes] = each.fold(each.statistic(result), size[0] * size[1])
         forward = network(photo)
     error, share = _difference(forward, result[..., : forward.shape[2], : forward.shape[3]])
     if not error <= _TOLERANCE:
@@ -61,36 +79,6 @@ def check_network(network: Network) -> None:
             f"Expected `forward` to be the program, got {share:.0%} of its numbers off by up to "
             f"{error:.2g} of the largest. Leave `forward` to `Network`."
         )
-
-
-class _Walk:
-    """The passes of a program on one photo, one after the other."""
-
-    def __init__(self, program: Program, photo: Tensor) -> None:
-        self._sizes = program.sizes(*photo.shape[2:])
-        self._dtypes = dict.fromkeys(self._sizes, program.dtype)
-        self._maps = {PHOTO: (whole(self._sizes[PHOTO]), pad(photo, program.multiple))}
-        self._folded: Folded = {}
-
-    def checked(self, each: Pass) -> Tensor:
-        """The whole map that the next pass writes, and of which all tilings are the parts."""
-        size = self._sizes[each.writes]
-        step = step_of((each,), None)
-        compute = executable(step, self._dtypes, self._folded)
-        result = compute(self._maps, whole(size), self._sizes)
-        # A tile of a pass that reads all pixels costs as much as the map.
-        for tiling in _TILINGS if each.halo is not None else (size,):
-            parts = [self._part(step, compute, tile) for tile in tiles(size, *tiling)]
-            _check_parts(each, result, parts)
-        self._maps[each.writes] = whole(size), result
-        if each.statistic is not None:
-            self._folded[each.writes] = each.fold(each.statistic(result), size[0] * size[1])
-        return result
-
-    def _part(self, step: Step, compute: Execute, tile: Window) -> tuple[Window, Tensor]:
-        name = step.last.writes
-        window = needs([step], {name: tile}, self._sizes)[name]
-        return tile, within(tile, window, compute(self._maps, window, self._sizes))
 
 
 def _check_parts(each: Pass, result: Tensor, parts: list[tuple[Window, Tensor]]) -> None:

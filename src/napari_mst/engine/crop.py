@@ -33,21 +33,13 @@ class Known(NamedTuple):
         The statistics that `execute` returned for this photo, on the device of the weights.
     maps
         Whole maps (C, H, W) by their names, which need not be computed again.
-    own_device
-        The device of the weights, where no statistic tells it.
+    device
+        The device of the weights.
     """
 
     folded: Mapping[str, Any] = _NOTHING
     maps: Mapping[str, Floats] = _NOTHING
-    own_device: torch.device | None = None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        if self.own_device is not None:
-            return self.own_device
-        tensors = (value for value in self.folded.values() if isinstance(value, torch.Tensor))
-        return next((value.device for value in tensors), torch.device("cpu"))
+    device: torch.device = torch.device("cpu")
 
 
 def execute_crop(program: Program, known: Known, source: PhotoRows, window: Window) -> Floats:

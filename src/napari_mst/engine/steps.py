@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms.table import Compute, Form, form_of, in_precision
+from napari_mst.engine.forms.table import Form, form_of, in_precision
 from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
-from napari_mst.networks.network import PHOTO, Local, Pass, Program
+from napari_mst.networks.network import PHOTO, Pass, Program
 
 Read = Callable[[str, Window], Tensor]
 """The features (1, C, h, w) of a window of a map that is kept, or of the photo."""
@@ -199,13 +199,12 @@ Execute = Callable[[Mapping[str, tuple[Window, Tensor]], Window, Mapping[str, Si
 def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> Execute:
     """*step* with the *folded* statistic that it uses, ready to run."""
     dtype = widest(step.passes[0], dtypes)
-    used = folded[step.uses] if step.uses else None
     first = step.readings[0]
+    used = (folded[step.uses],) if step.uses else ()
     if step.form is not None:
-        compute = _in_form(first, step.form.build(step.passes, used, dtype))
+        in_form = step.form.build(step.passes, used[0] if used else None, dtype)
     else:
         local = in_precision(step.last.local, dtype)
-        compute = _as_written(first, local, (used,) if step.uses else ())
 
     def execute(
         maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
@@ -219,7 +218,11 @@ def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[st
             if step.form is None and values.device.type != "cpu":
                 values = values.contiguous(memory_format=torch.channels_last)
             windows.append(values)
-        return compute(windows, written, sizes[first.name])
+        size = sizes[first.name]
+        if step.form is not None:
+            return in_form(windows, first.reach(written).missing(size))
+        rows, columns = written.inside(first.window(written, size).scaled(first.scale))
+        return local(*windows, *used)[..., rows, columns]
 
     return execute
 
@@ -230,25 +233,6 @@ def within(window: Window, have: Window, values: Tensor) -> Tensor:
         return values
     rows, columns = window.inside(have)
     return values[..., rows, columns]
-
-
-def _in_form(
-    first: Reading, compute: Compute
-) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
-    """*compute* of a form, which is told the pixels of halo that the image lacks."""
-    return lambda windows, written, size: compute(windows, first.reach(written).missing(size))
-
-
-def _as_written(
-    first: Reading, local: Local, used: tuple[Any, ...]
-) -> Callable[[Sequence[Tensor], Window, Size], Tensor]:
-    """*local* of a plain pass, with the halo cut off its result."""
-
-    def compute(windows: Sequence[Tensor], written: Window, size: Size) -> Tensor:
-        rows, columns = written.inside(first.window(written, size).scaled(first.scale))
-        return local(*windows, *used)[..., rows, columns]
-
-    return compute
 
 
 # Costs

@@ -88,7 +88,7 @@ def _statistics(job: Job) -> tuple[Known, Plan]:
         )
         plan = make_plan(needs, options.memory, options.device_memory)
         plan = run(replace(job, compute=compute), plan).plan
-    return Known(folded, own_device=device), plan
+    return Known(folded, device=device), plan
 
 
 @dataclass(frozen=True, eq=False)
