@@ -207,8 +207,7 @@ def answer(function: str, path: Path, options: Sequence[Any]) -> Answer:
     """Call *function* on the file at *path*; return its result, or a line about its error."""
     module, _, name = function.partition(":")
     try:
-        result: Answer = getattr(import_module(module), name)(path, *options)
-        return result
+        return getattr(import_module(module), name)(path, *options)
     except ChoiceNeeded as error:
         # JSON would make texts of the choices, which may be numbers, if they were keys.
         choices = list(error.choices.items())

@@ -73,8 +73,7 @@ def pixel_blocks(network: nn.Module) -> dict[str, Attending]:
 
 def _program(network: nn.Module) -> Program:
     # Other modules say no passes, and so no attention.
-    program: Program = getattr(network, "program", lambda: Program(()))()
-    return program
+    return getattr(network, "program", lambda: Program(()))()
 
 
 @contextmanager

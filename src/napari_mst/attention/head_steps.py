@@ -110,15 +110,13 @@ class PixelWeights:
     @property
     def effective_keys(self) -> Doubles:
         """The number of keys that count in each head, (h,): 1 / sum of the squared weights."""
-        counts: Doubles = 1 / np.square(self.weights).sum(-1)
-        return counts
+        return 1 / np.square(self.weights).sum(-1)
 
     @property
     def heard(self) -> Mask:
         """(keys,): True for the keys that the mask of shifted windows leaves to the query."""
         is_query = (self.places == self.query).all(1)
-        is_heard: Mask = self.regions == self.regions[is_query]
-        return is_heard
+        return self.regions == self.regions[is_query]
 
     def around(self, chosen: Mask) -> tuple[int, int, int, int]:
         """The rectangle of the photo around the *chosen* keys, as `Outline` has it."""

@@ -153,5 +153,4 @@ class AttentionSteps:
     def attended(self, key: int) -> Singles:
         """(H, W): (A v)_i(p), the sum of the values weighted by row *key* of A."""
         row = self.matrices.attention[0, key]
-        weighted: Singles = np.tensordot(row, self.values, axes=1)
-        return weighted
+        return np.tensordot(row, self.values, axes=1)

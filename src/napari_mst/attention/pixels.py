@@ -309,8 +309,7 @@ def _taken_apart(attends: Attends, head: int) -> WindowBlock:
     elif attends.keys**2 > MOST_TOKENS:
         got = f"{attends.keys**2}"
     else:
-        parts: WindowBlock = attends.parts
-        return parts
+        return attends.parts
     raise AttentionError(
         f"Expected windows of at most {MOST_TOKENS} pixels to show in numbers, got {got} in "
         f"{shown(attends.block)}. Look at the weights of a pixel instead."

@@ -84,8 +84,7 @@ def entropies(weights: Floats) -> Doubles:
     """-sum w log2 w of each row, in bits: 0 if one key has all weight, log2 of the keys at most."""
     shares = weights.astype(np.float64)
     # A key without weight adds nothing: 0 x log 0 counts as 0.
-    bits: Doubles = -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
-    return bits
+    return -(shares * np.log2(np.maximum(shares, 1e-300))).sum(axis=-1)
 
 
 @dataclass(frozen=True)

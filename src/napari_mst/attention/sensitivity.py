@@ -63,8 +63,7 @@ def sensitivity(
     cube = program.whole(padded, matrices, partial(_watched, watch))
     value = cube[0, at.band, at.row - crop.top, at.column - crop.left]
     (gradient,) = torch.autograd.grad(value, photo)
-    values: Singles = gradient.norm(dim=0).float().cpu().numpy()
-    return values
+    return gradient.norm(dim=0).float().cpu().numpy()
 
 
 def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tensor]:
@@ -115,5 +114,4 @@ def _watched(watch: Watch, each: Pass, maps: Sequence[Tensor], folded: Mapping[s
     if not each.uses:
         return each.apply(maps, folded)
     # Computed again for its gradient, so that a crop takes the memory of one such pass, not of all.
-    result: Tensor = checkpoint(each.local, *maps, folded[each.uses], use_reentrant=False)
-    return result
+    return checkpoint(each.local, *maps, folded[each.uses], use_reentrant=False)

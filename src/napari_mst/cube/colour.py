@@ -79,7 +79,7 @@ def srgb_response(wavelengths: ArrayLike) -> Doubles:
     step = np.gradient(at) if at.size > 1 else np.ones(1)
     xyz = colour_matching_functions(at) * (illuminant("D65", at) * step)[:, None]
     rgb = xyz @ XYZ_TO_SRGB.T
-    return np.asarray(rgb / rgb.sum(axis=0))
+    return rgb / rgb.sum(axis=0)
 
 
 def render_srgb(cube: Floats, wavelengths: ArrayLike) -> Singles:
@@ -88,7 +88,7 @@ def render_srgb(cube: Floats, wavelengths: ArrayLike) -> Singles:
     It is not clipped: colours outside the gamut stay negative.
     """
     response = srgb_response(wavelengths).astype(np.float32)
-    return np.asarray(np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True))
+    return np.einsum("bhw,bc->chw", cube, response, dtype=np.float32, optimize=True)
 
 
 def interpolation(at: Doubles, wavelengths: Doubles) -> Doubles:

@@ -215,8 +215,7 @@ class SpectralCube(PlainCube):
         bands = [self._band_at(each) for each in np.atleast_1d(wavelength).tolist()]
         if np.ndim(wavelength):
             return self._of_bands(sorted(set(bands)))
-        plane: Array = self[bands[0]]
-        return plane
+        return self[bands[0]]
 
     def _band_at(self, wavelength: float) -> int:
         if not self.wavelengths.min() <= wavelength <= self.wavelengths.max():

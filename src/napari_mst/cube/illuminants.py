@@ -84,7 +84,7 @@ def illuminant_power(light: Light, wavelengths: ArrayLike) -> Doubles:
         If there is no such light, or it is not positive numbers that cover 400-700 nm.
     """
     at = doubles(wavelengths)
-    return np.asarray(np.interp(at, *table_of(light)))
+    return np.interp(at, *table_of(light))
 
 
 def illuminant_title(light: Light) -> str:
@@ -117,7 +117,7 @@ def colour_weights(
         weights = weights @ _adaptation(weights.sum(axis=0)).T
     rgb = weights @ XYZ_TO_SRGB.T
     # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
-    return np.asarray(rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max()))
+    return rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max())
 
 
 def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) -> Doubles:
@@ -157,7 +157,7 @@ def _adaptation(white: Doubles) -> Doubles:
     """(3, 3): turns X, Y, Z seen in a light of this *white* into those seen in D65."""
     daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
     gains = (BRADFORD @ daylight) / (BRADFORD @ white)
-    return np.asarray(np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD))
+    return np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)
 
 
 def names_a_file(name: str | PathLike[str]) -> bool:

@@ -39,7 +39,7 @@ def core_pixels(reference: Cube, dark: float = DARK) -> Mask:
     The mean of their *reference* is at least `CORE_MEAN`, and all its bands exceed *dark*.
     """
     is_bright = reference.mean(axis=0) >= CORE_MEAN
-    return np.asarray(is_bright & (reference > dark).all(axis=0))
+    return is_bright & (reference > dark).all(axis=0)
 
 
 def core_bands(wavelengths: ArrayLike) -> Mask:
@@ -81,7 +81,7 @@ def spectral_angles(estimate: Cube, reference: Cube, dark: float = DARK) -> Doub
     lit = (r.mean(axis=0) > dark) & (norms > 0)
     cosine = np.divide((e * r).sum(axis=0), norms, out=np.full(norms.shape, np.nan), where=lit)
     # Rounding can take the cosine of equal spectra beyond 1.
-    return np.asarray(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+    return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
 def spectral_angle(estimate: Cube, reference: Cube, dark: float = DARK) -> float:
@@ -110,7 +110,7 @@ def delta_e(first: Floats, second: Floats) -> Doubles:
     """
     from skimage import color
 
-    return np.asarray(color.deltaE_ciede2000(first, second, channel_axis=0))
+    return color.deltaE_ciede2000(first, second, channel_axis=0)
 
 
 def _mean(values: Doubles) -> float:

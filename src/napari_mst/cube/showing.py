@@ -107,7 +107,7 @@ def curve_tag(wavelengths: Doubles, values: Doubles, unit: str) -> str:
 def _scaled(values: Doubles, low: float, high: float, length: int) -> Doubles:
     """*values* from *low* to *high* as places on an axis of *length* with margins."""
     span = (high - low) or 1.0
-    return np.asarray(_MARGIN + (values - low) / span * (length - 2 * _MARGIN))
+    return _MARGIN + (values - low) / span * (length - 2 * _MARGIN)
 
 
 def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "Figure":
@@ -150,8 +150,7 @@ def new_figure(error: type[NapariMstError], **options: Any) -> "Figure":
     if not isinstance(base, type):
         advice = 'Run: pip install "napari-mst[figures]"'
         raise error(f"Expected matplotlib for a figure, got none. {advice}.")
-    figure: Figure = pyplot.figure(FigureClass=_figure_class(base), **options)
-    return figure
+    return pyplot.figure(FigureClass=_figure_class(base), **options)
 
 
 @cache

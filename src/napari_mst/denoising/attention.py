@@ -63,4 +63,4 @@ def attention(queries: Doubles, keys: Doubles, using: Filter) -> Doubles:
     product = (embedding(queries) @ of_queries) @ (embedding(keys) @ of_keys).T
     exponent = np.minimum(product + 2 * using.sigma**2, 0) / using.h**2
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)

@@ -72,5 +72,4 @@ def _filtered(image: Doubles, taps: Doubles) -> Doubles:
     """*image* filtered along its last axis, which loses a patch less one pixel."""
     length = image.shape[1] - len(taps) + 1
     # In one order, wherever a pixel lies: a product of matrices has another one for each shape.
-    filtered: Doubles = sum(tap * image[:, i : i + length] for i, tap in enumerate(taps))
-    return filtered
+    return sum(tap * image[:, i : i + length] for i, tap in enumerate(taps))

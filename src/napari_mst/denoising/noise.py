@@ -75,8 +75,7 @@ class SensorNoise:
         """
         signal = np.maximum(linear.astype(np.float64), 0)
         dark = self.floor + 0.375 * self.gain**2 + _LEAST_VARIANCE
-        scaled: Doubles = 2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
-        return scaled
+        return 2 * signal / (np.sqrt(self.gain * signal + dark) + np.sqrt(dark))
 
 
 SIDE = 8
@@ -196,7 +195,7 @@ def _detail(photo: Photo, places: Indices) -> tuple[Doubles, Doubles]:
 
 def _coefficients(blocks: Singles) -> Doubles:
     """The cosine coefficients of *blocks* (C, n, SIDE, SIDE), of the same shape."""
-    return np.asarray(COSINES @ blocks.astype(np.float64) @ COSINES.T)
+    return COSINES @ blocks.astype(np.float64) @ COSINES.T
 
 
 def _windows(rows: Singles, step: int) -> Singles:
@@ -240,7 +239,7 @@ def _bin(blocks: _Blocks, channel: int, alike: Indices, photo: Photo) -> Doubles
 def _covariance(coefficients: Doubles) -> Doubles:
     """The covariance (C, C) of the channels of *coefficients* (C, n, m), whose mean is 0."""
     flat = coefficients.reshape(len(coefficients), -1)
-    return np.asarray(flat @ flat.T / flat.shape[1])
+    return flat @ flat.T / flat.shape[1]
 
 
 def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
@@ -249,7 +248,7 @@ def _shared(covariance: Doubles, colour: Doubles) -> Doubles:
     products = np.array([colour[a] * colour[b] for a, b in pairs])
     shared = np.array([covariance[a, b] for a, b in pairs])
     strength = (shared @ products) / max(products @ products, _TINY)
-    return np.asarray(max(strength, 0.0) * colour**2)
+    return max(strength, 0.0) * colour**2
 
 
 def _rounding(photo: Photo, signal: float) -> float:

@@ -83,7 +83,7 @@ class Filter:
         place = np.arange(self.patch) - self.border
         deviation = (self.patch - 1) / 4
         weights = np.exp(-(place**2) / (2 * deviation**2))
-        return np.asarray(weights / weights.sum())
+        return weights / weights.sum()
 
     @property
     def border(self) -> int:

@@ -132,5 +132,4 @@ def _decoded(band: _Band) -> Array:
     if plane.ndim != 2:
         channels = f"{plane.shape[2]} channels"
         raise mismatch(name, "one band", channels, "Open colour images as photos.")
-    native: Array = in_native_order(plane)
-    return native
+    return in_native_order(plane)

@@ -138,8 +138,7 @@ class CameraNetwork(OnePixel):
     def _told(self) -> Tensor:
         """The factors, less 1, and summands of the first layer for each camera, (N, 2 width)."""
         mean, spread = self.usual
-        told: Tensor = self.of_camera(((self.seen - mean) / spread).flatten(1))
-        return told
+        return self.of_camera(((self.seen - mean) / spread).flatten(1))
 
     def _seen(self, responses: Tensor) -> Tensor:
         """The colour of each component in each camera, (n, K, 3), in double precision."""

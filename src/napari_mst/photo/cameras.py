@@ -153,7 +153,7 @@ class Capture:
         if self.balance == BALANCED:
             return np.ones(3)
         if self.balance == OF_SENSOR:
-            return np.asarray(1 / self.white_of_sensor)
+            return 1 / self.white_of_sensor
         return 1 / _measured_white(self.balance)
 
     @property
@@ -181,12 +181,12 @@ class RecordedCapture(Capture):
     def response(self) -> Doubles:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
         sensor = np.asarray(self.sensor)
-        return np.asarray(sensor / sensor.sum(axis=0))
+        return sensor / sensor.sum(axis=0)
 
     @property
     def white_of_sensor(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
-        return np.asarray(np.sum(self.sensor, axis=0))
+        return np.sum(self.sensor, axis=0)
 
 
 @functools.cache
@@ -221,7 +221,7 @@ def camera_response(camera: str, light: str) -> Doubles:
         If there is no such camera or light, or its file holds something else.
     """
     weighted = unbalanced_response(camera, light)
-    return np.asarray(weighted / weighted.sum(axis=0))
+    return weighted / weighted.sum(axis=0)
 
 
 def light_power(light: str) -> Doubles:
@@ -238,12 +238,12 @@ def unbalanced_response(camera: str, light: str) -> Doubles:
         weighted = srgb_response(GRID) / illuminant(DAYLIGHT, GRID)[:, None] * power
     else:
         weighted = _sensitivities(camera) * power
-    return np.asarray(weighted / weighted[:, 1].sum())
+    return weighted / weighted[:, 1].sum()
 
 
 def sensor_white(camera: str, light: str) -> Doubles:
     """(3,): the values of the sensor for a white surface under *light*, green being 1."""
-    return np.asarray(unbalanced_response(camera, light).sum(axis=0))
+    return unbalanced_response(camera, light).sum(axis=0)
 
 
 def white_text(values: Doubles) -> str:
@@ -348,7 +348,7 @@ class ChartResponses(NamedTuple):
 
     def response(self, shares: Doubles) -> Doubles:
         """(3, 31): the response with these *shares* (12,) of the components."""
-        return np.asarray(self.mean + np.tensordot(shares, self.components, axes=1))
+        return self.mean + np.tensordot(shares, self.components, axes=1)
 
 
 @functools.cache

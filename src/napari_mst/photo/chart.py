@@ -212,7 +212,7 @@ def _patch_colour(part: Photo, name: str) -> Points:
             f"Expected a chart below full scale, got {clipped:.0%} of the pixels clipped where its "
             f"patch {name!r} should be. There may be no chart here; if there is, expose it less."
         )
-    return np.asarray(np.median(values, axis=1))
+    return np.median(values, axis=1)
 
 
 def projective(source: Points, target: Points) -> Points:
@@ -231,7 +231,7 @@ def projective(source: Points, target: Points) -> Points:
 def mapped(matrix: Points, points: Points) -> Points:
     """*points* (k, 2) taken by a projective *matrix* (3, 3)."""
     places = matrix @ np.column_stack([points, np.ones(len(points))]).T
-    return np.asarray((places[:2] / places[2]).T)
+    return (places[:2] / places[2]).T
 
 
 _PIXELS = 2_000_000  # the library works on 1.4 megapixels

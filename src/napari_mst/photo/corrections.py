@@ -134,8 +134,8 @@ class FlatField:
     def _less_dark(self, photo: Photo, channel: int) -> Singles:
         values = photo.pixels[channel] / np.float32(photo.full_scale)
         if self.dark is None:
-            return np.asarray(values)
-        return np.asarray(values - self.dark.pixels[channel] / np.float32(self.dark.full_scale))
+            return values
+        return values - self.dark.pixels[channel] / np.float32(self.dark.full_scale)
 
     def _note(self, valid: Mask) -> str:
         names = " less ".join(shown(frame.name, 40) or "an array" for frame in self.frames)

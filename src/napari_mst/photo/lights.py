@@ -43,7 +43,7 @@ def planckian(kelvin: float) -> Power:
     """Relative spectral power (31,) of a glowing body of this temperature, by Planck's law."""
     metres = WAVELENGTHS * 1e-9
     power = metres**-5 / np.expm1(_SECOND_RADIATION / (metres * kelvin))
-    return np.asarray(power / power.mean())
+    return power / power.mean()
 
 
 def daylight_chromaticity(kelvin: float) -> tuple[float, float]:
@@ -65,7 +65,7 @@ def daylight(kelvin: float) -> Power:
     second = (0.0300 - 31.4424 * x + 30.0717 * y) / scale
     s0, s1, s2 = (_tables()[name] for name in _COMPONENTS)
     power = s0 + first * s1 + second * s2
-    return np.asarray(power / power.mean())
+    return power / power.mean()
 
 
 def mixture(parts: Iterable[tuple[float, Power]]) -> Power:

@@ -289,7 +289,7 @@ def _scales(raw: "RawPy") -> Doubles:
             f"Expected a black level below the white level of {white:.0f}, "
             f"got {black[:3].max():.0f}. Convert the file again."
         )
-    return np.asarray((white - black.min()) / (white - black[:3]))
+    return (white - black.min()) / (white - black[:3])
 
 
 def _scaled(pixels: NDArray[np.uint16], scales: Doubles) -> NDArray[np.uint16]:

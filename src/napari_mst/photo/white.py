@@ -191,7 +191,7 @@ def patch_values(photo: Photo, place: Place) -> Doubles:
     if part.valid is not None:
         values = values[:, part.valid.ravel()]
     _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
-    return np.asarray(np.median(values, axis=1))
+    return np.median(values, axis=1)
 
 
 def _rectangle(photo: Photo, place: Place) -> Rectangle:

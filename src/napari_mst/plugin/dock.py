@@ -32,8 +32,7 @@ class Key(NamedTuple):
     @property
     def text(self) -> str:
         """The key as this computer writes it: "Ctrl+K", or with the signs of a Mac."""
-        text: str = QKeySequence(self.in_dock).toString(QKeySequence.SequenceFormat.NativeText)
-        return text
+        return QKeySequence(self.in_dock).toString(QKeySequence.SequenceFormat.NativeText)
 
 
 RUN = Key("Control-Enter", "Ctrl+Return")

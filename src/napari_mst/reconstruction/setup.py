@@ -131,8 +131,7 @@ class Setup:
 
     @property
     def _dtype(self) -> torch.dtype:
-        dtype: torch.dtype = getattr(torch, self.options.precision)
-        return dtype
+        return getattr(torch, self.options.precision)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*.

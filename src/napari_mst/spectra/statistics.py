@@ -324,8 +324,7 @@ def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
     scale = np.maximum(noise, _LEAST_NOISE * noise.max())[:, None, None]
 
     def image(start: int, stop: int) -> Doubles:
-        scaled: Doubles = np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
-        return scaled
+        return np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
 
     return averaged(image, data, is_known, using, watch)
 

@@ -110,7 +110,7 @@ def _read(path: Path, name: str) -> Array:
     from scipy.io import loadmat
 
     _check(path)
-    return np.asarray(loadmat(path, variable_names=[name])[name])
+    return loadmat(path, variable_names=[name])[name]
 
 
 def _check(path: Path) -> None:
@@ -178,7 +178,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
             # The library decompresses a whole chunk at a time, however large it says that it is.
             chunk = math.prod(item.chunks) * item.dtype.itemsize
             isolation.limit_memory(3 * item.nbytes + chunk + isolation.ROOM_BYTES)
-        return np.asarray(item[()].T if is_matlab else item[()])
+        return item[()].T if is_matlab else item[()]
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
     offset: int | None = item.id.get_offset() if is_matlab and item.chunks is None else None

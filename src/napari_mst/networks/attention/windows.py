@@ -316,8 +316,7 @@ def hat_index(window: int, keys: int) -> NDArray[np.int64]:
     down, across = _offsets(window, keys)
     side = window + keys - 1
     first = window - keys + 1
-    index: NDArray[np.int64] = ((down + first) * side + across + first) % side**2
-    return index
+    return ((down + first) * side + across + first) % side**2
 
 
 def _offsets(window: int, keys: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

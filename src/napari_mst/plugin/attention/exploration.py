@@ -65,8 +65,7 @@ class RecordedHead(NamedTuple):
     @property
     def weights(self) -> Singles:
         """The matrix of this head. Raises `AttentionError` if it has none."""
-        matrix: Singles = self.recording.record[self.block].attention[self.head]
-        return matrix
+        return self.recording.record[self.block].attention[self.head]
 
     @property
     def between_pixels(self) -> PixelBlock | None:

@@ -411,5 +411,4 @@ def window_of(photo: LayerPhoto, weights: AttentionMap) -> Array:
     # Of a lazy photo, only this part is read.
     part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
     near = np.moveaxis(pixels[(..., *part)], 0, -1) if is_planar else np.asarray(pixels[part])
-    window: Array = near[np.ix_(rows - rows[0], columns - columns[0])]
-    return window
+    return near[np.ix_(rows - rows[0], columns - columns[0])]

@@ -37,8 +37,7 @@ def start(job: Job, *, is_listed: bool = True) -> Cancel:
     else:
         worker = JobWorker(ignore, job)
     worker.start()
-    cancel: Cancel = worker.quit
-    return cancel
+    return worker.quit
 
 
 class _Listeners(QObject):

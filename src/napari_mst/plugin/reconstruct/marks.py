@@ -53,8 +53,7 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
 
 def shapes_layer(viewer: ViewerModel) -> Shapes | None:
     """Find the layer that the rectangle is drawn on: the selected Shapes layer, else ours."""
-    layer: Shapes | None = _selected_shapes(viewer) or layer_of_role(viewer, ROLE)
-    return layer
+    return _selected_shapes(viewer) or layer_of_role(viewer, ROLE)
 
 
 def _selected_shapes(viewer: ViewerModel) -> Shapes | None:
@@ -87,7 +86,7 @@ def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle:
 def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Shapes:
     """Add a layer for outlines on the photo of *layer*, which is marked with its *role*."""
     longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
-    shapes: Shapes = viewer.add_shapes(
+    return viewer.add_shapes(
         **Placement.of(layer).image_kwargs(),
         name=name,
         edge_width=max(1.0, LINE * longer_side),
@@ -95,7 +94,6 @@ def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Sha
         face_color="transparent",
         metadata={METADATA_KEY: role},
     )
-    return shapes
 
 
 def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
@@ -280,7 +278,7 @@ def _corners(points: Iterable[Sequence[float]]) -> Corners:
 
 
 def _add_points(viewer: ViewerModel, layer: Image) -> Points:
-    points: Points = viewer.add_points(
+    return viewer.add_points(
         ndim=2,
         **Placement.of(layer).image_kwargs(),
         name="Measured here",
@@ -290,7 +288,6 @@ def _add_points(viewer: ViewerModel, layer: Image) -> Points:
         border_width=0,
         metadata={METADATA_KEY: MARKS},
     )
-    return points
 
 
 def _add_frame(viewer: ViewerModel, layer: Image, corners: Corners) -> Shapes:

@@ -328,7 +328,7 @@ def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
     # Imported here, so that the docks need not wait for it.
     from scipy.ndimage import affine_transform
 
-    resampled = affine_transform(
+    return affine_transform(
         labels,
         matrix[:2, :2],
         matrix[:2, 2],
@@ -336,7 +336,6 @@ def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
         order=0,
         mode="grid-constant",
     )
-    return np.asarray(resampled)
 
 
 def _ellipse(corners: Doubles) -> Doubles:
@@ -345,7 +344,7 @@ def _ellipse(corners: Doubles) -> Doubles:
     centre = corners.mean(axis=0)
     first_axis = (corners[1] - corners[0]) / 2
     second_axis = (corners[3] - corners[0]) / 2
-    return np.asarray(centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis)
+    return centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis
 
 
 def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:

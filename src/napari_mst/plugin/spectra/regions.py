@@ -280,8 +280,7 @@ class LabelRows(RegionRows):
 
     def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
         """See `RegionRows`."""
-        labelled: Mapping[int, Any] = latest.get(tasks[0].slot, {}) if tasks else {}
-        return labelled
+        return latest.get(tasks[0].slot, {}) if tasks else {}
 
     def rgba(self, numbers: Any) -> Any:
         """See `RegionRows`."""

@@ -103,8 +103,7 @@ def is_spot(name: str) -> bool:
 
 
 def _store_of(points: Points) -> dict[str, KnownSpectrum]:
-    store: dict[str, KnownSpectrum] = points.metadata.setdefault(_STORE, {})
-    return store
+    return points.metadata.setdefault(_STORE, {})
 
 
 @dataclass(eq=False)
@@ -297,8 +296,7 @@ class PickRows(Rows):
 
         def comparison_of(index: int) -> Comparison | None:
             there = None if reference is None else rows[index][reference]
-            compared_with: Comparison | None = compared(compare_spectra, rows[index][0], there)
-            return compared_with
+            return compared(compare_spectra, rows[index][0], there)
 
         shown = points.shown.tolist()
         marks = marks_of(points)

@@ -67,8 +67,7 @@ def pixel_under(viewer: ViewerModel, position: Position) -> tuple[Image, int, in
 
 def picks_layer(viewer: ViewerModel) -> Points | None:
     """Find the layer of the picks; None if there is none."""
-    points: Points | None = layer_of_role(viewer, ROLE)
-    return points
+    return layer_of_role(viewer, ROLE)
 
 
 def pin(viewer: ViewerModel, position: Position, window: int = 1) -> bool:
@@ -229,13 +228,13 @@ def tell_apart(points: Points, added: Sequence[int]) -> None:
 
 def unused_colour(others: Floats) -> Floats:
     """Return the RGBA colour of the palette that is used least among *others* (n, 4)."""
-    return np.asarray(COLOURS[int(np.argmin(_uses(others)))])
+    return COLOURS[int(np.argmin(_uses(others)))]
 
 
 def _uses(colours: Floats) -> NDArray[np.int_]:
     """Count how many of *colours* (n, 4) are each colour of the palette."""
     distances = np.abs(colours[:, None, :3] - COLOURS[None, :, :3]).max(axis=-1)
-    return np.asarray((distances <= SAME_COLOUR).sum(axis=0))
+    return (distances <= SAME_COLOUR).sum(axis=0)
 
 
 class State(NamedTuple):

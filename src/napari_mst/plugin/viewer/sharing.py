@@ -36,8 +36,7 @@ def shared(viewer: ViewerModel, make: Callable[..., State], *arguments: object) 
     states = _shared.setdefault(viewer, {})
     if make not in states:
         states[make] = make(viewer, *arguments)
-    state: State = states[make]
-    return state
+    return states[make]
 
 
 def unwrapped(viewer: ViewerModel) -> ViewerModel:
