@@ -179,3 +179,11 @@ def test_attention_that_cannot_be_had_is_refused(
     assert (code, out) == (2, "")
     assert sentence in err
     assert not list(photo.parent.glob("a.*"))
+
+
+def test_a_folder_of_photos_is_refused_with_the_option_that_takes_one(
+    run: Run, photo: Path
+) -> None:
+    code, out, err = run("attention", photo.parent)
+    assert (code, out) == (2, "")
+    assert "Add --mean for the mean of all its photos" in err

@@ -15,7 +15,7 @@ from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cli.photos import PhotoOptions, load_reconstructor
-from napari_mst.errors import AttentionError, SaveError, shown
+from napari_mst.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
@@ -104,6 +104,11 @@ def save_attention(
     _check_name(target, side_by_side is not None, mean, bool(map or pixel))
     with asked_to_stop():
         crash_safe.check_targets([target], overwrite=overwrite)
+    if photo.is_dir() and not mean:
+        name = shown(photo.name)
+        raise PhotoError(
+            f"Expected a photo, got the folder {name}. Add --mean for the mean of all its photos."
+        )
     paths = [path for path, _ in find_photos([photo], target, note)] if mean else [photo]
     photos = PhotoOptions.of(taken, paths)
     if side_by_side is not None:

@@ -211,8 +211,8 @@ def _check_makes_cubes(model: Model) -> None:
     if not model.network.makes_bands:
         raise ModelError(
             f"Expected a model that makes a spectrum of every pixel, got {shown(card.name)}, which "
-            "gives one answer for the whole photo. Take another, or look at the attention in it "
-            "with `load_model(...).network.encoded(...)`."
+            "gives one answer for the whole photo. Take another, or look at its attention "
+            "in Python, with `load_model(...).network.encoded(...)`."
         )
 
 

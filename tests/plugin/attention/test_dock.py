@@ -9,6 +9,7 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPointF, Qt
 from qtpy.QtWidgets import QFileDialog
+from safetensors.torch import save_file
 from tests.plugin.attention.conftest import (
     BUNDLED,
     done,
@@ -22,7 +23,9 @@ from napari_mst.attention.files import read_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError
+from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.attention.exploration import recording_order
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.workspace import Recording, Request
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -213,6 +216,17 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert dock.make_map("score")
     done(dock, qtbot)
     assert "changed since" in dock.text.text()
+
+
+def test_a_network_that_makes_no_bands_is_refused_in_a_sentence_that_is_seen_whole(
+    dock: AttentionDock, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "vit.safetensors")
+    save_file(VisionTransformer(TransformerHyperparameters(outputs=10)).state_dict(), path)
+    assert dock.workspace.run(recording_order(dock.viewer, dock.exploration, dock.box.layer, path))
+    done(dock, qtbot)
+    assert "needs a model that makes a spectrum of every pixel" in dock.text.text()
+    assert dock.text.height() >= dock.text.heightForWidth(dock.text.width())
 
 
 def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(

@@ -15,7 +15,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QTabWidget,
     QVBoxLayout,
@@ -48,7 +47,7 @@ from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
-from napari_mst.plugin.viewer.widgets import HelpButton, ScrolledPage, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 CANCEL_HINT = "Stop the run; nothing is left of it."
@@ -87,7 +86,7 @@ class AttentionDock(Dock):
         self.picking = Picking(
             self.viewer, self.workspace, self.exploration, lambda: self.box.layer
         )
-        self.text = QLabel(wordWrap=True)
+        self.text = Paragraph()
         self.help_button = HelpButton("attention.md", HELP_HINT)
         self.schematic = Schematic()
         self.matrices = MatrixPage()
