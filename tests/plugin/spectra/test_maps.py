@@ -258,6 +258,21 @@ def test_components_are_planes_that_leave_the_slider_alone_and_of_which_the_firs
     assert first.name.startswith("PC 1 (")
 
 
+def test_the_note_of_a_map_stands_with_its_sentence_while_that_map_of_that_cube_is_chosen(
+    maps_dock: MapsDock, chart: Image, make: Make, qtbot: QtBot
+) -> None:
+    note = "HySime finds"
+    make("Minimum noise fraction")
+    qtbot.waitUntil(lambda: note in maps_dock.about.text())
+    other = add_cube(maps_dock.viewer, make_cube(), "other")
+    maps_dock.viewer.layers.selection.active = other
+    qtbot.waitUntil(lambda: note not in maps_dock.about.text())
+    maps_dock.viewer.layers.selection.active = chart
+    qtbot.waitUntil(lambda: note in maps_dock.about.text())
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Formula or index"])
+    assert note not in maps_dock.about.text()
+
+
 def test_a_cube_is_denoised_to_a_cube(chart: Image, make: Make) -> None:
     layer = make("Denoised")
     cube = cube_in(layer)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from napari.layers import Image, Layer
@@ -141,6 +142,8 @@ class MapMaker:
         self._latest = Latest(start)
         # Kept for each map, whose text is found as it was left.
         self._texts = dict[str, str]()
+        # The notes of the chosen map, by the layers of the cubes that it was made of.
+        self._notes = WeakKeyDictionary[Layer, str]()
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
@@ -151,7 +154,7 @@ class MapMaker:
         number = self.kind.number
         self.number = 0.0 if number is None else number.default
         self.progress = 0.0
-        self._note = ""
+        self._notes.clear()
         # The layer of another map does not follow the lines of this one. Weak, so that a map that a
         # person deletes is freed.
         self._drawn: weakref.ref[Any] | None = None
@@ -176,7 +179,7 @@ class MapMaker:
     @text.setter
     def text(self, text: str) -> None:
         self._texts[self.kind.name] = text
-        self._note = ""
+        self._notes.clear()
         self._scene.publish()
 
     def _bands(self) -> Mapping[str, float]:
@@ -197,8 +200,8 @@ class MapMaker:
     @property
     def about(self) -> str:
         """Sentences on the index and its bands, and on how far a map can be trusted."""
-        cube = self._cube
-        if cube is None:
+        layer, cube = active_cube_layer(self._scene.viewer), self._cube
+        if layer is None or cube is None:
             return ""
         sentences = []
         with suppress(SpectrumError):
@@ -206,8 +209,8 @@ class MapMaker:
             parts = filter(None, (self.presets.get(self.text, ""), ", ".join(bands)))
             sentences.append(", ".join(parts))
         is_guess = self.kind.is_of_spectra and cube.provenance.model
-        # The map that was made last says more, such as how many pixels were left out.
-        sentences.append(self._note or (ESTIMATED if is_guess else ""))
+        # A map that was made says more.
+        sentences.append(self._notes.get(layer) or (ESTIMATED if is_guess else ""))
         return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
@@ -315,8 +318,9 @@ class MapMaker:
     def _on_made(self, kind: MapKind, on: Ground, result: tuple[list[LayerTuple], str]) -> None:
         made, note = result
         # A person may have chosen another map during the run.
-        is_chosen = kind is self.kind
-        self._note = note if is_chosen else self._note
+        is_chosen, layer = kind is self.kind, on.cube()
+        if is_chosen and layer is not None:
+            self._notes[layer] = note
         data, *_ = made[-1]
         drawn: Any = None if self._drawn is None else self._drawn()
         # A line may have been moved on another cube, whose plane does not fit into this layer.
