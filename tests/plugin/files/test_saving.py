@@ -122,7 +122,7 @@ def test_a_save_can_be_cancelled_and_leaves_what_was_there(
     qtbot.mouseClick(dialog.findChild(QPushButton), Qt.MouseButton.LeftButton)
     gate.set()
     qtbot.waitUntil(lambda: save.has_ended)
-    assert (save.path, save.error) == (None, None)
+    assert save.outcome is None
     assert read_cube(old).shape == (31, 3, 4)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cube.hdr", "cube.img"]
 

@@ -44,7 +44,7 @@ def test_the_slider_moves_the_curve_and_not_the_colour_in_the_photo(
     dock.answers[1].click()
     assert np.abs(drawn(dock, METAMER).values - before).max() > 0.01
     # The estimate comes from another thread.
-    photo, second = dock.colours.photo, dock.colours.second
+    _, photo, second = zip(*dock.colours.rows, strict=True)
     qtbot.waitUntil(lambda: photo[0].text() == photo[2].text() != "")
     assert photo[0].styleSheet() == photo[2].styleSheet()
     assert second[0].styleSheet() != second[2].styleSheet()

@@ -153,7 +153,8 @@ def named(path: Path, form: Format) -> Path:
 class Save(QObject):
     """A cube on its way to its file, on another thread.
 
-    When it has `ended`, `path` is set, or `error`, or neither if it was cancelled.
+    When it has `ended`, `outcome` is the file, or an error, or None if it was cancelled. `cancel`
+    stops it: nothing is saved, and what was there before is intact.
     """
 
     ended = Signal()
@@ -163,22 +164,19 @@ class Save(QObject):
 
     def __init__(self, path: Path, cube: SpectralCube, may_replace: bool) -> None:
         super().__init__()
-        self.path: Path | None = None
-        self.error: NapariMstError | None = None
-        self.has_ended = False
-        self._dialog: QProgressDialog | None = self._progress_dialog(path.name)
+        self.outcome: Path | NapariMstError | None = None
         self.running.add(self)
 
         def run(reports: Reports) -> Path:
             return write_cube(path, cube, overwrite=may_replace, watch=reports)
 
-        self._cancel = start(
-            Job(run, self._on_done, self._on_failed, self._on_end, self._on_progress)
-        )
+        self.cancel = start(Job(run, self._take, self._take, self._on_end, self._on_progress))
+        self._dialog: QProgressDialog | None = self._progress_dialog(path.name)
 
-    def cancel(self) -> None:
-        """Stop: nothing is saved, and what was there before is intact."""
-        self._cancel()
+    @property
+    def has_ended(self) -> bool:
+        """True once `outcome` is what it stays."""
+        return self not in self.running
 
     def wait(self) -> Path:
         """Return the file to open, once it is written; until then the application goes on.
@@ -192,18 +190,16 @@ class Save(QObject):
             if not self.has_ended:  # the application ends, and runs no loops any more
                 QThreadPool.globalInstance().waitForDone(POLL)
                 QApplication.processEvents()
-        if self.error is not None:
-            raise self.error
-        if self.path is None:
-            raise Cancelled("Saving was cancelled; what was there before is intact.")
-        return self.path
+        if isinstance(self.outcome, Path):
+            return self.outcome
+        raise self.outcome or Cancelled("Saving was cancelled; what was there before is intact.")
 
     def tell(self) -> None:
         """Tell the user how it ended."""
-        if self.error is not None:
-            report(self.error)
-        elif self.path is not None:
-            show_info(f"The cube was saved as {shown(self.path.name)}.")
+        if isinstance(self.outcome, Path):
+            show_info(f"The cube was saved as {shown(self.outcome.name)}.")
+        elif self.outcome is not None:
+            report(self.outcome)
 
     def _progress_dialog(self, name: str) -> QProgressDialog:
         text = f"Saving {shown(name)} ..."
@@ -226,18 +222,14 @@ class Save(QObject):
             # At its last step a progress dialog would close itself before the file is in place.
             self._dialog.setValue(min(round(fraction * STEPS), STEPS - 1))
 
-    def _on_done(self, path: Path) -> None:
-        self.path = path
-
-    def _on_failed(self, error: NapariMstError) -> None:
-        self.error = error
+    def _take(self, outcome: Path | NapariMstError) -> None:
+        self.outcome = outcome
 
     def _on_end(self) -> None:
         if self._dialog is not None:
             self._dialog.canceled.disconnect(self.cancel)
             self._dialog.reset()
             self._dialog.deleteLater()
-        self.has_ended = True
         self.running.discard(self)
         self.ended.emit()
 
@@ -257,20 +249,23 @@ def _ask_path(suggested: Path) -> Path:
 
     Whether it may be replaced is asked later, as a format may write other files than this one.
     """
-    first = SUFFIXES.get(suggested.suffix.lower(), SUFFIXES[".hdr"])
-    forms = [first, *(form for form in WRITABLE if form is not first)]
     # As file dialogs want it: "ENVI raster (*.hdr *.img)".
-    kinds = [f"{form.title} ({' '.join(f'*{end}' for end in form.suffixes)})" for form in forms]
+    kinds = {
+        f"{form.title} ({' '.join(f'*{suffix}' for suffix in form.suffixes)})": form
+        for form in WRITABLE
+    }
+    first = SUFFIXES.get(suggested.suffix.lower(), SUFFIXES[".hdr"])
     chosen, kind = QFileDialog.getSaveFileName(
         questions.window(),
         TITLE,
         str(suggested),
         ";;".join(kinds),
-        options=QFileDialog.Option.DontConfirmOverwrite,
+        next(kind for kind, form in kinds.items() if form is first),
+        QFileDialog.Option.DontConfirmOverwrite,
     )
     if not chosen:
         raise Cancelled(NOT_SAVED)
-    return named(Path(chosen), forms[kinds.index(kind)] if kind in kinds else first)
+    return named(Path(chosen), kinds.get(kind, first))
 
 
 def _ask_to_replace(path: Path) -> bool:

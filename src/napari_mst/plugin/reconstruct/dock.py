@@ -7,7 +7,6 @@ it and to the workspace, and draws what they say.
 import gc
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,6 @@ from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.sharing import calling, section, shared
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
-from napari_mst.reconstruction.options import RunOptions
 
 if TYPE_CHECKING:
     from napari_mst.engine.device import DeviceChoice
@@ -219,11 +217,16 @@ class ReconstructDock(Dock):
         self.fit_button.clicked.connect(self.form.use_fitting_card)
         # `activated` comes only from the user: drawing the form must not begin a rectangle.
         self.rows.widgets["part"].activated.connect(self._draw_part)
-        orders = {"light": light_order, "read": chart_order, "frames": frames_order}
+        orders = {
+            "light": light_order,
+            # Without a package that finds charts, the frame lies in the middle of the photo.
+            "chart": search_order,
+            "read": chart_order,
+            "frames": frames_order,
+        }
         for name, order in orders.items():
             self.rows.asks[name].clicked.connect(calling(self._start, order))
         self.rows.asks["patch"].clicked.connect(self.find_patch)
-        self.rows.asks["chart"].clicked.connect(self.find_chart)
         docks = shared(self.viewer, OpenDocks)
         docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
@@ -239,11 +242,17 @@ class ReconstructDock(Dock):
         layers = self.viewer.layers.events
         chosen = self.form.events
         # The other choices change nothing of what the sentence says.
-        said = (chosen.photo, chosen.card, chosen.weights, chosen.devices, chosen.is_linear)
+        said = (
+            chosen.photo,
+            chosen.card,
+            chosen.weights,
+            chosen.devices,
+            chosen.options,
+            chosen.is_linear,
+        )
         return [
             (chosen, self.rows.draw),
             *((changed, self._show_status) for changed in said),
-            (chosen.options, self._on_options),
             (chosen.corners, self._show_frame),
             (remembered().events, self._recall),
             (layers.inserted, self.refresh),
@@ -303,14 +312,6 @@ class ReconstructDock(Dock):
         elif layer is not None:
             self.marks.ask_for_click(layer, partial(self._start, patch_order))
             self._write(CLICK_PATCH)
-
-    def find_chart(self) -> None:
-        """Lay a frame around the ColorChecker: by a search, where its package is there."""
-        layer = self.form.layer
-        if find_spec("colour_checker_detection") is not None:
-            self._start(search_order)
-        elif layer is not None:
-            self.marks.ask_for_frame(layer)
 
     def _start(self, order: Order, *places: tuple[float, float]) -> bool:
         """Start the job of *order*, or say why there is none; False if nothing started."""
@@ -385,10 +386,6 @@ class ReconstructDock(Dock):
             # How a job ended is no news for another photo, also when layers come and go.
             self._old = self.workspace.state
             self._say(self._old)
-
-    def _on_options(self, options: RunOptions, before: RunOptions) -> None:
-        if options.device != before.device:
-            self._show_status()
 
     def _on_cube(self, cube: SpectralCube, photo: LayerPhoto) -> None:
         notes = cube.provenance.assumptions

@@ -1,6 +1,7 @@
 """The chart of colours to choose from; the table of colours, in the photo and a second light."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -120,9 +121,7 @@ class ColourTable(QWidget):
         self.lights.show_value(SECOND_LIGHT)
         self.lights.setMinimumContentsLength(6)
         self.lights.currentIndexChanged.connect(calling(self._on_light))
-        self.names = [QLabel() for _ in range(3)]
-        self.photo = [Swatch(PHOTO_TIP) for _ in range(3)]
-        self.second = [Swatch(DIFFERENCE_TIP) for _ in range(3)]
+        self.rows = [(QLabel(), Swatch(PHOTO_TIP), Swatch(DIFFERENCE_TIP)) for _ in range(3)]
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -134,10 +133,9 @@ class ColourTable(QWidget):
         layout.addWidget(head, 0, 1, Qt.AlignmentFlag.AlignCenter)
         layout.addWidget(self.lights, 0, 2)
         layout.setRowMinimumHeight(0, HEIGHT)
-        columns = (self.names, self.photo, self.second)
-        for at, column in enumerate(columns):
-            for row, widget in enumerate(column, start=1):
-                layout.addWidget(widget, row, at)
+        for row, widgets in enumerate(self.rows, start=1):
+            for column, widget in enumerate(widgets):
+                layout.addWidget(widget, row, column)
         layout.setColumnStretch(1, 1)
         layout.setColumnStretch(2, 1)
 
@@ -146,12 +144,12 @@ class ColourTable(QWidget):
 
     def show_rows(self, rows: Sequence[ColourRow]) -> None:
         """Show *rows*; the first is what the others are compared with."""
-        for at, widgets in enumerate(zip(self.names, self.photo, self.second, strict=True)):
+        for widgets, row in zip_longest(self.rows, rows):
             for widget in widgets:
-                widget.setVisible(at < len(rows))
-        for at, row in enumerate(rows):
-            sign = f'<span style="color:{row.colour}">&#9473;</span>'
-            self.names[at].setText(f"{sign} {row.name}")
-            self.photo[at].show_colour(row.seen.codes, " ".join(map(str, row.seen.codes)))
-            delta = f"\N{GREEK CAPITAL LETTER DELTA}E {row.seen.difference:.1f}"
-            self.second[at].show_colour(row.seen.second, delta if at else "")
+                widget.setVisible(row is not None)
+            if row is not None:
+                name, photo, second = widgets
+                name.setText(f'<span style="color:{row.colour}">&#9473;</span> {row.name}')
+                photo.show_colour(row.seen.codes, " ".join(map(str, row.seen.codes)))
+                delta = f"\N{GREEK CAPITAL LETTER DELTA}E {row.seen.difference:.1f}"
+                second.show_colour(row.seen.second, "" if row is rows[0] else delta)
