@@ -158,25 +158,6 @@ class Georeference:
         """The georeference of the image averaged down: a pixel is *rows* x *columns* old ones."""
         return self._renumbered((columns, 0.0), (rows, 0.0))
 
-    def turned(self, orientation: int, rows: int, columns: int) -> Self:
-        """The georeference of the image after its EXIF *orientation* was undone.
-
-        *rows* x *columns* is the size of the image that results.
-        """
-        flips_rows = orientation in (3, 4, 7, 8)
-        flips_columns = orientation in (2, 3, 6, 7)
-        row: _Line = (-1.0, float(rows)) if flips_rows else (1.0, 0.0)
-        column: _Line = (-1.0, float(columns)) if flips_columns else (1.0, 0.0)
-        place = self
-        if orientation in (5, 6, 7, 8) and self.transform is not None:
-            a, b, c, d, e, f = self.transform
-            place = replace(self, transform=(b, a, c, e, d, f))
-        if orientation in (5, 6, 7, 8):
-            numbers = list(self.tie_points)
-            numbers[0::_POINT], numbers[1::_POINT] = numbers[1::_POINT], numbers[0::_POINT]
-            place = replace(place, tie_points=tuple(numbers))
-        return place._renumbered(column, row)
-
     def tags(self) -> dict[int, tuple[str, Any]]:
         """The GeoTIFF tags (code: type and value).
 

@@ -107,6 +107,7 @@ class Capture:
     white            a stored value: up to 255 for 8 bits, 65535 for 16 bits, 1 for floats; 0: full
                      scale
     response         (31, 3): reflectance 0-1 to linear RGB 0-1
+    sensor           (31, 3): reflectance 0-1 to values of the sensor, green of white being 1
     gains            (3,) factors, 1 for a photo that is balanced
     white_of_sensor  (3,) linear, green being 1
     ===============  ==============================================================================
@@ -143,9 +144,14 @@ class Capture:
         return self.illuminant == ESTIMATED
 
     @property
+    def sensor(self) -> Sequence[Sequence[float]] | Doubles:
+        """(31, 3): takes a reflectance to the values of the sensor; only green of white is 1."""
+        return unbalanced_response(self.camera, self.illuminant)
+
+    @property
     def response(self) -> Doubles:
         """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
-        return camera_response(self.camera, self.illuminant)
+        return np.asarray(self.sensor / self.white_of_sensor)
 
     @property
     def gains(self) -> Doubles:
@@ -159,7 +165,7 @@ class Capture:
     @property
     def white_of_sensor(self) -> Doubles:
         """(3,): the values of the sensor for a white surface, green being 1."""
-        return sensor_white(self.camera, self.illuminant)
+        return np.asarray(np.sum(self.sensor, axis=0))
 
 
 @dataclass(frozen=True)
@@ -176,17 +182,6 @@ class RecordedCapture(Capture):
 
     def __post_init__(self) -> None:
         """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
-
-    @property
-    def response(self) -> Doubles:
-        """(31, 3): takes a reflectance to the colour in a balanced photo; white is (1, 1, 1)."""
-        sensor = np.asarray(self.sensor)
-        return sensor / sensor.sum(axis=0)
-
-    @property
-    def white_of_sensor(self) -> Doubles:
-        """(3,): the values of the sensor for a white surface, green being 1."""
-        return np.sum(self.sensor, axis=0)
 
 
 @functools.cache

@@ -126,25 +126,21 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
 
 
 def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georeference | None:
-    """The place on earth of a GeoTIFF photo, upright as `decode_file` gives it.
+    """The place on earth of a GeoTIFF photo.
 
-    None where the file does not say. Where a *shape* is given, (H, W), the file has to hold a photo
-    of that shape: else it states the place of another.
+    None where the file does not say, or asks to be turned, which no program asks of a map. Where a
+    *shape* is given, (H, W), the file has to hold a photo of that shape: else it states the place
+    of another.
     """
     try:
         with _opened(path) as file, tifffile.TiffFile(file) as tiff:
             page = tiff.pages.first
-            tags = {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
-            place = Georeference.from_tags(tags)
-            if place is None:
+            is_another = shape not in (None, (page.imagelength, page.imagewidth))
+            if is_another or _orientation(page, []) != 1:
                 return None
-            asked = _orientation(page, [])
-            rows, columns = page.imagelength, page.imagewidth
-            if asked in _ON_THEIR_SIDE:
-                rows, columns = columns, rows
-            if shape is not None and shape != (rows, columns):
-                return None
-            return place.turned(asked, rows, columns)
+            return Georeference.from_tags(
+                {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
+            )
     # A file that is no TIFF says nothing; a damaged one is refused where it is read.
     except Exception:  # noqa: BLE001
         return None
