@@ -114,7 +114,10 @@ def colour_weights(
     weights = _xyz_weights(at, light)
     weights = weights / weights[:, 1].sum()
     if is_adapted:
-        weights = weights @ _adaptation(weights.sum(axis=0)).T
+        # It turns X, Y, Z seen in a light of this white into those seen in D65.
+        daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
+        gains = (BRADFORD @ daylight) / (BRADFORD @ weights.sum(axis=0))
+        weights = weights @ (np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)).T
     rgb = weights @ XYZ_TO_SRGB.T
     # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
     return rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max())
@@ -151,13 +154,6 @@ def _xyz_weights(wavelengths: Doubles, light: Light) -> Doubles:
     weights = np.zeros((len(wavelengths), 3))
     weights[first] = interpolation(grid, rising).T @ seen
     return weights
-
-
-def _adaptation(white: Doubles) -> Doubles:
-    """(3, 3): turns X, Y, Z seen in a light of this *white* into those seen in D65."""
-    daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
-    gains = (BRADFORD @ daylight) / (BRADFORD @ white)
-    return np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)
 
 
 def names_a_file(name: str | PathLike[str]) -> bool:

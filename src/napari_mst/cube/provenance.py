@@ -188,8 +188,13 @@ class Provenance:
         # A pixel of a preview is several of the photo: the region stays the one that was averaged.
         if self.is_preview:
             return cropped
-        if self.region:
-            text = _within(self.region, rows, columns)
+        bounds = region_bounds(self.region)
+        if bounds is not None:
+            top, _, left, _ = bounds
+            down = f"{top + rows.start}:{top + rows.stop}"
+            text = f"{down},{left + columns.start}:{left + columns.stop}"
+        elif self.region:  # from a file of another program
+            text = self.region
         return replace(cropped, region=text)
 
 
@@ -200,12 +205,3 @@ def region_bounds(region: str) -> tuple[int, int, int, int] | None:
     except ValueError:
         return None
     return top, bottom, left, right
-
-
-def _within(region: str, rows: slice, columns: slice) -> str:
-    """The text of a region of the photo that is these *rows* and *columns* of *region*."""
-    bounds = region_bounds(region)
-    if bounds is None:  # from a file of another program
-        return region
-    top, _, left, _ = bounds
-    return f"{top + rows.start}:{top + rows.stop},{left + columns.start}:{left + columns.stop}"

@@ -8,7 +8,6 @@ their wavelengths. Letters: B bands, H rows, W columns.
 import re
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(\s*nm(?![a-z]))?", re.IGNORECASE)
 _FEWEST = 3
 
 
-@dataclass(frozen=True)
-class _Band:
-    """The file of a band, and the number in its name: a wavelength in nm, or a place."""
-
-    file: Path
-    number: str
-    is_wavelength: bool
+_Band = tuple[float, str, Path]
+"""The number in the name of a file, its unit ("nm" of a wavelength, or ""), and the file."""
 
 
 def is_folder_of_bands(path: Path) -> bool:
@@ -46,7 +40,7 @@ def is_folder_of_bands(path: Path) -> bool:
         return False
     try:
         # Pillow warns of large images, but here only their mode is asked for.
-        with warnings.catch_warnings(action="ignore"), Image.open(bands[0].file) as image:
+        with warnings.catch_warnings(action="ignore"), Image.open(bands[0][2]) as image:
             # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
             return image.mode in ("1", "L", "F") or image.mode.startswith("I")
     except Image.DecompressionBombError:
@@ -68,21 +62,21 @@ def read_folder(path: Path) -> SpectralCube:
     if not bands:
         advice = "Open a folder of PNG or TIFF files."
         raise mismatch(path.name, "band images numbered by name", "none", advice)
-    first = _decoded(bands[0])
+    numbers, units, files = zip(*bands, strict=True)
+    first = _decoded(files[0])
     check_room(path.name, first.nbytes * len(bands))
     cube = np.empty((len(bands), *first.shape), first.dtype)
     cube[0] = first
-    for index, band in enumerate(bands[1:], start=1):
-        plane = _decoded(band)
+    for index, file in enumerate(files[1:], start=1):
+        plane = _decoded(file)
         if (plane.shape, plane.dtype) != (first.shape, first.dtype):
             expected = f"{first.shape} {first.dtype}"
             got = f"{plane.shape} {plane.dtype}"
             advice = "All bands need one size and type."
-            raise mismatch(band.file.name, expected, got, advice)
+            raise mismatch(file.name, expected, got, advice)
         cube[index] = plane
-    are_wavelengths = all(band.is_wavelength for band in bands)
-    wavelengths = [band.number for band in bands] if are_wavelengths else []
-    names = [band.file.stem for band in bands]
+    wavelengths = [repr(number) for number in numbers] if all(units) else []
+    names = [file.stem for file in files]
     return described_cube(cube, Description(wavelengths, "nm", names))
 
 
@@ -115,16 +109,16 @@ def _ordered(files: list[Path]) -> list[_Band]:
     bands = []
     for file, named in zip(files, numbers, strict=True):
         number, unit = named[varying[0]]
-        bands.append(_Band(file, number, is_wavelength=bool(unit)))
-    return sorted(bands, key=lambda band: float(band.number))
+        bands.append((float(number), unit, file))
+    return sorted(bands)
 
 
-def _decoded(band: _Band) -> Array:
+def _decoded(file: Path) -> Array:
     from napari_mst.photo.files import decode_file
 
-    name = band.file.name
+    name = file.name
     try:
-        plane, *_ = decode_file(band.file, [])
+        plane, *_ = decode_file(file, [])
     except PhotoError as error:
         raise CubeFileError(
             f"Expected a band image, got {shown(name, 40)}: {shown(error, 180)}"

@@ -50,10 +50,20 @@ def write_picture(
         full.
     """
     from PIL.Image import fromarray  # slow to import: only for pictures
+    from PIL.PngImagePlugin import PngInfo
 
     check_picture_target(path, overwrite=overwrite)
     kind = KINDS[path.suffix.lower()]
-    about = _png_texts(title, facts) if kind == "png" else _tiff_texts(title, facts)
+    about: dict[str, Any]
+    if kind == "png":
+        texts = PngInfo()
+        texts.add_text("Title", title)
+        texts.add_text(_FACTS, json.dumps(facts))
+        about = {"pnginfo": texts}
+    else:
+        # Tags of TIFF are ASCII, and so is our JSON.
+        text = json.dumps({"title": title, _FACTS: facts})
+        about = {"compression": "tiff_deflate", "description": text}
     needed = picture.size + 2**16
     with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
         fromarray(picture).save(temporary, format=kind, icc_profile=srgb_profile(), **about)
@@ -69,18 +79,3 @@ def srgb_profile() -> bytes:
     # The library notes when it made the profile, so that no two files would be equal.
     profile[_DATE] = bytes(len(profile[_DATE]))
     return bytes(profile)
-
-
-def _png_texts(title: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    from PIL.PngImagePlugin import PngInfo
-
-    texts = PngInfo()
-    texts.add_text("Title", title)
-    texts.add_text(_FACTS, json.dumps(facts))
-    return {"pnginfo": texts}
-
-
-def _tiff_texts(title: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    # Tags of TIFF are ASCII, and so is our JSON.
-    text = json.dumps({"title": title, _FACTS: facts})
-    return {"compression": "tiff_deflate", "description": text}

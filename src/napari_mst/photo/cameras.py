@@ -22,7 +22,7 @@ from napari_mst.cube.colour import illuminant, srgb_response, stored
 from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers_of, plain, table_of
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError, shown
-from napari_mst.photo.lights import load_lamps, made_light
+from napari_mst.photo.lights import WAVELENGTHS, load_lamps, made_light
 
 ALIASES = MappingProxyType(
     {
@@ -67,7 +67,7 @@ OF_SENSOR = "by the sensitivities"
 """The white balance of a photo that has none: the camera's is computed."""
 
 
-GRID = np.arange(400.0, 701, 10)
+GRID = WAVELENGTHS
 """Wavelengths (nm) of all sensitivities and lights."""
 
 EQUAL = "E"

@@ -64,8 +64,7 @@ class FlatField:
 
     def __post_init__(self) -> None:
         for frame in self.frames:
-            _check_linear(frame)
-            _check_shape(frame, self.white.shape)
+            self.check(frame)
         white = self.white.rows(linear=True)
         clipped = float((white >= _CLIPPED).any(axis=0).mean())
         if clipped > _MOST_CLIPPED:
@@ -117,8 +116,17 @@ class FlatField:
 
     def check(self, photo: Photo) -> None:
         """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
-        _check_linear(photo)
-        _check_shape(photo, self.white.shape)
+        if photo.encoding != "linear":
+            raise PhotoError(
+                "Expected linear photos for a flat field, got sRGB-encoded "
+                f"{shown(photo.name, 60)}. Give RAW files, or say that the values are linear."
+            )
+        if photo.shape != self.white.shape:
+            (rows, columns), (height, width) = self.white.shape, photo.shape
+            raise PhotoError(
+                f"Expected photos and frames of one size, got {rows} x {columns} and "
+                f"{height} x {width}. Take them with the same camera and settings."
+            )
 
     def _check_light(self, white: Singles) -> None:
         """Refuse a white frame of these mean values (3,) if a channel has no light."""
@@ -142,23 +150,6 @@ class FlatField:
         missing = int(valid.size - np.count_nonzero(valid))
         left_out = f"; {missing} pixels, where that is dark, are left out" if missing else ""
         return f"The photo was divided by the white frame {names}{left_out}."
-
-
-def _check_linear(photo: Photo) -> None:
-    if photo.encoding != "linear":
-        raise PhotoError(
-            f"Expected linear photos for a flat field, got sRGB-encoded {shown(photo.name, 60)}. "
-            "Give RAW files, or say that the values are linear."
-        )
-
-
-def _check_shape(photo: Photo, shape: tuple[int, int]) -> None:
-    if photo.shape != shape:
-        rows, columns = photo.shape
-        raise PhotoError(
-            f"Expected photos and frames of one size, got {shape[0]} x {shape[1]} and "
-            f"{rows} x {columns}. Take them with the same camera and settings."
-        )
 
 
 Recolour = Callable[[Doubles], Doubles]

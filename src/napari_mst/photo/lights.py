@@ -31,11 +31,9 @@ LARGEST = 12
 """Most lights in a mixture."""
 
 _SECOND_RADIATION = 1.438776877e-2  # m K, of the International System of Units
-_PLANCK = re.compile(r"planck (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
-_DAYLIGHT = re.compile(r"daylight (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
+_RADIATOR = re.compile(r"(planck|daylight) (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
 _SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
-_PLANCK_RANGE = (1000.0, 25_000.0)  # K
-_DAYLIGHT_RANGE = (4000.0, 25_000.0)  # K, for which CIE 015 has its formula
+_HOTTEST = 25_000.0  # K
 _COMPONENTS = ("S0", "S1", "S2")
 
 
@@ -79,6 +77,10 @@ def mixture_name(parts: Mapping[str, float]) -> str:
     return " + ".join(f"{share:.2f} {name}" for name, share in parts.items())
 
 
+# From 4000 K on CIE 015 has its formula.
+_RADIATORS = {"planck": (planckian, 1000.0), "daylight": (daylight, 4000.0)}
+
+
 def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None:
     """The light (31,) that *name* describes; None if it describes none.
 
@@ -96,13 +98,12 @@ def load_lamps() -> Mapping[str, Power]:
 
 
 def _radiator(name: str) -> Power | None:
-    glowing = _PLANCK.fullmatch(name.strip())
-    sky = _DAYLIGHT.fullmatch(name.strip())
-    if glowing and _is_within(float(glowing[1]), _PLANCK_RANGE):
-        return planckian(float(glowing[1]))
-    if sky and _is_within(float(sky[1]), _DAYLIGHT_RANGE):
-        return daylight(float(sky[1]))
-    return None
+    match = _RADIATOR.fullmatch(name.strip())
+    if match is None:
+        return None
+    make, lowest = _RADIATORS[match[1].lower()]
+    kelvin = float(match[2])
+    return make(kelvin) if lowest <= kelvin <= _HOTTEST else None
 
 
 def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
@@ -122,10 +123,6 @@ def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
             "Leave out the weakest."
         )
     return mixture(parts)
-
-
-def _is_within(kelvin: float, limits: tuple[float, float]) -> bool:
-    return limits[0] <= kelvin <= limits[1]
 
 
 @functools.cache

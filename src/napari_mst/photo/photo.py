@@ -151,7 +151,12 @@ class Photo:
             _check_encoding(encoding)
             pixels, sha256, shot = decode_file(file, notes)
             if shot is not None:
-                encoding = _encoding_of_raw(encoding)
+                if encoding == "srgb":
+                    raise PhotoError(  # noqa: TRY301 (named below)
+                        "Expected linear values of a RAW photo, got encoding 'srgb'. "
+                        "Leave the encoding out."
+                    )
+                encoding = "linear"
             scale = None if shot is None else float(SATURATED)
             photo = cls._of(pixels, encoding, scale, notes)
         except PhotoError as error:
@@ -365,14 +370,6 @@ def as_photo(source: PhotoLike) -> Photo:
 def _check_encoding(encoding: str | None) -> None:
     if encoding not in (None, "srgb", "linear"):
         raise PhotoError(f"Expected encoding 'srgb' or 'linear', got {encoding!r}.")
-
-
-def _encoding_of_raw(given: Encoding | None) -> Encoding:
-    if given == "srgb":
-        raise PhotoError(
-            "Expected linear values of a RAW photo, got encoding 'srgb'. Leave the encoding out."
-        )
-    return "linear"
 
 
 def _edges(length: int, factor: float) -> Doubles:

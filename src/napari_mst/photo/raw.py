@@ -10,7 +10,6 @@ Letters: H rows, W columns.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,7 +182,10 @@ def developed(path: Path) -> Answer:
             user_wb=[1.0, 1.0, 1.0, 1.0],
             adjust_maximum_thr=0.0,
         )
-    scaled = np.ascontiguousarray(_scaled(pixels, scales))
+    if (scales != 1).any():
+        factors = scales[: pixels.shape[-1]].astype(np.float32)
+        pixels = np.minimum(np.rint(pixels * factors), SATURATED).astype(np.uint16)
+    scaled = np.ascontiguousarray(pixels)
     return {"shot": asdict(shot), "shape": scaled.shape, "dtype": scaled.dtype.str}, (scaled,)
 
 
@@ -271,7 +273,8 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
         aperture=round(float(other.aperture), 2),
         focal_length=round(float(other.focal_length), 1),
         lens=raw.lens.model,
-        taken=_time(other.timestamp),
+        # LibRaw gives the start of 1970 where the file does not state a time.
+        taken=other.timestamp.isoformat() if other.timestamp.year > 1970 else "",
         demosaicing=_demosaicing(raw),
     )
 
@@ -292,13 +295,6 @@ def _scales(raw: "RawPy") -> Doubles:
     return (white - black.min()) / (white - black[:3])
 
 
-def _scaled(pixels: NDArray[np.uint16], scales: Doubles) -> NDArray[np.uint16]:
-    if (scales == 1).all():
-        return pixels
-    factors = scales[: pixels.shape[-1]].astype(np.float32)
-    return np.asarray(np.minimum(np.rint(pixels * factors), SATURATED), dtype=np.uint16)
-
-
 def _neutral(raw: "RawPy") -> tuple[float, float, float] | None:
     """The white as shot, from the factors that the camera stored."""
     gains = np.array(raw.camera_whitebalance[:3], dtype=np.float64)
@@ -317,11 +313,6 @@ def _demosaicing(raw: "RawPy") -> str:
         return "none, as each pixel has all its colours"
     method = "Markesteijn's, for X-Trans" if pattern.shape == _XTRANS else "AHD"
     return f"{method} (LibRaw {'.'.join(map(str, rawpy.libraw_version))})"
-
-
-def _time(stamp: datetime) -> str:
-    # LibRaw gives the start of 1970 where the file does not state a time.
-    return stamp.isoformat() if stamp.year > 1970 else ""
 
 
 def saturation_notes(pixels: NDArray[np.uint16]) -> list[str]:
