@@ -6,9 +6,7 @@ Letters: B bands; n spectra.
 """
 
 import json
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -74,9 +72,10 @@ def read_library(path: Path) -> Curves:
 
 def _records(header: Header, count: int) -> list[dict[str, str]]:
     """Read the facts about each of *count* spectra from the *header*; at least its name."""
-    records: list[Any] = []
-    with suppress(ValueError):
-        records = json.loads(header.text(f"{OWN}spectra"))
+    try:
+        records = json.loads(header.text(f"{OWN}spectra") or "[]")
+    except ValueError:
+        records = []
     is_one_each = isinstance(records, list) and len(records) == count
     if is_one_each and all(isinstance(record, dict) for record in records):
         return [{key: str(value) for key, value in record.items()} for record in records]
