@@ -36,7 +36,7 @@ from napari_mst.networks.attention.spectral import (
     FullFeedForward,
     SpectralAttentionBlock,
 )
-from napari_mst.networks.attention.transformer_block import ConvolutionMerging, PatchMerging
+from napari_mst.networks.attention.transformer_block import ConvolutionMerging
 from napari_mst.networks.awan import AWAN
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.edsr import EDSR
@@ -116,12 +116,6 @@ class EveryPixel(Network):
         return Program(passes, dtype=self.last.weight.dtype)
 
 
-class Merged(MSTPlusPlus):
-    """MST++ with Swin's patch merging."""
-
-    make_down = PatchMerging
-
-
 class OfTheTexts(MSTPlusPlus):
     """MST++ as texts have it: scores without norms, full convolutions, and the text's merging."""
 
@@ -168,7 +162,6 @@ MAKERS = {
 }
 MAKERS |= {
     "gated": Gated,
-    "patch merging": lambda: Merged(stages=1, out_bands=5),
     "words of the texts": lambda: OfTheTexts(stages=1, out_bands=5),
 }
 MAKERS |= {

@@ -24,7 +24,7 @@ class AttentionParameters(TypedDict, total=False):
     ----------
     attention
         A name of `ATTENTIONS`: "spectral" as published, "window", "shifted",
-        "overlapping", "hybrid", "global" or "none".
+        "overlapping", "hybrid", "global", "mixed" or "none".
     window
         Side of a window in pixels, 1 to 64, where there are windows: 8.
     norm_before_attention

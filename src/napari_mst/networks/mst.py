@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.attention.kinds import halving
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import MULTIPLE
 from napari_mst.networks.layout import count_of
-from napari_mst.networks.mst_plus_plus import Concatenated, Plus, halving
+from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import PHOTO, Network, Program
 from napari_mst.networks.parts import Chain, near
 

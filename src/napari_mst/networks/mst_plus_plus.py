@@ -22,6 +22,7 @@ from napari_mst.networks.attention.kinds import (
     Place,
     check_geometry,
     geometry_of,
+    halving,
 )
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
@@ -29,16 +30,8 @@ from napari_mst.networks.layout import count_of, loaded, renamed
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.networks.parts import Chain, near
 
-# Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
-_TURNS = (False, True, False, True, True)
-
 MakeBlock = Callable[[int, int], Block]
 """Channels and heads -> a block."""
-
-
-def halving(channels: int) -> nn.Module:
-    """Halves a map and doubles its *channels*, as published."""
-    return nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)
 
 
 class SpectralTransformer(nn.Module):
@@ -142,9 +135,6 @@ class MSTPlusPlus(Network):
     >>> network = MSTPlusPlus(stages=1, attention="shifted", window=8)
     """
 
-    make_down: Callable[[int], nn.Module] = staticmethod(halving)
-    """Halves maps in the U-shapes: a subclass may take `PatchMerging` or `ConvolutionMerging`."""
-
     def __init__(
         self,
         in_bands: int = 3,
@@ -167,10 +157,14 @@ class MSTPlusPlus(Network):
     def make_block(self, channels: int, heads: int) -> Block:
         """The next block of the U-shapes: with spectral attention, as published, or another."""
         parameters = self.hyperparameters
-        is_turn = _TURNS[self._blocks_made % len(_TURNS)]
+        index = self._blocks_made % 5
         self._blocks_made += 1
         has_norm = bool(parameters.norm_before_attention)
-        return parameters.kind.make(Place(channels, heads, parameters.window, has_norm, is_turn))
+        return parameters.kind.make(Place(channels, heads, parameters.window, has_norm, index))
+
+    def make_down(self, channels: int) -> nn.Module:
+        """Halves a map of the U-shapes; a subclass may take `ConvolutionMerging`."""
+        return self.hyperparameters.kind.make_down(channels)
 
     def first_passes(self, name: str) -> list[Pass]:
         """The passes from the photo to the features that the stages refine, the map *name*."""

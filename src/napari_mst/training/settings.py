@@ -99,7 +99,7 @@ class FitSettings:
     attention : KIND
         who attends to whom in a new network: spectral (channels, default), window, shifted,
         overlapping (pixels of windows), hybrid (spectral and shifted windows), global (all
-        pixels), none
+        pixels), mixed (another one in each block), none
 
     how it learns
     -------------

@@ -1,6 +1,7 @@
 """Each kind of attention in the U-shape: streamed exactly, saved and loaded, and refused."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.schedule import schedule
 from napari_mst.errors import CheckpointError, ModelError, OutOfMemory, PhotoError
 from napari_mst.networks.attention.kinds import ATTENTIONS
+from napari_mst.networks.attention.transformer_block import TransformerBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, build_refining
@@ -191,3 +193,20 @@ def test_a_hybrid_is_either_half_where_the_other_has_no_values(half: str, other:
     )
     photo = torch.rand(1, 3, 16, 32)
     torch.testing.assert_close(hybrid(photo), alone(photo))
+
+
+def test_the_plain_block_of_a_mixed_network_is_the_transformer_block() -> None:
+    plain = built("mixed").stages[0].encoder[1]
+    state = plain.state_dict()
+    names = {"norm.": "norm_attention.", "feed_forward.0.": "norm_perceptron."}
+    names |= {f"feed_forward.{at}.": f"perceptron.{at - 1}." for at in (1, 3)}
+    weights = {}
+    for key, value in state.items():
+        start = next((name for name in names if key.startswith(name)), "")
+        matrix = value.flatten(1) if value.ndim == 4 else value
+        weights[names.get(start, "") + key.removeprefix(start)] = matrix
+    attention = deepcopy(plain.attention)
+    block = TransformerBlock(attention, 4 * attention.channels)
+    block.load_state_dict(weights)
+    x = torch.rand(1, attention.channels, 16, 24)
+    torch.testing.assert_close(plain(x), block(x))

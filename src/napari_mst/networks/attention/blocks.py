@@ -74,8 +74,8 @@ class AttentionBlock(nn.Module):
         self.has_norm = has_norm
         self.norm = ChannelNorm(attention.channels) if has_norm else nn.Identity()
         self.attention = attention
-        self.pos = position_branch(attention.channels)
-        self.feed_forward = FeedForward(attention.channels)
+        self.pos: nn.Module = position_branch(attention.channels)
+        self.feed_forward: nn.Module = FeedForward(attention.channels)
 
     def prepared(self, source: Pass) -> Pass:
         """*source* as it is: nothing is added up over the image."""
@@ -181,6 +181,28 @@ class WindowBlock(AttentionBlock):
             work=self.local_work + 2 * keys * channels,
             values=3 * attention.heads * keys + 8 * channels,
         )
+
+
+class PlainBlock(WindowBlock):
+    """The transformer block of `TransformerBlock`, on maps: no positions, a perceptron of pixels.
+
+    x = x + W-MSA(LN(x))        x = x + W_2 gelu(W_1 LN(x) + b_1) + b_2
+    """
+
+    def __init__(self, attention: WindowAttention, has_norm: bool = True) -> None:
+        super().__init__(attention, has_norm)
+        channels = attention.channels
+        self.pos = nn.Identity()
+        self.feed_forward = nn.Sequential(
+            ChannelNorm(channels),
+            nn.Conv2d(channels, 4 * channels, 1),
+            nn.GELU(),
+            nn.Conv2d(4 * channels, channels, 1),
+        )
+
+    def positions(self, normal: Tensor) -> Tensor:
+        """The position branch, which there is none of."""
+        return normal.new_zeros(())
 
 
 class HybridBlock(WindowBlock):

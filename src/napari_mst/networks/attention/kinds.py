@@ -18,14 +18,18 @@ from napari_mst.networks.attention.blocks import (
     GlobalBlock,
     HybridBlock,
     NoAttention,
+    PlainBlock,
     WindowBlock,
 )
+from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions
 from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
+from napari_mst.networks.attention.transformer_block import PatchMerging
 from napari_mst.networks.attention.windows import Geometry, ShiftedWindowAttention, WindowAttention
 
-_HALF_OF_HYBRID = "spectral.to_q.weight"  # it has windows as well
+# Of blocks that have windows as well
+_HALF_OF_HYBRID, _PERCEPTRON = "spectral.to_q.weight", "feed_forward.0.weight"
 
 Block = Any
 """A module with the passes of a block: `prepared` and `passes`, as `SpectralAttentionBlock` has."""
@@ -51,15 +55,20 @@ class Place(NamedTuple):
         Side of a window in pixels, where there are windows.
     has_norm
         A LayerNorm stands before the attention.
-    is_turn
-        Windows that can be shifted are shifted in this block.
+    number
+        The number of the block in its stage, 0 to 4.
     """
 
     channels: int
     heads: int
     window: int
     has_norm: bool
-    is_turn: bool
+    number: int
+
+
+def halving(channels: int) -> nn.Module:
+    """Halves a map and doubles its *channels*, as published."""
+    return nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,8 @@ class AttentionKind:
         The photo is padded until windows divide the maps of every level.
     most_pixels
         Pixels of a photo at most; 0 for any number.
+    make_down
+        Halves a map of so many channels, and doubles them.
     """
 
     title: str
@@ -88,6 +99,7 @@ class AttentionKind:
     has_norm: bool = True
     has_windows: bool = False
     most_pixels: int = 0
+    make_down: Callable[[int], nn.Module] = halving
 
 
 def geometry_of(block: Mapping[str, Tensor]) -> Geometry | None:
@@ -134,14 +146,18 @@ def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
     """Whether the windows of a block are shifted, and overlap; None for another attention."""
     geometry = geometry_of(block)
-    if geometry is None or _HALF_OF_HYBRID in block:
+    if geometry is None or {_HALF_OF_HYBRID, _PERCEPTRON} & block.keys():
         return None
     return geometry.shift > 0, geometry.keys > geometry.window
 
 
-def _shifted_windows(place: Place) -> ShiftedWindowAttention:
-    shift = place.window // 2 if place.is_turn else 0
-    return ShiftedWindowAttention(*place[:3], shift, LIKE_SPECTRAL)
+# Of the five blocks of a stage, those whose windows shift: as the kinds of attention were compared.
+_TURNS = (False, True, False, True, True)
+
+
+def _shifted_windows(place: Place, options: HeadOptions = LIKE_SPECTRAL) -> ShiftedWindowAttention:
+    shift = place.window // 2 if _TURNS[place.number] else 0
+    return ShiftedWindowAttention(*place[:3], shift, options)
 
 
 ATTENTIONS: dict[str, AttentionKind] = {
@@ -185,6 +201,14 @@ ATTENTIONS: dict[str, AttentionKind] = {
         lambda block: "attention.to_qkv.weight" in block and "attention.geometry" not in block,
         most_pixels=MOST_GLOBAL_PIXELS,
     ),
+    "mixed": AttentionKind(
+        "another attention in each block, and patch merging",
+        lambda place: _MIXED[place.number](place),
+        lambda block: _PERCEPTRON in block,
+        has_windows=True,
+        most_pixels=16 * MOST_GLOBAL_PIXELS,  # in the block at a quarter of the sides
+        make_down=PatchMerging,
+    ),
     "none": AttentionKind(
         "no attention, convolutions only",
         lambda place: AttentionBlock(NoAttention(place.channels), place.has_norm),
@@ -192,6 +216,14 @@ ATTENTIONS: dict[str, AttentionKind] = {
     ),
 }
 """By their names; the first row that recognises the weights of a block makes it."""
+
+_MIXED: tuple[Callable[[Place], Block], ...] = (
+    ATTENTIONS["window"].make,
+    lambda place: PlainBlock(_shifted_windows(place, DEFAULTS), place.has_norm),
+    ATTENTIONS["global"].make,
+    ATTENTIONS["overlapping"].make,
+    ATTENTIONS["hybrid"].make,
+)
 
 
 load_extensions("attention")
