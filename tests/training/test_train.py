@@ -2,10 +2,12 @@
 
 import csv
 import math
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,11 @@ from napari_mst.cli import main as cli
 from napari_mst.cube.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError, ModelError
 from napari_mst.models.cards import WEIGHTS
+from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.networks.network import Program
+from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import GRID
 from napari_mst.training import calibrate
@@ -28,6 +33,7 @@ from napari_mst.training.fit import Fit, FitOptions, FitProgress, start_network
 from napari_mst.training.scenes import Scene
 from napari_mst.training.settings import FitSettings, TrainingPlan
 from napari_mst.training.sources import Cubes, Simulated, response_tensor
+from napari_mst.training.train import train
 
 PLAN = partial(TrainingPlan, Path("mine.safetensors"))
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
@@ -112,8 +118,14 @@ def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> No
         (("--attention", "windows"), "Expected an attention of spectral, window"),
         (("--attention", "window", "--from", "mstpp-srgb"), "got --from"),
         (("--no-norm-before-attention", "--from", "mstpp-srgb"), "Leave one out"),
+        (("--network", "mst-xl"), "Expected a network of mst++, mst-s, mst-m, mst-l, hdnet"),
+        (("--network", "edsr", "--from", "mstpp-srgb"), "Expected --from or --network, got both"),
+        (("--network", "edsr", "--attention", "window"), "for the usual network, got --network"),
     ],
-    ids=["start", "camera", "light", "cubes", "size", "attention", "from", "norm"],
+    ids=[
+        *("start", "camera", "light", "cubes", "size", "attention", "from", "norm"),
+        *("network", "network and from", "network and attention"),
+    ],
 )
 def test_what_cannot_be_trained_is_refused(
     tmp_path: Path,
@@ -139,6 +151,7 @@ def test_what_cannot_be_trained_is_refused(
         (FitSettings, {"learning_rate": math.nan}, "got 26000 and nan"),
         (FitSettings, {"learning_rate": 0.0}, "got 26000 and 0"),
         (PLAN, {"report_every": 0}, "at least 1 step between reports"),
+        (PLAN, {"start": "mstpp-srgb", "network": "edsr"}, "got both. Leave one out."),
         (PLAN, {"patience": -1}, "got 500, -1 and 0"),
         (PLAN, {"drawers": -1}, "got 500, 0 and -1"),
         (TrainingPlan, {"output": Path("mine.pth")}, "a name ending in .safetensors, got mine.pth"),
@@ -262,3 +275,70 @@ def test_a_checkpoint_of_another_attention_is_refused(
     assert "note: Windows do not divide photos of 16 x 16" in capsys.readouterr().err
     assert cli.main([*command, "shifted"]) == 2
     assert "Expected mine.checkpoint to be of the same network" in capsys.readouterr().err
+
+
+class Mean(Network):
+    """The spectrum is a 1x1 convolution of the photo, as a package of others may bring it."""
+
+    in_bands = 3
+
+    def __init__(self, bands: int = 31) -> None:
+        super().__init__()
+        self.out_bands = bands
+        self.conv = torch.nn.Conv2d(3, bands, 1)
+
+    def program(self) -> Program:
+        passes = Chain()
+        passes.add("bands", self.conv)
+        return self.program_of(passes)
+
+
+def build_mean(weights: Mapping[str, torch.Tensor]) -> Mean:
+    network = Mean()
+    network.load_state_dict({key: value.float() for key, value in weights.items()})
+    return network.eval()
+
+
+MEAN = Kind(
+    "Mean",
+    lambda weights: set(weights) == {"conv.weight", "conv.bias"},
+    build_mean,
+    new={"mean": Mean, "mean of 5": partial(Mean, 5)},
+)
+
+
+@pytest.mark.parametrize("name", ["mst-s", "hdnet", "mean"])
+def test_a_network_of_another_kind_is_trained_saved_loaded_and_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NETWORKS, "mean", MEAN)
+    output = tmp_path / "mine.safetensors"
+    assert cli.main(["train", "-o", str(output), *TINY, "--network", name]) == 0
+    model = load_model(output)
+    makers = {word: make for kind in NETWORKS.values() for word, make in kind.new.items()}
+    begun = makers[name]()
+    assert type(model.network) is type(begun)
+    assert len(model.network.state_dict()) == len(begun.state_dict())
+    assert model.assumptions == ()
+    assert (model.card.is_linear, model.card.normalisation) == (True, "none")
+    assert model.card.reference == f"napari-mst train --network {name}"
+    assert model.card.title == f"{name.upper()} for sRGB photos under D65"
+    assert model.card.has_error_band
+    assert model.network(torch.rand(1, 3, 16, 16)).isfinite().all()
+
+
+def test_a_network_of_other_bands_is_refused_in_python_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NETWORKS, "mean", MEAN)
+    plan = TrainingPlan(tmp_path / "mine.safetensors", network="mean of 5")
+    with pytest.raises(ModelError, match=r"31 bands of photos, got mean of 5 of 3 .* and 5 bands"):
+        train(plan, FitSettings(steps=1, size=16))
+    with pytest.raises(ModelError, match=r"mst-l, .*, mean, mean of 5, got of mine. Choose one."):
+        train(replace(plan, network="of mine"), FitSettings(steps=1, size=16))
+
+
+def test_the_help_names_every_network_that_is_trained_anew() -> None:
+    (told,) = re.findall(r"another kind: (.*?)or one that", str(TrainingPlan.__doc__), re.DOTALL)
+    named = [part.split()[0] for part in told.split(",") if part.strip()]
+    assert sorted(named) == sorted(word for kind in NETWORKS.values() for word in kind.new)

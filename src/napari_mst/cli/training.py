@@ -173,6 +173,7 @@ def train_model(
     --------
     napari-mst train --cubes cubes/ --from mstpp-srgb -o mine.safetensors
     napari-mst train --attention window --steps 8000 -o window.safetensors
+    napari-mst train --network mst-l -o mst-l.safetensors
 
     Notes
     -----
@@ -189,7 +190,7 @@ def train_model(
         steps = TUNING_STEPS if plan.start else FIRST.steps
     # A short fit must not spend all its steps warming up.
     settings = replace(settings, steps=steps, warm_up=min(FIRST.warm_up, steps // 10 + 1))
-    if not plan.start:
+    if not (plan.start or plan.network):
         _note_padding(settings)
     # An older file is replaced; this only asks, before hours of work, if it can be written.
     check_targets([plan.output], overwrite=True)

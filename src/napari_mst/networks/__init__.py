@@ -8,20 +8,26 @@ shows an example.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from napari_mst.extensions import load_extensions
-from napari_mst.networks.awan import awan_of
-from napari_mst.networks.edsr import edsr_of
-from napari_mst.networks.hdnet import hdnet_of
-from napari_mst.networks.hinet import HINET_KEYS, hinet_of
-from napari_mst.networks.hrnet import HRNET_KEYS, hrnet_of
-from napari_mst.networks.hscnn_plus import hscnn_plus_of
+from napari_mst.networks.awan import AWAN
+from napari_mst.networks.edsr import EDSR
+from napari_mst.networks.hdnet import HDNet
+from napari_mst.networks.hinet import HINET_KEYS, HINet
+from napari_mst.networks.hrnet import HRNET_KEYS, HRNet
+from napari_mst.networks.hscnn_plus import HSCNNPlus
 from napari_mst.networks.layout import loaded, renamed
-from napari_mst.networks.mst import mst_of
-from napari_mst.networks.mst_plus_plus import PUBLISHED, build_mst_plus_plus, is_mst_plus_plus
+from napari_mst.networks.mst import MST
+from napari_mst.networks.mst_plus_plus import (
+    PUBLISHED,
+    MSTPlusPlus,
+    build_mst_plus_plus,
+    is_mst_plus_plus,
+)
 from napari_mst.networks.network import Network
 from napari_mst.networks.pixelwise import build_pixelwise
 from napari_mst.networks.refining import build_refining
@@ -54,6 +60,8 @@ class Kind:
         of the published MST++. By default those of a network that `napari-mst train` makes.
     taken_as
         The same in words, for a person.
+    new
+        Makes a new network for photos and 31 bands, by the name for `napari-mst train --network`.
     """
 
     title: str
@@ -61,6 +69,7 @@ class Kind:
     build: Callable[[State], Network]
     conventions: Mapping[str, Any] = field(default_factory=lambda: OURS)
     taken_as: str = "trained by napari-mst, linear light"
+    new: Mapping[str, Callable[[], Network]] = field(default_factory=dict)
 
 
 def _marked(mark: str) -> Callable[[State], bool]:
@@ -71,23 +80,33 @@ def _marked(mark: str) -> Callable[[State], bool]:
 def _published(
     title: str,
     mark: str,
-    make: Callable[[State], Network],
+    network: Any,
     renames: Iterable[tuple[str, str]] = (),
+    new: Mapping[str, Callable[[], Network]] | None = None,
 ) -> Kind:
     """The row of a network of the authors' tool box, whose weights are of their challenge.
 
-    *make* takes keys with *renames*.
+    The class *network* takes keys with *renames*. It makes what is *new*, if nothing else does.
     """
 
     def build(state: State) -> Network:
         weights = renamed(state, renames)
-        return loaded(title, lambda: make(weights), weights)
+        return loaded(title, lambda: network.of(weights), weights)
 
-    return Kind(title, _marked(mark), build, {}, _taken_as(title))
+    new = new or {title.lower(): network}
+    return Kind(title, _marked(mark), build, {}, _taken_as(title), new)
 
 
 def _taken_as(title: str) -> str:
     return f"published {title}, min-max normalised"
+
+
+MST_SIZES: Mapping[str, Callable[[], Network]] = {
+    "mst-s": partial(MST, blocks=(2, 2, 2)),
+    "mst-m": partial(MST, blocks=(2, 4, 4)),
+    "mst-l": MST,
+}
+"""The published sizes, which differ in the blocks at each level."""
 
 
 # A refining network holds all tensors of an MST++ besides its own, and HDNet those of an EDSR, so
@@ -95,14 +114,21 @@ def _taken_as(title: str) -> str:
 NETWORKS: dict[str, Kind] = {
     "pixelwise": Kind("Pixelwise network", _marked(r"margins\."), build_pixelwise),
     "refining": Kind("MST++", _marked(r"pixelwise\."), build_refining),
-    "mst++": Kind("MST++", is_mst_plus_plus, build_mst_plus_plus, {}, _taken_as("MST++")),
-    "mst": _published("MST", r"embedding_2\.", mst_of, PUBLISHED),
-    "hdnet": _published("HDNet", r"body\.32\.conv_up", hdnet_of),
-    "edsr": _published("EDSR", r"tail\.0\.", edsr_of),
-    "hscnn+": _published("HSCNN+", r"ddfn\.conv_up1", hscnn_plus_of),
-    "hrnet": _published("HRNet", r"(levels\.)?top\.?1\.", hrnet_of, HRNET_KEYS),
-    "hinet": _published("HINet", r"sam12\.", hinet_of, HINET_KEYS),
-    "awan": _published("AWAN", r"tail_nonlocal\.", awan_of, [(r"\.conv2d\.", ".")]),
+    "mst++": Kind(
+        title="MST++",
+        recognises=is_mst_plus_plus,
+        build=build_mst_plus_plus,
+        conventions={},
+        taken_as=_taken_as("MST++"),
+        new={"mst++": MSTPlusPlus},
+    ),
+    "mst": _published("MST", r"embedding_2\.", MST, PUBLISHED, MST_SIZES),
+    "hdnet": _published("HDNet", r"body\.32\.conv_up", HDNet),
+    "edsr": _published("EDSR", r"tail\.0\.", EDSR),
+    "hscnn+": _published("HSCNN+", r"ddfn\.conv_up1", HSCNNPlus),
+    "hrnet": _published("HRNet", r"(levels\.)?top\.?1\.", HRNet, HRNET_KEYS),
+    "hinet": _published("HINet", r"sam12\.", HINet, HINET_KEYS),
+    "awan": _published("AWAN", r"tail_nonlocal\.", AWAN, [(r"\.conv2d\.", ".")]),
     "vision transformer": Kind(
         title="Vision transformer",
         recognises=_marked("cls_token"),

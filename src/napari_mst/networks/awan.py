@@ -163,9 +163,9 @@ class AWAN(Network):
         passes.add("attended", self.tail_nonlocal["non_local"], halo=None)
         return self.program_of(passes, most_pixels=_MOST_PIXELS)
 
-
-def awan_of(weights: Mapping[str, Tensor]) -> AWAN:
-    """A network with the blocks and channels of *weights*."""
-    features, in_bands = weights["input_conv2D.weight"].shape[:2]
-    blocks = count_of(r"backbone\.(\d+)\.", weights)
-    return AWAN(in_bands, len(weights["output_conv2D.weight"]), features, blocks)
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "AWAN":
+        """A network with the blocks and channels of *weights*."""
+        features, in_bands = weights["input_conv2D.weight"].shape[:2]
+        blocks = count_of(r"backbone\.(\d+)\.", weights)
+        return cls(in_bands, len(weights["output_conv2D.weight"]), features, blocks)

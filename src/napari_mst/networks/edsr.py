@@ -58,9 +58,9 @@ class EDSR(Network):
         passes.add("bands", self.tail, channels=self.out_bands, halo=1)
         return self.program_of(passes)
 
-
-def edsr_of(weights: Mapping[str, Tensor]) -> EDSR:
-    """A network with the blocks and channels of *weights*."""
-    blocks = count_of(r"body\.(\d+)\.body\.0\.weight", weights)
-    features, in_bands = weights["head.0.weight"].shape[:2]
-    return EDSR(in_bands, len(weights["tail.0.weight"]), features, blocks)
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "EDSR":
+        """A network with the blocks and channels of *weights*."""
+        blocks = count_of(r"body\.(\d+)\.body\.0\.weight", weights)
+        features, in_bands = weights["head.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["tail.0.weight"]), features, blocks)

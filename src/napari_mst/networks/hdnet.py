@@ -19,7 +19,7 @@ _SUBSPACES = 4
 
 
 class FixedNorm(nn.Module):
-    """Normalisation by a mean and a variance of each channel that training has found."""
+    """Normalisation by a mean and a variance of each channel; a fit leaves both as they are."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -29,7 +29,8 @@ class FixedNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias)
+        mean, variance = self.running_mean.detach(), self.running_var.detach()
+        return F.batch_norm(x, mean, variance, self.weight, self.bias)
 
 
 class DomainAttention(nn.Module):
@@ -134,8 +135,8 @@ class HDNet(EDSR):
         self.body[32] = DomainAttention(features)
         self.body[33] = FeatureFusion(features)
 
-
-def hdnet_of(weights: Mapping[str, Tensor]) -> HDNet:
-    """A network with the channels of *weights*."""
-    features, in_bands = weights["head.0.weight"].shape[:2]
-    return HDNet(in_bands, len(weights["tail.0.weight"]), features)
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "HDNet":
+        """A network with the channels of *weights*."""
+        features, in_bands = weights["head.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["tail.0.weight"]), features)

@@ -154,15 +154,15 @@ class HINet(Network):
         guide = torch.sigmoid(third(second(x) + image))
         return self.cat12(torch.cat([self.conv_02(image), first(x) * guide + x], 1))
 
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "HINet":
+        """A network with the blocks and channels of *weights*."""
+        out_bands, in_bands = weights["conv_in.weight"].shape[:2]
+        return cls(in_bands, out_bands, count_of(r"stage_1\.down_path\.(\d+)\.", weights))
+
 
 HINET_KEYS = [(r"^(down_path|up_path|skip_conv)_([12])\.", r"stage_\2.\1.")]
 """Patterns of the published keys, and ours."""
-
-
-def hinet_of(weights: Mapping[str, Tensor]) -> HINet:
-    """A network with the blocks and channels of *weights*."""
-    out_bands, in_bands = weights["conv_in.weight"].shape[:2]
-    return HINet(in_bands, out_bands, count_of(r"stage_1\.down_path\.(\d+)\.", weights))
 
 
 def _leaky(x: Tensor) -> Tensor:

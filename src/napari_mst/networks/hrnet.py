@@ -93,6 +93,12 @@ class HRNet(Network):
                 passes.add(f"{name}.larger", shuffle, channels=quarter, scale=Fraction(2))
         return self.program_of(passes, 8)
 
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "HRNet":
+        """A network with the blocks and channels of *weights*."""
+        width, in_bands = weights["levels.main.1.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["levels.main.4.0.weight"]), width)
+
 
 HRNET_KEYS = [
     (r"^(top|mid|bot|main)(\d+)\.", r"levels.\1.\2."),
@@ -100,9 +106,3 @@ HRNET_KEYS = [
     (r".*\.fc\..*", ""),
 ]
 """Patterns of the published keys, and ours; gates are left out."""
-
-
-def hrnet_of(weights: Mapping[str, Tensor]) -> HRNet:
-    """A network with the blocks and channels of *weights*."""
-    width, in_bands = weights["levels.main.1.0.weight"].shape[:2]
-    return HRNet(in_bands, len(weights["levels.main.4.0.weight"]), width)

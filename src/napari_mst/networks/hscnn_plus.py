@@ -74,9 +74,9 @@ class HSCNNPlus(Network):
         """The branches of the photo, (N, in_bands, H, W) -> (N, 128, H, W)."""
         return self.ddfn(photo)
 
-
-def hscnn_plus_of(weights: Mapping[str, Tensor]) -> HSCNNPlus:
-    """A network with the blocks and channels of *weights*."""
-    blocks = count_of(r"ddfn\.dfus_blocks\.(\d+)\.conv1\.weight", weights)
-    in_bands = weights["ddfn.conv_up1.weight"].shape[1]
-    return HSCNNPlus(in_bands, len(weights["conv_out.weight"]), blocks)
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "HSCNNPlus":
+        """A network with the blocks and channels of *weights*."""
+        blocks = count_of(r"ddfn\.dfus_blocks\.(\d+)\.conv1\.weight", weights)
+        in_bands = weights["ddfn.conv_up1.weight"].shape[1]
+        return cls(in_bands, len(weights["conv_out.weight"]), blocks)

@@ -147,12 +147,12 @@ class MST(Network):
         """(N, in_bands, H, W) -> (N, out_bands, H, W)."""
         return F.leaky_relu(self.embedding_2(photo), 0.1)
 
-
-def mst_of(weights: Mapping[str, Tensor]) -> MST:
-    """A network with the blocks and channels of *weights*."""
-    out_bands, in_bands = weights["mapping.weight"].shape[0], weights["embedding_1.weight"].shape[1]
-    levels = count_of(r"encoder_layers\.(\d+)\.", weights)
-    parts = [*(rf"encoder_layers\.{level}\.0" for level in range(levels)), "bottleneck"]
-    return MST(
-        in_bands, out_bands, [count_of(rf"{part}\.blocks\.(\d+)\.", weights) for part in parts]
-    )
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor]) -> "MST":
+        """A network with the blocks and channels of *weights*."""
+        out_bands, in_bands = weights["embedding_1.weight"].shape[:2]
+        levels = count_of(r"encoder_layers\.(\d+)\.", weights)
+        parts = [*(rf"encoder_layers\.{level}\.0" for level in range(levels)), "bottleneck"]
+        return cls(
+            in_bands, out_bands, [count_of(rf"{part}\.blocks\.(\d+)\.", weights) for part in parts]
+        )

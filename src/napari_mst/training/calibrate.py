@@ -47,6 +47,7 @@ _SIZE = FitSettings.size
 _CAMERA_SCENES = 40
 _STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours add little
 _DIGITS = 3
+_DARKEST = 1e-6  # so that shares are numbers where a network that has learnt little gives none
 
 # What an unknown camera does, by judgement: no photo was measured for it.
 _KELVIN = (5000.0, 8000.0)  # its white balance in daylight of 6504 K
@@ -107,14 +108,14 @@ def measured_band(model: Model) -> dict[str, tuple[float, ...]]:
 
 def factors(judged: Judged) -> Floats:
     """The factor (B,) by which margins have to grow to hold `COVERED` of the values."""
-    margin = judged.margin.clip(np.finfo(np.float32).tiny)
+    margin = judged.margin.clip(_DARKEST)
     return np.quantile(judged.error / margin, COVERED, axis=1)
 
 
 def doubts(judged: Judged, factor: Floats) -> Floats:
     """The share (B,) of the estimate that has to join margins times *factor* to hold as many."""
     is_open = np.square(judged.error) - np.square(factor[:, None] * judged.margin)
-    estimate = judged.estimate.clip(np.finfo(np.float32).tiny)
+    estimate = judged.estimate.clip(_DARKEST)
     return np.quantile(np.sqrt(is_open.clip(0)) / estimate, COVERED, axis=1)
 
 

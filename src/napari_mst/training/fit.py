@@ -240,7 +240,10 @@ class Fit:
         """
         colours = torch.einsum("nbhw,bc->nchw", cubes, self.response).clamp(0, 1)
         if not hasattr(self.network, "pixelwise"):
-            return reconstruction_loss(estimates, cubes, self.response, colours).mean()
+            # Encoded, all that is negative is black, which says nothing of the way to the light.
+            negative = estimates.clamp_max(0).abs().mean()
+            loss = reconstruction_loss(estimates, cubes, self.response, colours)
+            return loss.mean() + negative
         with torch.no_grad():
             attainable = self.network.pixelwise(colours)
             degraded = distance(photos, colours)

@@ -26,6 +26,9 @@ class TrainingPlan:
         the .safetensors file to write
     start : NAME|FILE
         MST++ model to go on from
+    network : NAME
+        a new network of another kind: mst-s, mst-m, mst-l, mst++ (as published), hdnet, edsr,
+        hscnn+, hrnet, hinet, awan, or one that another package brings
     device
         auto, cuda, cuda:1, mps or cpu
 
@@ -57,6 +60,7 @@ class TrainingPlan:
 
     output: Annotated[Path, "-o"] = Path("model.safetensors")
     start: Annotated[str, "--from"] = ""
+    network: str = ""
     cubes: Path | None = None
     full_scale: float | None = None
     camera: Annotated[str, spelled] = SRGB
@@ -68,6 +72,8 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         check_weights_name(self.output)
+        if self.start and self.network:
+            raise ModelError("Expected --from or --network, got both. Leave one out.")
         if self.report_every < 1 or min(self.patience, self.drawers) < 0:
             raise ModelError(
                 "Expected at least 1 step between reports, and a patience and drawers of at least "

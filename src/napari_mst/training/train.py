@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import torch
 from torch import nn
 
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
-from napari_mst.errors import CheckpointError
+from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.models import ModelCard, load_model
+from napari_mst.networks import NETWORKS, Network
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -76,11 +78,13 @@ def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
     return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
 
 
-def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> MSTPlusPlus:
+def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> Network:
     """The network to train: a new one, or a copy of that of the model to go on from.
 
     It is given the camera of *source* if it needs one.
     """
+    if plan.network:
+        return _new(plan.network, settings)
     if not plan.start:
         return start_network(settings, _pixelwise(plan, settings, source))
     model = load_model(plan.start)
@@ -94,6 +98,27 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> M
     inner = _camera_part(network)
     if inner is not None:
         inner.see_with(source.response)
+    return network
+
+
+def _new(name: str, settings: FitSettings) -> Network:
+    """A new network of another kind, whose first weights are drawn by the seed."""
+    if settings.attention_options:
+        raise ModelError(
+            "Expected --attention or --norm-before-attention for the usual network, got --network. "
+            "Leave one out."
+        )
+    makers = {word: make for kind in NETWORKS.values() for word, make in kind.new.items()}
+    if name not in makers:
+        known = ", ".join(makers)
+        raise ModelError(f"Expected a network of {known}, got {shown(name, 40)}. Choose one.")
+    torch.manual_seed(settings.seed)
+    network = makers[name]()
+    if (network.in_bands, network.out_bands) != (3, len(GRID)):
+        raise ModelError(
+            f"Expected a network that makes {len(GRID)} bands of photos, got {shown(name, 40)} of "
+            f"{network.in_bands} channels and {network.out_bands} bands. Choose another."
+        )
     return network
 
 
@@ -136,7 +161,8 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
     made_of = "simulated scenes of measured reflectances"
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
-    network = cast("MSTPlusPlus", fit.network).hyperparameters.title
+    network = plan.network.upper() or fit.network.hyperparameters.title
+    chosen = plan.network and f" --network {plan.network}"
     begun = f", begun with {Path(plan.start).name}" if plan.start else ""
     return ModelCard(
         name=plan.output.stem,
@@ -148,7 +174,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         domain=f"8-bit {photos} under {light}, of scenes like those that it was trained on.",
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
-        reference=f"napari-mst train{settings.attention_options}",
+        reference=f"napari-mst train{chosen or settings.attention_options}",
         rendering=_rendering(plan, fit.network),
     )
 
