@@ -9,9 +9,8 @@ import pytest
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.consistency import compiled, moving, noise
-from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds
-from napari_mst.reconstruction.consistency.compiled import compiled_colours
+from napari_mst.reconstruction.consistency import cells, moving, noise
+from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds, compiled_colours
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import moved_into
 from napari_mst.training.inputs import Input
@@ -362,8 +361,8 @@ def test_compiled_kernels_encode_and_decode_light_as_numpy_does(values: np.ndarr
 def test_wrong_kernels_are_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compiled, "largest_error", lambda _: 1.0)
-    compiled.checked_kernels.cache_clear()
+    monkeypatch.setattr(cells, "largest_error", lambda _: 1.0)
+    cells.checked_kernels.cache_clear()
     try:
         cube = scene(9, 9)
         estimate = shifted(cube)
@@ -372,7 +371,7 @@ def test_wrong_kernels_are_not_used(
         np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
         assert len(caplog.records) == (find_spec("numba") is not None)
     finally:
-        compiled.checked_kernels.cache_clear()
+        cells.checked_kernels.cache_clear()
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:

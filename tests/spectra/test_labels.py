@@ -10,9 +10,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import means
 from napari_mst.spectra.compare import compare_labels, compare_region
-from napari_mst.spectra.labels import label_spectra
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
 from napari_mst.watch import Watch
 
 SHAPE = (37, 53)

@@ -5,7 +5,6 @@ frozen `Job`:
 
 `preparing`    a photo, or a part of it, read and described for the network
 `denoising`    a noisy photo is denoised, before the network sees it
-`precision`    in 16 bits only: how far they will be off, measured on a sample
 `running`      plan a run, run it, and run it again with less memory if need be
 `correcting`   correct the colours of the result (`consistency` explains how)
 `provenance`   say where the cube came from

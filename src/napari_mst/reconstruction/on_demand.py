@@ -6,14 +6,14 @@ around it. So after one pass over the photo, which keeps the statistics only, an
 Letters: B bands, H rows, W columns; h, w those of a part.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import torch
 
 from napari_mst.arrays import Array, DType, Floats
-from napari_mst.cube.lazy import Lazy, kept
+from napari_mst.cube.lazy import Lazy, Read, kept
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
@@ -52,18 +52,17 @@ def on_demand(job: Job, shot: Photo) -> tuple[RunResult, Correction | None]:
         As `run`.
     """
     known, plan = _statistics(job.stage(0, 0.9))
-    estimate = _Estimate(job.setup.program, known, job.source())
-    shape = (estimate.program.output.channels, *shot.shape)
-    raw = Lazy(job.photo.name, shape, estimate.dtype, estimate.part)
-    finished = _Corrected(raw, shot)
-    correction = None
+    program = job.setup.program
+    shape = (program.output.channels, *shot.shape)
+    dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
+    raw = Lazy(job.photo.name, shape, dtype, _estimated(program, known, job.source(), dtype))
+    check = noise = correction = None
     if job.setup.corrects_colour:
         check = ColourCheck(raw, shot, response_of(job).astype(np.float32), least_of(job))
         noise = removed_noise(check, job.watch.part(0.9, 1))
-        finished = _Corrected(raw, shot, check, noise)
         correction = Correction(NO_QUALITY, aim(check, noise), noise is not None and noise.is_jpeg)
-    tiles = kept(Lazy(raw.name, shape, raw.dtype, finished.part), (shape[0], TILE, TILE), ALONE)
-    return RunResult(job, plan, tiles), correction
+    finished = Lazy(raw.name, shape, dtype, _finished(raw, shot, check, noise))
+    return RunResult(job, plan, kept(finished, (shape[0], TILE, TILE), ALONE)), correction
 
 
 def _statistics(job: Job) -> tuple[Known, Plan]:
@@ -91,55 +90,44 @@ def _statistics(job: Job) -> tuple[Known, Plan]:
     return Known(folded, device=device), plan
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    """The cube of a photo whose statistics are *known*, computed where it is read."""
+def _estimated(program: Program, known: Known, source: PhotoRows, dtype: DType) -> Read:
+    """Computes the cube of a photo whose statistics are *known*, where it is read."""
 
-    program: Program
-    known: Known
-    source: PhotoRows
-
-    def part(self, bands: range, rows: range, columns: range) -> Array:
-        """The numbers at three ranges; a few pixels are computed at a time."""
-        numbers = np.empty((len(bands), len(rows), len(columns)), self.dtype)
+    def part(bands: range, rows: range, columns: range) -> Array:
+        numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
+        # A few pixels are computed at a time.
         height = min(len(rows), TILE)
         width = max(1, AT_ONCE // height)
         for top, left in product(range(0, len(rows), height), range(0, len(columns), width)):
             down, across = rows[top : top + height], columns[left : left + width]
             window = Window(down.start, down[-1] + 1, across.start, across[-1] + 1)
-            part = execute_crop(self.program, self.known, self.source, window)
+            part = execute_crop(program, known, source, window)
             inside = part[bands.start : bands.stop : bands.step, :: down.step, :: across.step]
             numbers[:, top : top + height, left : left + width] = inside
         return numbers
 
-    @property
-    def dtype(self) -> DType:
-        """The type of the numbers."""
-        return torch.empty(0, dtype=self.program.dtype).numpy().dtype
+    return part
 
 
-@dataclass(frozen=True, eq=False)
-class _Corrected:
-    """The *raw* numbers in the colours of a photo, which has some *noise*, as it was *shot*."""
+def _finished(raw: Lazy, shot: Photo, check: ColourCheck | None, noise: Noise | None) -> Read:
+    """Gives the *raw* numbers in the colours of a photo, which has some *noise*, as it was *shot*.
 
-    raw: Lazy
-    shot: Photo
-    check: ColourCheck | None = None
-    noise: Noise | None = None
+    They are NaN where the photo is unknown.
+    """
 
-    def part(self, bands: range, rows: range, columns: range) -> Array:
-        """The numbers at three ranges; NaN where the photo is unknown."""
+    def part(bands: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)
         # A noisy photo is corrected by regions, each beside its neighbours.
-        side = 1 if self.noise is None else REGION
-        grown = window.grown(side - 1).aligned(side).clipped(self.shot.shape)
-        numbers: Array = self.raw[:, grown.rows, grown.columns]
-        photo = self.shot.cropped(grown)
-        if self.check is not None:
-            check = ColourCheck(numbers, photo, self.check.response, self.check.least)
-            corrected(check, self.noise)
+        side = 1 if noise is None else REGION
+        grown = window.grown(side - 1).aligned(side).clipped(shot.shape)
+        numbers: Array = raw[:, grown.rows, grown.columns]
+        photo = shot.cropped(grown)
+        if check is not None:
+            corrected(ColourCheck(numbers, photo, check.response, check.least), noise)
         if photo.valid is not None:
             numbers[:, ~photo.valid] = np.nan
         down, across = window.inside(grown)
         step = slice(bands.start, bands.stop, bands.step)
         return numbers[step, down, across][:, :: rows.step, :: columns.step]
+
+    return part

@@ -17,9 +17,15 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.labels import Labelled, label_numbers
 from napari_mst.spectra.means import Moments, Numbers, Pixels
-from napari_mst.spectra.regions import Region, check_inside, pixels_of, region_name
+from napari_mst.spectra.regions import (
+    Labelled,
+    Region,
+    check_inside,
+    label_numbers,
+    pixels_of,
+    region_name,
+)
 from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.spectra.transforms import resampled, rising_order, shared_bands

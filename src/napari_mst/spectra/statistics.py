@@ -54,16 +54,35 @@ def cluster(
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
     watch = watching(watch)
     passes = iterations + 1
-    clusters = _Clusters(cube, _first_centres(cube, count, watch.part(0, 1 / passes)))
+    centres = _first_centres(cube, count, watch.part(0, 1 / passes))
+    labels = np.zeros(cube.shape[1:], dtype=np.uint16)
+    # The sums and sizes of each cluster; cluster 0 has the pixels that are in none.
+    sums, sizes = np.zeros((count + 1, cube.shape[0])), np.zeros((count + 1, 1))
     for number in range(1, passes):
-        if not clusters.improve(watch.part(number / passes, (number + 1) / passes)):
+        before = labels.copy()
+        part = watch.part(number / passes, (number + 1) / passes)
+        for rows, strip in raw_strips(cube, part):
+            values = strip.reshape(len(strip), -1)
+            old = before[rows].reshape(-1)
+            new = _nearest(values, centres)
+            changed = np.flatnonzero(new != old)
+            if changed.size:
+                changes = np.zeros((count + 1, changed.size))
+                places = np.arange(changed.size)
+                changes[new[changed], places] = 1
+                changes[old[changed], places] -= 1
+                sums += changes @ values[:, changed].T.astype(np.float64)
+                sizes += changes.sum(axis=1, keepdims=True)
+                labels[rows] = new.reshape(-1, cube.shape[2])
+        if np.array_equal(labels, before):
             break
+        np.divide(sums[1:], sizes[1:], out=centres, where=sizes[1:] > 0)
     watch.reach(1.0)
     spectra = [
         Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}")
-        for number, centre in enumerate(clusters.centres, 1)
+        for number, centre in enumerate(centres, 1)
     ]
-    return clusters.labels, spectra
+    return labels, spectra
 
 
 def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
@@ -80,56 +99,18 @@ def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
     return low + np.arange(count)[:, None] * step
 
 
-class _Clusters:
-    """The clusters of a search: *centres* (k, B), and the pixels of each."""
-
-    def __init__(self, cube: SpectralCube, centres: Doubles) -> None:
-        self.centres = centres
-        self.labels = np.zeros(cube.shape[1:], dtype=np.uint16)
-        self._cube = cube
-        # Cluster 0 has the pixels that are in none.
-        self._sums = np.zeros((len(centres) + 1, cube.shape[0]))
-        self._sizes = np.zeros((len(centres) + 1, 1))
-
-    def improve(self, watch: Watch) -> bool:
-        """Give each pixel its nearest centre, then move the centres; False if no label changed."""
-        has_changed = False
-        for rows, strip in raw_strips(self._cube, watch):
-            values = strip.reshape(len(strip), -1)
-            before = self.labels[rows].reshape(-1)
-            nearest = self._nearest(values)
-            changed = np.flatnonzero(nearest != before)
-            if changed.size:
-                self._move(values[:, changed], before[changed], nearest[changed])
-                before[changed] = nearest[changed]
-                has_changed = True
-        if has_changed:
-            sums, sizes = self._sums[1:], self._sizes[1:]
-            np.divide(sums, sizes, out=self.centres, where=sizes > 0)
-        return has_changed
-
-    def _nearest(self, values: Array) -> NDArray[np.uint16]:
-        """Return the labels of the nearest centres, (n,); 0 where a value is not a number."""
-        kind = np.result_type(values, np.float32)
-        centres = self.centres.astype(kind)
-        # The nearest centre c has the largest c x - c^2 / 2.
-        scores = centres @ values.astype(kind, copy=False)
-        scores -= (np.square(self.centres).sum(axis=1, keepdims=True) / 2).astype(kind)
-        best = scores[0].copy()
-        nearest: NDArray[np.uint16] = np.isfinite(best).astype(np.uint16)
-        for number, score in enumerate(scores[1:], 2):
-            np.putmask(nearest, score > best, np.uint16(number))
-            np.maximum(best, score, out=best)
-        return nearest
-
-    def _move(self, values: Array, old: Array, new: Array) -> None:
-        """Take *values* (B, n) from their *old* clusters to *new* ones."""
-        changes = np.zeros((len(self._sums), len(old)))
-        places = np.arange(len(old))
-        changes[new, places] = 1
-        changes[old, places] -= 1
-        self._sums += changes @ values.T.astype(np.float64)
-        self._sizes += changes.sum(axis=1, keepdims=True)
+def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
+    """Return the labels of the nearest *centres* (k, B), (n,); 0 where a value is not a number."""
+    kind = np.result_type(values, np.float32)
+    # The nearest centre c has the largest c x - c^2 / 2.
+    scores = centres.astype(kind) @ values.astype(kind, copy=False)
+    scores -= (np.square(centres).sum(axis=1, keepdims=True) / 2).astype(kind)
+    best = scores[0].copy()
+    nearest: NDArray[np.uint16] = np.isfinite(best).astype(np.uint16)
+    for number, score in enumerate(scores[1:], 2):
+        np.putmask(nearest, score > best, np.uint16(number))
+        np.maximum(best, score, out=best)
+    return nearest
 
 
 def principal_components(

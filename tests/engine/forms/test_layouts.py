@@ -47,7 +47,7 @@ from napari_mst.engine.kernels.processor import (
     fastest,
     layouts_of,
 )
-from napari_mst.reconstruction.consistency.compiled import CompiledColours
+from napari_mst.reconstruction.consistency.cells import CompiledColours
 
 SIZE = HEIGHT, WIDTH = 13, 47
 """The size of the results; no layout divides it."""

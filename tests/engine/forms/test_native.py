@@ -26,7 +26,7 @@ from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
-from napari_mst.reconstruction.consistency.compiled import compiled_colours
+from napari_mst.reconstruction.consistency.cells import compiled_colours
 
 if native.is_ready():
     from napari_mst.engine.forms.kernel_forms import (

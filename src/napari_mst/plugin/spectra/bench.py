@@ -31,8 +31,8 @@ from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import write_spectra
-from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 

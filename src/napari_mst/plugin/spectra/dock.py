@@ -39,8 +39,8 @@ from napari_mst.plugin.spectra.snapshot import KnownState, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
+from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.matching import Match, best_matches
 from napari_mst.spectra.spectrum import Spectrum
 
 USUAL_GREY = 99.0

@@ -26,9 +26,8 @@ from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
 from napari_mst.spectra.compare import compare_labels, compare_region
-from napari_mst.spectra.labels import Labelled, label_spectra
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import Region, region_spectrum
+from napari_mst.spectra.regions import Labelled, Region, label_spectra, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 

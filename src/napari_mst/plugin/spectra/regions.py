@@ -20,7 +20,7 @@ from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.compare import Comparison, compare_spectra
-from napari_mst.spectra.labels import Labelled
+from napari_mst.spectra.regions import Labelled
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
 WHITE = [1.0, 1.0, 1.0, 0.15]

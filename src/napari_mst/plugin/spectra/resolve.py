@@ -24,7 +24,7 @@ from napari_mst.plugin.spectra.snapshot import (
     Snapshot,
     View,
 )
-from napari_mst.spectra.matching import Match
+from napari_mst.spectra.classification import Match
 from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 NO_COLOUR = "#888888"

@@ -12,13 +12,14 @@ Letters: B bands, C colours, W columns, n spectra.
 import numpy as np
 
 from napari_mst.arrays import Floats, Mask
-from napari_mst.reconstruction.consistency.cells import Bounds, ColourCheck
-from napari_mst.reconstruction.consistency.compiled import (
+from napari_mst.reconstruction.consistency.cells import (
     CLOSE,
     DARKEST,
     HIGHEST,
     STEPS,
     UPPER,
+    Bounds,
+    ColourCheck,
     compiled_colours,
 )
 
