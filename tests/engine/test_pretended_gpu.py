@@ -28,7 +28,7 @@ from napari_mst import load_model
 from napari_mst.attention.blocks import record_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS, Overlay
-from napari_mst.attention.probe import HeadProbe, probe_of, tapped
+from napari_mst.attention.probe import HeadProbe, tapped
 from napari_mst.engine import workers
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.engine.plan import Place, Plan, PlannedRun, all_plans
@@ -440,8 +440,7 @@ def test_maps_of_attention_and_its_record_come_from_every_gpu(
                 def compute(head: HeadProbe, x: Tensor, overlay: Overlay = overlay) -> Tensor:
                     return overlay.compute(head, x)[None]
 
-                measure = probe_of(compute, selection)
-                shown = tapped(explored.program(), selection.block, measure)
+                shown = tapped(explored.program(), selection, compute)
                 maps.append(execute(shown, SOURCE, where, plan).numbers)
         records.append(record["stages.0.encoder.0"].attention)
 

@@ -14,7 +14,7 @@ from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import Attending, attention_blocks, check_name, record_attention
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
 from napari_mst.attention.overlays import FEATURES, OVERLAYS, SENSITIVITY, Caption
-from napari_mst.attention.probe import HeadProbe, probe_of, tapped
+from napari_mst.attention.probe import HeadProbe, tapped
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.attention.sensitivity import Value, corner, mixing_matrices, sensitivity
 from napari_mst.cube import Provenance
@@ -206,8 +206,7 @@ class AttentionExplorer(PhotoExplorer):
         """
         check_name(overlay, OVERLAYS, "map")
         block = self._checked(selection)
-        probe = probe_of(OVERLAYS[overlay].compute, selection)
-        program = tapped(self._program, selection.block, probe)
+        program = tapped(self._program, selection, OVERLAYS[overlay].compute)
         (padded,), past = self._run(program)
         return self._map(OVERLAYS[overlay], selection, padded, past, self._pitch(block.source))
 
@@ -225,8 +224,7 @@ class AttentionExplorer(PhotoExplorer):
         height, width = (side // pitch for side in self._program.padded(*self.shape))
         stride = -(-max(height, width) // PICTURE)  # a picture need not show every pixel
         depth = channels // attending.attends.heads
-        probe = probe_of(HeadProbe.steps, selection)
-        program = tapped(self._program, block, probe, planes=1 + 3 * depth, stride=stride)
+        program = tapped(self._program, selection, HeadProbe.steps, 1 + 3 * depth, stride)
         with record_attention(self._network()) as record:
             planes, provenance = self._run(program)
         rows, columns = (-(-side // (pitch * stride)) for side in self.shape)

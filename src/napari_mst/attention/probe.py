@@ -7,7 +7,6 @@ channel, j query channel, A attention, k keys, q queries, v values.
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from math import lcm
 from typing import Any
 
@@ -20,12 +19,6 @@ from napari_mst.networks.network import Pass, Program
 
 Block = Any
 """A block of this package with S-MSA: `Attends.parts` of an attention between channels."""
-
-Probe = Callable[[Block, Tensor], Callable[[Tensor], Tensor]]
-"""A block and the Gram matrix of its input -> a function of any piece of that input.
-
-The function takes (1, C, h, w) and returns (planes, h, w).
-"""
 
 
 class HeadProbe:
@@ -99,26 +92,28 @@ def _chosen(rows: Tensor, index: int | None) -> Tensor:
     return rows if index is None else rows[index : index + 1]
 
 
-def probe_of(compute: Callable[[HeadProbe, Tensor], Tensor], selection: Selection) -> Probe:
-    """*compute* of an overlay as a probe: it measures any piece of the input of a block."""
-    return lambda block, gram: partial(compute, HeadProbe(selection, block, gram))
+def tapped(
+    program: Program,
+    selection: Selection,
+    compute: Callable[[HeadProbe, Tensor], Tensor],
+    planes: int = 1,
+    stride: int = 1,
+) -> Program:
+    """The program that maps the input of the selected block: the passes up to there and one more.
 
-
-def tapped(program: Program, block: str, probe: Probe, planes: int = 1, stride: int = 1) -> Program:
-    """The program that maps the input of *block* with *probe*: the passes up to there and one more.
-
-    Its result is (planes, h, w) at the resolution of the block, over the whole padded photo; every
-    *stride*-th row and column is kept. The result of the probe has to be right `halo` pixels of
-    its block away from a cut.
+    *compute* measures any piece of that input, (1, C, h, w), by the selected head: (planes, h, w),
+    right `halo` pixels of the block away from a cut. The result is at the resolution of the block,
+    over the whole padded photo; every *stride*-th row and column is kept.
     """
-    attending = attentions(program, between_pixels=False)[block]
+    attending = attentions(program, between_pixels=False)[selection.block]
     source, parts = attending.source, attending.attends.parts
-    # The Gram matrix of the input is not folded into a mixing matrix, but handed to the probe.
-    probed = replace(program.writer(source), fold=lambda gram, _pixels: probe(parts, gram))
+    # The Gram matrix of the input is not folded into a mixing matrix, but makes the probe.
+    probed = replace(
+        program.writer(source), fold=lambda gram, _pixels: HeadProbe(selection, parts, gram)
+    )
 
-    def measured(x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
-        height, width = x.shape[-2:]
-        values = measure(x).reshape(1, planes, height, width)
+    def measured(x: Tensor, head: HeadProbe) -> Tensor:
+        values = compute(head, x).reshape(1, planes, *x.shape[-2:])
         return values[..., ::stride, ::stride]
 
     shown = Pass(

@@ -8,16 +8,16 @@ follows the network, is left out.
 from dataclasses import dataclass
 
 import numpy as np
-from torch import nn
 
 from napari_mst.arrays import Floats, Singles
-from napari_mst.attention.blocks import attention_blocks, check_name, pixel_blocks
+from napari_mst.attention.blocks import check_name
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.networks.attends import Attends, with_equal_weights
+from napari_mst.networks.network import Program
 from napari_mst.watch import Watch
 
 NO_SOFTMAX = (
@@ -89,7 +89,7 @@ class HeadEffects(PhotoExplorer):
         Heads work together, so shares do not add up to 1.
         """
         watch = watch or self._watch
-        said = _said(self._network())
+        said = _said(self._program)
         heads = [(block, head) for block, both in said.items() for head in range(both[0].heads)]
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
@@ -103,8 +103,7 @@ class HeadEffects(PhotoExplorer):
 
     def _changed(self, block: str, head: int | None, watch: Watch) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
-        network = self._network()
-        said = _said(network)
+        said = _said(self._program)
         if not said:
             raise AttentionError(NO_SOFTMAX)
         if block:
@@ -113,10 +112,10 @@ class HeadEffects(PhotoExplorer):
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
-            self._cube, _ = self._run(network.program(), watch.part(0, 0.5))
+            self._cube, _ = self._run(self._program, watch.part(0, 0.5))
             watch = watch.part(0.5, 1)
         softmaxes = [attends.softmax for attends in chosen]
-        changed = with_equal_weights(network, softmaxes, head)
+        changed = with_equal_weights(self._network(), softmaxes, head)
         numbers, provenance = self._run(changed.program(), watch)
         # In place: a large cube need not be in memory a third time.
         np.subtract(numbers, self._cube, out=numbers)
@@ -124,11 +123,11 @@ class HeadEffects(PhotoExplorer):
         return numbers.mean(axis=0, dtype=np.float32), provenance
 
 
-def _said(network: nn.Module) -> dict[str, list[Attends]]:
+def _said(program: Program) -> dict[str, list[Attends]]:
     """The attentions of each block whose weights can be changed; hybrid blocks have two."""
     said: dict[str, list[Attends]] = {}
-    for blocks in (attention_blocks(network), pixel_blocks(network)):
-        for name, block in blocks.items():
-            if block.attends.softmax is not None:
-                said.setdefault(name, []).append(block.attends)
+    for each in program.passes:
+        for attends in each.attends:
+            if attends.softmax is not None:
+                said.setdefault(attends.block, []).append(attends)
     return said

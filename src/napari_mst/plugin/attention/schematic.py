@@ -17,6 +17,7 @@ from qtpy.QtGui import (
 from qtpy.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from napari_mst.attention.record import AttentionRecord, head_title
+from napari_mst.plugin.attention.exploration import Shares
 
 LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""
@@ -51,7 +52,7 @@ class Schematic(QWidget):
         super().__init__()
         self.record = AttentionRecord()
         self.current: Head | None = None
-        self.shares: dict[str, tuple[float, ...]] = {}
+        self.shares: Shares = {}
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -63,9 +64,7 @@ class Schematic(QWidget):
         self._theme = theme
         self.update()
 
-    def choose(
-        self, record: AttentionRecord, head: Head, shares: dict[str, tuple[float, ...]]
-    ) -> None:
+    def choose(self, record: AttentionRecord, head: Head, shares: Shares) -> None:
         """Draw the blocks of *record* and the *shares* of their heads, and mark a head."""
         self.record, self.current, self.shares = record, head, shares
         self.setAccessibleDescription(self._title(head))
