@@ -27,8 +27,8 @@ HISTORY = Provenance(
 )
 
 
-def make_record() -> AttentionRecord:
-    rng = np.random.default_rng(0)
+def make_record(seed: int = 0) -> AttentionRecord:
+    rng = np.random.default_rng(seed)
     blocks = {}
     for name, heads in (("stages.0.encoder.0", 1), ("stages.0.encoder.1", 2)):
         logits = rng.normal(size=(heads, 5, 5)).astype(np.float32)
@@ -171,6 +171,20 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     np.testing.assert_array_equal(shown[2], make_record()["stages.0.encoder.1"].attention[1])
     figure.savefig(tmp_path / "a.png")
     pyplot.close(figure)
+
+
+def test_the_difference_of_two_runs_is_drawn_around_zero_and_other_blocks_are_refused() -> None:
+    pytest.importorskip("matplotlib")
+    name = "stages.0.encoder.1"
+    first, second = make_record(), make_record(seed=1)
+    apart = first - second
+    np.testing.assert_array_equal(
+        apart[name].attention, first[name].attention - second[name].attention
+    )
+    low, high = attention_figure(apart).axes[0].images[0].get_clim()
+    assert low == -high < 0
+    with pytest.raises(AttentionError, match="two runs with the same blocks"):
+        first - AttentionRecord({name: first[name]})
 
 
 def test_a_figure_of_nothing_is_refused() -> None:

@@ -149,6 +149,10 @@ def test_a_kept_head_is_compared_with_one_of_another_run(
         full_dock.matrices.chosen.picture.image.levels[1]
         == full_dock.matrices.compared.picture.image.levels[1]
     )
+    full_dock.exploration.choose("stages.0.encoder.1", 0)
+    full_dock.matrices.difference_button.click()
+    shown = full_dock.workspace.recordings[1].record["stages.0.encoder.1"].attention[0]
+    np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, shown - kept)
     full_dock.matrices.compare_button.click()
     assert full_dock.matrices.compared.isHidden()
 

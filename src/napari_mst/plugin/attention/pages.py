@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_mst.arrays import Singles
 from napari_mst.attention.record import beside_uniform
 from napari_mst.models import MODELS
 from napari_mst.plugin.attention.exploration import RecordedHead
@@ -118,6 +119,7 @@ NOTE = "Channels i and j are learnt features, not wavelengths."
 COMPARE_HINT = (
     "Keep this matrix beside those that you choose next, be it another block, head, run or photo."
 )
+DIFFERENCE_HINT = "Draw the left matrix less the kept one: red where it is larger."
 UNIFORM_HINT = (
     "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
     "the same. Near that, a head takes about the mean of its values on every photo. How much that "
@@ -145,7 +147,12 @@ class MatrixPage(QWidget):
         self.values = QLabel(wordWrap=True)
         self.uniformity = QLabel(wordWrap=True, toolTip=UNIFORM_HINT)
         self.compare_button = QPushButton("Compare", checkable=True, toolTip=COMPARE_HINT)
+        self.difference_button = QPushButton(
+            "Difference", checkable=True, toolTip=DIFFERENCE_HINT, clicked=self._draw
+        )
         self._heads: tuple[RecordedHead, ...] = ()
+        # The left matrix less the kept one, where both have the same size.
+        self._apart: Singles | None = None
         self._cell: tuple[int | None, int | None] = (0, 0)
         for plot in (self.chosen, self.compared):
             plot.clicked.connect(self.clicked)
@@ -154,20 +161,34 @@ class MatrixPage(QWidget):
         plots = fill(QHBoxLayout(), self.chosen, self.compared)
         for number in range(2):
             plots.setStretch(number, 1)
-        below = fill(QHBoxLayout(), note, self.compare_button, stretched=note)
+        buttons = (self.difference_button, self.compare_button)
+        below = fill(QHBoxLayout(), note, *buttons, stretched=note)
         layout = fill(QVBoxLayout(self), plots, self.uniformity, below, self.values)
         layout.setStretch(0, 1)
 
     def set_heads(self, heads: Sequence[RecordedHead | None]) -> None:
         """Draw those of two *heads* that have a matrix side by side, on one scale."""
         self._heads = tuple(head for head in heads if head and head.matrices)
-        high = max((float(head.weights.max()) for head in self._heads), default=1.0)
+        weights = [head.weights for head in self._heads]
+        high = max((float(each.max()) for each in weights), default=1.0)
         for plot, head in zip((self.chosen, self.compared), heads, strict=True):
             plot.setVisible(head in self._heads)
             if head is not None and head in self._heads:
                 plot.set_head(head, high)
         first = heads[0]
         self.uniformity.setText("" if first is None else _uniformity(first))
+        is_pair = len({each.shape for each in weights}) == len(weights) - 1
+        self._apart = weights[0] - weights[1] if is_pair else None
+        self.difference_button.setVisible(is_pair)
+        if self._apart is not None and self.difference_button.isChecked():
+            most = float(abs(self._apart).max()) or 1.0
+            self.compared.title.setText(
+                f"difference<br>left less kept<br>{-most:.3f} to {most:.3f}"
+            )
+            self.compared.picture.show(self._apart, (-most, most))
+
+    def _draw(self) -> None:
+        self.set_heads(self._heads)
 
     def set_cell(self, key: int | None, query: int | None) -> None:
         """Mark the chosen channels."""
@@ -182,10 +203,9 @@ class MatrixPage(QWidget):
         lines = [ALL_CHANNELS]
         if key is not None and query is not None:
             lines = [_values(head, key, query) for head in self._heads]
-            weights = [head.weights for head in self._heads]
-            if len({each.shape for each in weights}) == len(weights) - 1:
-                apart = weights[0] - weights[1]
-                lines.append(f"difference {apart[key, query]:.4f}, at most {abs(apart).max():.4f}")
+            if self._apart is not None:
+                most = abs(self._apart).max()
+                lines.append(f"difference {self._apart[key, query]:.4f}, at most {most:.4f}")
         self.values.setText("<br>".join(lines))
 
 
