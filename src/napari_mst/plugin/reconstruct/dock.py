@@ -122,13 +122,8 @@ def recall(form: ReconstructionForm) -> None:
 
 
 def _remember(form: ReconstructionForm, *_: object) -> None:
-    kept = remembered()
-    # All values come first: after the first write, a dock recalls what is kept so far.
-    values = {row.field: row.to_widget(form.value(row.field)) for row in SETTINGS}
-    for field, value in values.items():
-        # Each write goes to a file.
-        if getattr(kept, field) != value:
-            setattr(kept, field, value)
+    # All at once: each write goes to a file, and a dock recalls what is kept after it.
+    remembered().update({row.field: row.to_widget(form.value(row.field)) for row in SETTINGS})
 
 
 Order = Callable[..., Request]

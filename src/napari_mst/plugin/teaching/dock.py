@@ -11,9 +11,10 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.theme import get_theme
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QCloseEvent, QHideEvent, QKeySequence, QShortcut
+from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
+    QDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -123,28 +124,6 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
     return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
 
 
-class FullScreen(QWidget):
-    """Has the content of *dock* on the whole screen, until it is closed or Escape is pressed."""
-
-    def __init__(self, dock: "MetamersDock") -> None:
-        # A window of napari's window has its theme.
-        super().__init__(dock.window(), Qt.WindowType.Window)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._dock = dock
-        dock.content.setStyleSheet(LARGE)
-        fill(QVBoxLayout(self), dock.content)
-        QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
-        # Without a window manager nobody else makes it as large.
-        self.setGeometry(self.screen().geometry())
-        self.showFullScreen()
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Give the content back to the dock."""
-        super().closeEvent(event)
-        self._dock.content.setStyleSheet("")
-        fill(self._dock.layout(), self._dock.content)
-
-
 TWO = ("this one", "that one")
 """Names of the spectra while it is asked which one was photographed."""
 ANSWER_TIP = "Say that it was this one that the camera saw."
@@ -192,7 +171,7 @@ class MetamersDock(Dock):
         self.colours = ColourTable()
         self.text = Paragraph()
         self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
-        self._full: FullScreen | None = None
+        self._full: QDialog | None = None
         self._fill()
         self._lay_out()
         self._wire()
@@ -272,14 +251,23 @@ class MetamersDock(Dock):
 
     def show_full(self) -> None:
         """Show the lesson on the whole screen, in larger letters, or in the dock again."""
-        if self._full is None:
-            self._full = FullScreen(self)
-            self._full.destroyed.connect(self._on_full_gone)
-        else:
+        if self._full is not None:
             self._full.close()
+            return
+        # A window of napari's window has its theme, and a dialog ends with Escape.
+        full = self._full = QDialog(self.window())
+        full.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        full.finished.connect(self._leave_full)
+        self.content.setStyleSheet(LARGE)
+        fill(QVBoxLayout(full), self.content)
+        # Without a window manager nobody else makes it as large.
+        full.setGeometry(full.screen().geometry())
+        full.showFullScreen()
 
-    def _on_full_gone(self) -> None:
+    def _leave_full(self, _: int) -> None:
         self._full = None
+        self.content.setStyleSheet("")
+        fill(self.layout(), self.content)
 
     def hideEvent(self, event: QHideEvent | None) -> None:
         """See `Dock`; what is on the whole screen goes with the dock."""
