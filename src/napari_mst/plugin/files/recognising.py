@@ -396,19 +396,15 @@ def write_of_napari(
     metadata = attributes.get("metadata", {})
     picture_of = cube_layer_in(metadata)
     has_format = Path(path).suffix.lower() in saving.SUFFIXES
-    if picture_of is None and cube_of_data(data, metadata) is None:
-        return written
     # Who saves a picture as PNG wants a picture; a TIFF may be meant as the cube.
-    if picture_of is not None and not has_format:
-        return written
-    if written is not None:
+    is_of_cube = has_format if picture_of else cube_of_data(data, metadata) is not None
+    if is_of_cube and written is not None:
         _tell(Path(written), picture_of or saving.layer_of(data), attributes)
-        return written
-    if not has_format:
-        return None
-    cube = saving.cube_to_save(data, attributes)
-    # napari's dialog has asked already whether this file may be replaced.
-    return str(saving.write(Path(path), cube, may_replace=Path(path).exists()))
+    if is_of_cube and written is None and has_format:
+        cube = saving.cube_to_save(data, attributes)
+        # napari's dialog has asked already whether this file may be replaced.
+        return str(saving.write(Path(path), cube, may_replace=Path(path).exists()))
+    return written
 
 
 def _tell(path: Path, layer: Layer | None, attributes: Mapping[str, Any]) -> None:

@@ -390,4 +390,5 @@ class ReconstructDock(Dock):
     def _on_failed(self, error: NapariMstError, request: Request) -> None:
         self.marks.drop_click()
         is_of_gpu = isinstance(error, OutOfMemory) and request.options.device != "cpu"
-        self.cpu_button.setVisible(is_of_gpu and self.form.has_gpu)
+        has_gpu = {entry.name for entry in self.form.devices} > {"auto", "cpu"}
+        self.cpu_button.setVisible(is_of_gpu and has_gpu)

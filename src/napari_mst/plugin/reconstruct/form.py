@@ -83,10 +83,6 @@ class Finding:
         found = (self.flat_field, balance, self.calibration)
         return tuple(one for one in found if one is not None)
 
-    def balanced_by(self, balance: "WhiteBalance") -> "Finding":
-        """The finding with another white, by which the next run corrects the photo."""
-        return replace(self, balance=balance, corrects_white=True)
-
 
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
@@ -264,11 +260,6 @@ class ReconstructionForm:
         return bool(self.devices)
 
     @property
-    def has_gpu(self) -> bool:
-        """True if there is another device than the CPU."""
-        return any(entry.name not in ("auto", "cpu") for entry in self.devices)
-
-    @property
     def chosen_device(self) -> DeviceEntry | None:
         """The chosen entry of the list of devices; None until it is known."""
         return next((each for each in self.devices if each.name == self.options.device), None)
@@ -293,7 +284,8 @@ class ReconstructionForm:
         # torch, which it imports, is there since the light was estimated.
         from napari_mst.light.white_balance import balance_for
 
-        self.finding = finding.balanced_by(balance_for(finding.light, name))
+        balance = balance_for(finding.light, name)
+        self.finding = replace(finding, balance=balance, corrects_white=True)
 
     def correct_white(self, is_wanted: bool) -> None:
         """Have the next run correct the white found in an sRGB photo, or leave it as it is."""

@@ -60,10 +60,6 @@ LETTERS = 8
 Form = ReconstructionForm
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True)
 class Row:
     """A field of the form, and the widget that edits it.
@@ -95,8 +91,8 @@ class Row:
     make: Callable[[], Any] = ChoiceBox
     is_shown: Callable[[Form], bool] = lambda _: True
     choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
-    to_widget: Callable[[Any], Any] = _same
-    to_field: Callable[[Any], Any] = _same
+    to_widget: Callable[[Any], Any] = lambda value: value
+    to_field: Callable[[Any], Any] = lambda value: value
     unusual: Callable[[Any], str] = str
     ask: str = ""
 
