@@ -4,7 +4,7 @@ Nothing here imports napari, so that a script can describe a layer without it. L
 rows, W columns.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +32,8 @@ LayerTuple = tuple[Any, dict[str, Any], str]
 """A layer as napari's readers give it: data, arguments, kind."""
 
 
-class SpectralAxis(NamedTuple):
-    """The first axis of a cube layer, in the terms of a napari layer."""
-
-    start: float
-    step: float
-    label: str
-
-    @property
-    def labels(self) -> tuple[str, str, str]:
-        """The names of all three axes of the layer."""
-        return self.label, "y", "x"
+SpectralAxis = tuple[float, float, str]
+"""The start, the step and the label of the first axis of a cube layer, as napari has them."""
 
 
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
@@ -50,18 +41,19 @@ def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
     # A slider is linear, so bands that are not evenly spaced are counted.
     step = even_step(wavelengths)
     if unit != NANOMETRES or step <= 0:
-        return SpectralAxis(0.0, 1.0, "band")
-    return SpectralAxis(float(wavelengths[0]), step, WAVELENGTH)
+        return 0.0, 1.0, "band"
+    return float(wavelengths[0]), step, WAVELENGTH
 
 
 def layer_arguments(data: Numbers, axis: SpectralAxis, name: str) -> dict[str, Any]:
     """The arguments of the layer called *name* of *data* (B, H, W), from pixel (0, 0)."""
+    start, step, label = axis
     return {
         "name": name,
-        "scale": (axis.step, 1.0, 1.0),
-        "translate": (axis.start, 0.0, 0.0),
+        "scale": (step, 1.0, 1.0),
+        "translate": (start, 0.0, 0.0),
         "units": (NO_UNIT, "pixel", "pixel"),
-        "axis_labels": axis.labels,
+        "axis_labels": (label, "y", "x"),
         # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
         "rgb": False,
         "contrast_limits": contrast_limits(data),

@@ -344,21 +344,17 @@ def _reader(path: Path) -> Format:
     check_regular(path)
     # A damaged or missing file is recognised by no format; its suffix still shows whose reader
     # can say best what is wrong with it.
-    form = find_format(path) or _readable_by_suffix(path)
-    if form is None:
-        raise CubeFileError(
-            f"Expected a cube file ({_suffixes()}), got {shown(path.name)}. Open another file."
-        )
-    return form
-
-
-def _readable_by_suffix(path: Path) -> Format | None:
+    form = find_format(path)
+    if form is not None:
+        return form
     suffix = path.suffix.lower()
     for form in FORMATS:
         may_be_read = form.is_folder or not path.is_dir()
         if may_be_read and suffix in (*form.suffixes, *form.more_suffixes):
             return form
-    return None
+    raise CubeFileError(
+        f"Expected a cube file ({_suffixes()}), got {shown(path.name)}. Open another file."
+    )
 
 
 def _writer(path: Path) -> Format:

@@ -64,23 +64,16 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     fitting = [each for each in alike if np.can_cast(dtype, each, "safe")]
     if not fitting and dtype.kind in "iu":
         ends = [(block.min(), block.max()) for block in blocks(data, data.dtype)]
-        fitting = _holding(alike, int(np.min(ends)), int(np.max(ends)))
+        low, high = int(np.min(ends)), int(np.max(ends))
+        fitting = [
+            each for each in alike if np.iinfo(each).min <= low and high <= np.iinfo(each).max
+        ]
     if not fitting:
         raise SaveError(
             f"Expected numbers that {kind} can hold ({', '.join(allowed)}), got {data.dtype}. "
             "Convert them first."
         )
     return fitting[0]
-
-
-def _holding(types: Sequence[DType], low: int, high: int) -> list[DType]:
-    """The integer *types* that hold every value from *low* to *high*."""
-    fitting = []
-    for kind in types:
-        limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
-            fitting.append(kind)
-    return fitting
 
 
 def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Array]:

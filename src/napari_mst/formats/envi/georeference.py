@@ -49,16 +49,14 @@ def system_of(georeference: Georeference) -> System | None:
     """The coordinate system in ENVI's words; None if it is one that we cannot define."""
     code = georeference.code
     wkt = georeference.wkt
-    if wkt and not code:
-        if wkt.upper().startswith("GEOGCS"):
-            return System("Geographic Lat/Lon", wkt=wkt)
-        return System(UNKNOWN.kind, UNKNOWN.place, wkt)
     if code in _systems():
         return _systems()[code]
+    if wkt and not code:
+        is_geographic = wkt.upper().startswith("GEOGCS")
+        return System("Geographic Lat/Lon", wkt=wkt) if is_geographic else UNKNOWN._replace(wkt=wkt)
     # A directory of GeoTIFF keys has 4 numbers of its own and 4 for each key; one key alone cannot
     # name a system.
-    has_system = len(georeference.directory) > 8 or bool(code)
-    return None if has_system else UNKNOWN
+    return None if code or len(georeference.directory) > 8 else UNKNOWN
 
 
 def _code(wkt: str, items: Sequence[str]) -> tuple[int, bool]:

@@ -109,37 +109,32 @@ class _BoundedFilter(Codec):  # type: ignore[misc]  # numcodecs has no types
 
 def bounded(name: str, array: Any) -> Any:
     """The Zarr *array* of the file *name*, to be read only, with codecs that keep to a bound."""
-    bound = _bound(name, array, array.shards or array.chunks)
-    metadata = array.metadata
-    if metadata.zarr_format == 3:
-        codecs = _codecs(name, array, metadata.codecs, bound)
-        metadata = dataclasses.replace(metadata, codecs=codecs)
-    else:
-        # Either may be None: chunks without compression, or without filters.
-        compressor = metadata.compressor and _BoundedFilter(metadata.compressor, bound)
-        filters = metadata.filters and tuple(
-            _BoundedFilter(each, bound) for each in metadata.filters
-        )
-        metadata = dataclasses.replace(metadata, compressor=compressor, filters=filters)
-    return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 
+    def bound(shape: tuple[int, ...]) -> _Bound:
+        # Twice the numbers, because a filter may have stored them as a larger type.
+        return _Bound(name, 2 * math.prod(shape) * array.dtype.itemsize + _SPARE_BYTES)
 
-def _bound(name: str, array: Any, shape: tuple[int, ...]) -> _Bound:
-    """The bound for a chunk of *shape* numbers."""
-    # Twice the numbers, because a filter may have stored them as a larger type.
-    return _Bound(name, 2 * math.prod(shape) * array.dtype.itemsize + _SPARE_BYTES)
-
-
-def _codecs(name: str, array: Any, codecs: tuple[Any, ...], bound: _Bound) -> tuple[Any, ...]:
-    """The *codecs* of Zarr 3, each within its *bound*."""
-    wrapped: list[Any] = []
-    for codec in codecs:
+    def wrapped(codec: Any, shape: tuple[int, ...]) -> Any:
+        """A *codec* of Zarr 3 for chunks of *shape* numbers."""
         if isinstance(codec, ShardingCodec):
             # A shard is decompressed chunk by chunk, so a bound for chunks counts inside it.
-            inner = _codecs(name, array, codec.codecs, _bound(name, array, array.chunks))
-            wrapped.append(dataclasses.replace(codec, codecs=inner))
-        elif isinstance(codec, BytesBytesCodec):
-            wrapped.append(_BoundedCodec(codec, bound))
-        else:
-            wrapped.append(codec)
-    return tuple(wrapped)
+            inner = tuple(wrapped(each, array.chunks) for each in codec.codecs)
+            return dataclasses.replace(codec, codecs=inner)
+        is_compressing = isinstance(codec, BytesBytesCodec)
+        return _BoundedCodec(codec, bound(shape)) if is_compressing else codec
+
+    metadata = array.metadata
+    changed: dict[str, Any]
+    if metadata.zarr_format == 3:
+        sides = array.shards or array.chunks
+        changed = {"codecs": tuple(wrapped(codec, sides) for codec in metadata.codecs)}
+    else:
+        limit = bound(array.chunks)
+        # Either may be None: chunks without compression, or without filters.
+        filters = metadata.filters
+        changed = {
+            "compressor": metadata.compressor and _BoundedFilter(metadata.compressor, limit),
+            "filters": filters and tuple(_BoundedFilter(each, limit) for each in filters),
+        }
+    metadata = dataclasses.replace(metadata, **changed)
+    return zarr.Array(zarr.AsyncArray(metadata, array.store_path))

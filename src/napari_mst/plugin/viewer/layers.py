@@ -155,8 +155,8 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
     data, arguments, kind = cube.to_layer_data(name)
     if placement is None:
         return data, arguments, kind
-    axis = spectral_axis(cube.wavelengths, cube.unit)
-    return data, {**arguments, **placement.cube_kwargs(axis.start, axis.step)}, kind
+    start, step, _ = spectral_axis(cube.wavelengths, cube.unit)
+    return data, {**arguments, **placement.cube_kwargs(start, step)}, kind
 
 
 def put_cube(layer: Image, data: Any, arguments: Mapping[str, Any]) -> None:
