@@ -169,7 +169,7 @@ def _commit(temporaries: Sequence[Path], targets: Sequence[Path], is_folder: boo
         raise
     for folder in {target.parent for target in targets}:
         with suppress(OSError):
-            _flush_folder(folder)
+            _flush(folder)
     _discard(backup for _, backup in leaving)
 
 
@@ -308,21 +308,15 @@ def _locked(target: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
+    """Make a file durable, or the renames in a folder: Windows has no such call and needs none."""
+    is_folder = path.is_dir()
+    if is_folder and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the renames durable; Windows has no such call and needs none."""
-    if os.name != "nt":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _discard(paths: Iterable[Path]) -> None:

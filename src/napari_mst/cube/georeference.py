@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from typing import Any, Self
 
 FIELD = "georeference"
@@ -112,10 +111,7 @@ class Georeference:
         """On the coordinate system with the EPSG *code*."""
         model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
         key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
-        directory = _directory(
-            (_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, _IS_AREA), (key, 0, 1, code)
-        )
-        return cls(transform, directory=directory)
+        return cls(transform, directory=_directory(model, (key, 0, 1, code)))
 
     @classmethod
     def of_wkt(cls, transform: Transform, wkt: str) -> Self:
@@ -124,11 +120,7 @@ class Georeference:
         It is written into the citation, where GDAL and ArcGIS look for it.
         """
         text = f"{_WKT_MARK}{wkt}|"
-        directory = _directory(
-            (_MODEL_TYPE, 0, 1, _USER_DEFINED),
-            (_RASTER_TYPE, 0, 1, _IS_AREA),
-            (_PROJECTED_CITATION, KEY_TEXT, len(text), 0),
-        )
+        directory = _directory(_USER_DEFINED, (_PROJECTED_CITATION, KEY_TEXT, len(text), 0))
         return cls(transform, directory=directory, text=text)
 
     @property
@@ -227,10 +219,11 @@ def _checked(values: Any) -> Transform | None:
     return (a, b, c, d, e, f) if is_sound else None
 
 
-def _directory(*keys: tuple[int, int, int, int]) -> tuple[int, ...]:
-    """The tag of *keys* in ascending order, as the standard has them.
+def _directory(model: int, key: tuple[int, int, int, int]) -> tuple[int, ...]:
+    """The tag of keys in ascending order, as the standard has them: those of an area, and *key*.
 
     A key is its number, the tag that holds its value, the length and the place of that; a short
     number lies in the key itself: (number, 0, 1, value).
     """
-    return (1, 1, 0, len(keys), *chain(*keys))
+    area = (_RASTER_TYPE, 0, 1, _IS_AREA)
+    return (1, 1, 0, 3, _MODEL_TYPE, 0, 1, model, *area, *key)

@@ -91,7 +91,7 @@ def illuminant_title(light: Light) -> str:
     """The name of *light* in pictures and messages: its listed name, or that of its file."""
     if isinstance(light, Curve):
         return shown(getattr(light, "name", "") or "a curve", 40)
-    return _listed(str(light)) or shown(Path(light).name, 40)
+    return _spellings().get(plain(str(light))) or shown(Path(light).name, 40)
 
 
 def colour_weights(
@@ -201,12 +201,11 @@ def numbers_of(row: Sequence[str]) -> list[float]:
 
 def table_of(light: Light) -> LightTable:
     """The power of *light* at the wavelengths where it is known. Raises `CameraError`."""
-    name = "" if isinstance(light, Curve) else _listed(str(light))
-    if name:
-        return _tables()[name]
     if isinstance(light, Curve):
         order = np.argsort(light.wavelengths)
         wavelengths, power = light.wavelengths[order], light.values[order]
+    elif plain(str(light)) in _spellings():
+        return _tables()[_spellings()[plain(str(light))]]
     elif names_a_file(light):
         wavelengths, columns = measured(Path(light), columns=1)
         power = columns[:, 0]
@@ -236,11 +235,6 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """The *names* that are spelled most like *name*, or the first ones, for a message."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
     return ", ".join(near)
-
-
-def _listed(name: str) -> str:
-    """The light of the tables that *name* spells; "" if there is no such light."""
-    return _spellings().get(plain(name), "")
 
 
 def plain(name: str) -> str:

@@ -235,9 +235,8 @@ def _doubts(header: Header, path: Path, layout: DataLayout, excess: int) -> list
     # Who cuts an image changes its data and its layout. Where the data are as they were, nobody
     # cut it, and the layout is damaged.
     is_told = size.isdecimal() and len(crc) == 8 and not excess
-    is_same_size = size == str(path.stat().st_size)
-    is_same = is_same_size and crc == f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"
-    if is_same or not is_told:
+    is_cut = size != str(path.stat().st_size)
+    if not is_told or not (is_cut or crc != f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"):
         advice = "The header was damaged since it was saved."
         raise header.error(f"the layout {shown(saved)}", str(layout), advice)
     return [CHANGED]

@@ -193,7 +193,11 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
     import tifffile
 
     cube, tags = _located(cube)
-    tags += _description(cube)
+    tags.append(_text_tag(GDAL_METADATA, gdal_xml(cube)))
+    # The value that stands for no data.
+    nodata = str(cube.metadata.get(IGNORED, ""))
+    if nodata:
+        tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
     seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
     sealed = seal_of(cube, dtype, checksum(cube.data, dtype), seen)
     tifffile.imwrite(
@@ -232,15 +236,6 @@ def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
         count = 0 if kind == "s" else len(value)
         tags.append((code, kind, count, value, True))
     return cube, tags
-
-
-def _description(cube: SpectralCube) -> list[Tag]:
-    """GDAL's tags of the bands, and of the value that stands for no data."""
-    tags = [_text_tag(GDAL_METADATA, gdal_xml(cube))]
-    nodata = str(cube.metadata.get(IGNORED, ""))
-    if nodata:
-        tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
-    return tags
 
 
 def _text_tag(code: int, text: bytes) -> Tag:
