@@ -82,7 +82,7 @@ def photo_page(dock: WorkspaceDock) -> PhotoPage:
 def point_at(viewer: ViewerModel, row: int, column: int) -> None:
     shared = SharedBench.of(viewer)
     shared.point_at((550, row, column))
-    shared.pace.draw_soon()
+    shared.draw_soon()
 
 
 def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_photo(

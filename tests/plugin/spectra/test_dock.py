@@ -112,7 +112,7 @@ def test_a_page_has_at_most_ten_controls(
     dock = page(cube_viewer)
     qtbot.addWidget(dock)
     dock.bench.pin((550, 4, 7))
-    dock.bench.library = colour_checker()
+    dock.bench.match_with(colour_checker())
     dock.show()
     Desk(dock, cube_viewer, qtbot).lines()
     kinds = (QAbstractButton, QComboBox, QAbstractSpinBox, QAbstractItemView, SpectraPlot)

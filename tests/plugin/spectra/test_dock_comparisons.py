@@ -85,7 +85,7 @@ def test_the_chosen_spectrum_is_matched_with_a_library(desk: Desk) -> None:
     desk.viewer.layers["cube"].data = data
     desk.pin(4, 7)
     desk.lines()
-    desk.bench.library = chart
+    desk.bench.match_with(chart)
     assert desk.dock.matches.isHidden()
     desk.dock.table.selectRow(0)
     said = [

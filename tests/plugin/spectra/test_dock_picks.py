@@ -217,7 +217,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
 
     monkeypatch.setattr(error_bands, "model_spectrum_band", watched)
     desk.pin(4, 7)
-    desk.bench.pace.draw()
+    desk.bench.draw()
     assert desk.dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once
     (line,) = desk.lines()
     assert threads

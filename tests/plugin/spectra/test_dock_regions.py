@@ -50,7 +50,7 @@ def test_a_large_region_is_read_off_the_gui_thread_and_its_curve_stays_until_the
     shapes = desk.viewer.add_shapes(SQUARE, shape_type="polygon")
     before = desk.lines()[0].spectrum.values
     shapes.data = [SQUARE + 5]
-    desk.bench.pace.draw()
+    desk.bench.draw()
     assert desk.bench.reader.is_busy
     np.testing.assert_array_equal(desk.dock.plot.curves.lines[0].spectrum.values, before)
     assert not np.array_equal(desk.lines()[0].spectrum.values, before)
@@ -161,12 +161,12 @@ def test_a_region_that_is_dragged_faster_than_it_is_read_shows_what_was_read_las
     shapes.data = [SQUARE + 1]
     desk.qtbot.waitUntil(lambda: len(reads) == 1)
     shapes.data = [SQUARE + 2]
-    desk.bench.pace.draw()
+    desk.bench.draw()
     gate.release()
     desk.qtbot.waitUntil(
         lambda: len(reads) == 2
     )  # the next place is being read, that before it is shown
-    desk.bench.pace.draw()
+    desk.bench.draw()
     np.testing.assert_allclose(
         desk.dock.plot.curves.lines[0].spectrum.values,
         data[:, 4:10, 5:11].mean(axis=(1, 2)),

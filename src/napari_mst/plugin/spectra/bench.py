@@ -18,7 +18,7 @@ from os import PathLike
 from typing import Any
 
 from napari.components import ViewerModel
-from napari.layers import Shapes
+from napari.layers import Labels, Shapes
 
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
@@ -51,6 +51,8 @@ class Bench(SpectraScene):
 
     Attributes
     ----------
+    library
+        The spectra that the selected one is matched with.
     maps
         Makes maps of the selected cube.
     known
@@ -61,7 +63,7 @@ class Bench(SpectraScene):
         self, viewer: ViewerModel, start_reading: Start = run_now, start_job: Start = run_now
     ) -> None:
         super().__init__(viewer, start_reading)
-        self._library: Sequence[Spectrum] = ()
+        self.library: Sequence[Spectrum] = ()
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._start = start_job
         self.known = KnownSpectra(self, start_job)
@@ -110,7 +112,8 @@ class Bench(SpectraScene):
 
     def _on_step(self) -> None:
         """Follow the slider; everything is only gathered again where it depends on the band."""
-        if self.has_pages:
+        # Stacked labels show another page.
+        if any(isinstance(layer, Labels) and layer.ndim > 2 for layer in self.viewer.layers):
             self.touch()
         else:
             self.publish()
@@ -283,14 +286,9 @@ class Bench(SpectraScene):
         # Choices that only change the drawing need not wait for the next `update`.
         self.publish()
 
-    @property
-    def library(self) -> Sequence[Spectrum]:
-        """The spectra that the selected one is matched with."""
-        return self._library
-
-    @library.setter
-    def library(self, spectra: Sequence[Spectrum]) -> None:
-        self._library = spectra
+    def match_with(self, library: Sequence[Spectrum]) -> None:
+        """Match the selected spectrum with those of *library* from now on."""
+        self.library = library
         self._find_matches()
         self.publish()
 

@@ -2,16 +2,15 @@
 
 import time
 import weakref
-from collections.abc import Callable
 from functools import partial
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
 from napari.utils.theme import get_theme
-from qtpy.QtCore import QObject, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QHideEvent
-from qtpy.QtWidgets import QApplication, QSizePolicy
+from qtpy.QtWidgets import QApplication, QLayout, QSizePolicy, QVBoxLayout, QWidget
 from superqt.utils import QSignalThrottler
 
 from napari_mst.plugin.dock import (
@@ -41,7 +40,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
-from napari_mst.plugin.viewer.widgets import Paragraph
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
@@ -54,37 +53,6 @@ NO_PHOTO = "There is no photo below the cube to compare with. Open it: File > Op
 _opacities = weakref.WeakKeyDictionary[Image, float]()
 
 
-class Pace(QSignalThrottler):
-    """Calls *draw* soon after it is asked to, together for all that changes until then."""
-
-    def __init__(self, draw: Callable[[], None], parent: QObject) -> None:
-        super().__init__(self.EmissionPolicy.Trailing, parent)
-        self.is_due = False
-        self._draw = draw
-        self.setTimeout(INTERVAL)
-        self.triggered.connect(self.draw)
-
-    def draw_soon(self) -> None:
-        """Draw when the rest is over."""
-        self.is_due = True
-        self.throttle()
-
-    def draw(self) -> None:
-        """Draw now, and then rest."""
-        begun = time.perf_counter()
-        # Before it draws: a drawing may itself ask for another, as new picks are named in it.
-        self.is_due = False
-        self._draw()
-        # The window hears of the mouse while it rests.
-        milliseconds = 1000 * (time.perf_counter() - begun)
-        self.setTimeout(max(INTERVAL, round(REST * milliseconds)))
-
-    def stop(self) -> None:
-        """Forget what was asked for."""
-        self.cancel()
-        self.is_due = False
-
-
 class SharedBench(Bench):
     """The bench that all docks of a viewer share, made by `SharedBench.of(viewer)`.
 
@@ -94,8 +62,12 @@ class SharedBench(Bench):
 
     def __init__(self, viewer: ViewerModel) -> None:
         # Owned by Qt: Python may collect this object on a thread that is not that of the timer.
-        self.pace = Pace(calling(self._draw), QApplication.instance())
-        weakref.finalize(self, self.pace.deleteLater).atexit = False
+        policy = QSignalThrottler.EmissionPolicy.Trailing
+        self._pace = QSignalThrottler(policy, QApplication.instance())
+        self._pace.setTimeout(INTERVAL)
+        self._pace.triggered.connect(calling(self.draw))
+        weakref.finalize(self, self._pace.deleteLater).atexit = False
+        self._is_due = False
         super().__init__(viewer, partial(start, is_listed=False), start)
         self._mouse = CanvasMouse(viewer, self._on_move, self.click)
         self._docks = 0
@@ -103,7 +75,7 @@ class SharedBench(Bench):
     @property
     def is_drawing(self) -> bool:
         """True while a redraw is due, or a cube is being read."""
-        return self.pace.is_due or self.reader.is_busy
+        return self._is_due or self.reader.is_busy
 
     def attach(self) -> None:
         """Listen: a dock is seen."""
@@ -117,15 +89,16 @@ class SharedBench(Bench):
         if self._docks:
             return
         # A drawing that is still due would read everything again, perhaps of a closed viewer.
-        self.pace.stop()
+        self._pace.cancel()
+        self._is_due = False
         self.maps.cancel()
         super().detach()
         self._mouse.disconnect()
 
     def touch(self) -> None:
-        """Draw soon: many changes need only one update."""
+        """See `SpectraScene`."""
         super().touch()
-        self.pace.draw_soon()
+        self.draw_soon()
 
     def fail(self, error: Exception) -> None:
         """Show an error in the docks, or in napari while none is seen: a file may be written."""
@@ -133,14 +106,26 @@ class SharedBench(Bench):
         if not self._docks:
             report(error)
 
-    def _draw(self) -> None:
+    def draw_soon(self) -> None:
+        """Draw when the rest is over, together all that changes until then."""
+        self._is_due = True
+        self._pace.throttle()
+
+    def draw(self) -> None:
+        """Draw now, and then rest."""
+        begun = time.perf_counter()
+        # Before it draws: a drawing may itself ask for another, as new picks are named in it.
+        self._is_due = False
         # While a button is down, points may be on their way somewhere.
         is_dragging = QApplication.mouseButtons() != Qt.MouseButton.NoButton
         self.update(is_recording=not is_dragging)
+        # The window hears of the mouse while it rests.
+        milliseconds = 1000 * (time.perf_counter() - begun)
+        self._pace.setTimeout(max(INTERVAL, round(REST * milliseconds)))
 
     def _on_move(self, position: Position) -> None:
         self.point_at(position)
-        self.pace.draw_soon()
+        self.draw_soon()
 
 
 class BenchDock(Dock):
@@ -159,6 +144,12 @@ class BenchDock(Dock):
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
         self.plot.rows_clicked.connect(self.bench.choose)
+
+    def stack(self, *parts: QWidget | QLayout) -> None:
+        """Put *parts* below each other; the plot among them takes the room that is left."""
+        layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
+        layout.setContentsMargins(3, 4, 3, 4)
+        layout.setSpacing(4)
 
     def links(self) -> list[Link]:
         """See `Dock`."""

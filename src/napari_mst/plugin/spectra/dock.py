@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QInputDialog,
     QListWidget,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 from superqt import QFlowLayout
@@ -38,7 +37,7 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.snapshot import KnownState, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
-from napari_mst.plugin.viewer.widgets import Paragraph, fill
+from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.spectrum import Spectrum
@@ -237,10 +236,7 @@ class SpectraDock(BenchDock):
         choices = (menus.pick, menus.regions, menus.view, menus.compare)
         for button in (*choices, known.button, known.after, menus.save):
             row.addWidget(button)
-        parts = (row, self.plot, self.problem, self.text, self.table, self.matches)
-        layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
-        layout.setContentsMargins(3, 4, 3, 4)
-        layout.setSpacing(4)
+        self.stack(row, self.plot, self.problem, self.text, self.table, self.matches)
         self.matches.hide()
 
     def sizeHint(self) -> QSize:

@@ -1,7 +1,7 @@
 """Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -290,14 +290,15 @@ class MapMaker:
         if kind.text is not None:
             asked[kind.text.name] = self.text
         if kind.needs is not None:
-            find = {"spectra": self._spectra, "photo": self._photo_of, "reference": self._reference}
+            find: dict[str, Callable[[SpectralCube], object]] = {
+                "spectra": self._spectra,
+                "photo": self._photo_of,
+                "reference": lambda _: cube_of(self._scene.reference),
+            }
             asked[kind.needs] = find[kind.needs](cube)
             if asked[kind.needs] is None:
                 raise SpectrumError(MISSING[kind.needs])
         return asked
-
-    def _reference(self, _: SpectralCube) -> SpectralCube | None:
-        return cube_of(self._scene.reference)
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
         """Return the topmost photo of the size of *cube*; None if there is none."""

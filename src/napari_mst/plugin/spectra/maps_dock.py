@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
 )
 
 from napari_mst.plugin.dock import STEPS
@@ -54,10 +53,7 @@ class MapsDock(BenchDock):
         self.bar.hide()
         choice = (self.kinds, self.number, self.run_button)
         row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
-        parts = (row, self.text, self.bar, self.about, self.problem, self.plot)
-        layout = fill(QVBoxLayout(self), *parts, stretched=self.plot)
-        layout.setContentsMargins(3, 4, 3, 4)
-        layout.setSpacing(4)
+        self.stack(row, self.text, self.bar, self.about, self.problem, self.plot)
 
     # ------------------------------------------------------------ forwarding
 

@@ -153,12 +153,6 @@ def ask_spectra(parent: QWidget, title: str, as_reflectance: bool = False) -> li
     return read_spectra(path, as_reflectance=as_reflectance) if path else []
 
 
-def ask_target(parent: QWidget, title: str, name: str, kinds: str) -> str:
-    """Ask over *parent* for the file to save to, beginning at *name*; "" without one."""
-    path, _ = QFileDialog.getSaveFileName(parent, title, name, kinds)
-    return str(path)
-
-
 def menu_button(
     bench: Bench, texts: tuple[str, str], fill: Fill, *, is_split: bool = False
 ) -> QToolButton:
@@ -274,16 +268,16 @@ class SpectraMenus:
         not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
         menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
         menu.addSeparator()
-        use = partial(setattr, bench, "library")
-        menu.entry("Library: ColorChecker", lambda: use(colour_checker()))
+        menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))
         menu.entry("Library: from a file ...", self.open_library)
         if bench.library:
-            menu.entry("No library", lambda: use(()))
+            menu.entry("No library", partial(bench.match_with, ()))
 
     def open_library(self) -> None:
         """Ask for a library, and compare with it."""
         spectra = ask_spectra(self._parent, "Open a library of spectra")
-        self._bench.library = spectra or self._bench.library
+        if spectra:
+            self._bench.match_with(spectra)
 
     # ------------------------------------------------------------ Save
 
@@ -300,7 +294,7 @@ class SpectraMenus:
 
     def save_spectra(self) -> None:
         """Ask for a file, and save the spectra whose curves are shown."""
-        path = ask_target(self._parent, "Save spectra", "spectra.csv", SAVES)
+        path, _ = QFileDialog.getSaveFileName(self._parent, "Save spectra", "spectra.csv", SAVES)
         if path:
             self._bench.save_spectra(path)
 
@@ -317,7 +311,7 @@ class SpectraMenus:
 
     def save_plot(self) -> None:
         """Ask for a file, and save the plot with its legend, black on white."""
-        path = ask_target(self._parent, "Save plot", "spectra.png", PICTURES)
+        path, _ = QFileDialog.getSaveFileName(self._parent, "Save plot", "spectra.png", PICTURES)
         if path:
             with self._plot.as_printed():
                 save_picture(self._plot.scene(), self._plot.size(), Path(path))

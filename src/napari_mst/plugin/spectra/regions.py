@@ -136,7 +136,7 @@ class RegionRows(Rows, ABC):
     most
         The most regions that all have their curves drawn; None for any number.
     version
-        Changes when names, colours or ticks do, where regions may be many.
+        Changes when names or colours do, where regions may be many.
     """
 
     first = 0
@@ -157,7 +157,7 @@ class RegionRows(Rows, ABC):
 
         Shapes have other results each time.
         """
-        made_from = (self.version, cubes, *map(id, read))
+        made_from = (self.version, cubes, id(self.hidden), *map(id, read))
         if self._group is None or made_from != self._made_from:
             self._made_from, self._group = made_from, Group(self, read, cubes)
         return self._group
@@ -265,11 +265,6 @@ class LabelRows(RegionRows):
     def __init__(self, layer: Labels) -> None:
         super().__init__(layer)
         self._pixel_version = 0
-
-    def show(self, indices: set[int], is_shown: bool) -> None:
-        """See `Rows`."""
-        super().show(indices, is_shown)
-        self.version += 1
 
     def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
         """See `RegionRows`."""

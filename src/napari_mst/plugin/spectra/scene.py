@@ -143,11 +143,6 @@ class SpectraScene(ViewerHelper):
             self.intend(settings=replace(self._next.settings, is_error_shown=False))
         self.touch()
 
-    @property
-    def has_pages(self) -> bool:
-        """True if there are stacked labels, which show another page when the slider moves."""
-        return any(isinstance(layer, Labels) and layer.ndim > 2 for layer in self.viewer.layers)
-
     def forget_picks(self) -> None:
         """Read the picks again at the next time."""
         for rows in self._rows.values():
@@ -368,7 +363,8 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     if layer is None:
         return list(spectra)
     cube = cube_at(layer)
-    there = [spectrum for spectrum in spectra if _is_of(cube, spectrum)]
+    # A dictionary keeps the order, and finds one of thousands at once.
+    there = dict.fromkeys(spectrum for spectrum in spectra if _is_of(cube, spectrum))
     pinned = [spectrum for spectrum in there if spectrum.origin.row is not None]
     drawn = [spectrum for spectrum in there if spectrum.origin.row is None]
     if pinned:
