@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from napari_mst import Capture, Chart, Photo, calibrate
 from napari_mst.adaptation.adapting import spots_of
-from napari_mst.adaptation.calibrating import _fit_colours
+from napari_mst.adaptation.calibrating import _errors, _fit_colours
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.errors import CameraError, PhotoError
@@ -229,8 +229,8 @@ def test_real_photos_are_nearer_to_the_chart_and_of_a_covered_one_as_near(
     assert set(found.contradicting) <= set(COVERED)
     colours = chart_colours(photo, whole.chart)
     is_seen = ~np.isin(np.arange(24), COVERED)
-    best = _fit_colours(colours, is_seen, "classic").errors(colours)[is_seen].mean()
-    assert found.correction.errors(colours)[is_seen].mean() < 1.15 * best
+    best = _errors(_fit_colours(colours, is_seen, "classic"), colours)[is_seen].mean()
+    assert _errors(found.correction, colours)[is_seen].mean() < 1.15 * best
 
 
 def test_patches_are_known_spectra_at_their_places() -> None:

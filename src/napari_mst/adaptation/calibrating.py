@@ -12,7 +12,6 @@ Letters: n patches, H rows, W columns.
 
 import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -64,31 +63,60 @@ def _true_colours(kind: str) -> Colours:
 
 
 @dataclass(frozen=True)
-class ChartCorrection(ABC):
-    """A correction by a *kind* of chart: it takes the colours (n, 3) of a photo to the true ones.
+class _Colours:
+    """The correction of an sRGB photo of a *kind* of chart; its text is part of a checksum.
 
-    Its text is part of the checksum of a corrected photo.
+    It is a tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers.
     """
 
     kind: str
-
-    @abstractmethod
-    def __call__(self, colours: Colours) -> Colours:
-        """The colours (n, 3) as they should be."""
+    gamma: float = 1.0
+    gains: tuple[float, ...] = (1.0,) * 3
+    matrix: tuple[tuple[float, ...], ...] = tuple(map(tuple, np.eye(6, 3).tolist()))
 
     @property
     def true(self) -> Colours:
         """(n, 3): the true colours."""
         return _true_colours(self.kind)
 
-    def errors(self, colours: Colours) -> Doubles:
-        """(n,): how far *colours* of all patches are off, as a share."""
-        off = np.abs(self(colours) - self.true).mean(axis=1)
-        return off / self.true.mean(axis=1)
+    def __call__(self, colours: Colours) -> Colours:
+        """The colours (n, 3) as they should be."""
+        toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
+        return _roots(toned) @ np.array(self.matrix)
 
 
-Fit = Callable[[Colours, Mask, str], ChartCorrection]
+@dataclass(frozen=True)
+class _Response:
+    """The response of a camera under a light, as shares of components, and its *white* (3,)."""
+
+    kind: str
+    shares: tuple[float, ...]
+    white: tuple[float, ...]
+
+    def __call__(self, colours: Colours) -> Colours:
+        return colours / np.array(self.white)
+
+    @property
+    def true(self) -> Colours:
+        """(n, 3): the colours that this camera sees of the patches."""
+        return _seen(np.array(self.shares), self.kind)
+
+    def capture(self, full_scale: float) -> Capture:
+        """The capture of the photo for a `Reconstructor`."""
+        white = np.array(self.white)
+        camera = chart_camera(self.shares)
+        return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
+
+
+Correction = _Colours | _Response
+Fit = Callable[[Colours, Mask, str], Correction]
 """Fits a correction to the colours of the patches in a mask, of a kind of chart."""
+
+
+def _errors(correction: Correction, colours: Colours) -> Doubles:
+    """(n,): how far *colours* of all patches are off after a *correction*, as a share."""
+    off = np.abs(correction(colours) - correction.true).mean(axis=1)
+    return off / correction.true.mean(axis=1)
 
 
 class PatchReport(NamedTuple):
@@ -151,7 +179,7 @@ class Calibration:
     chart: Chart
     capture: Capture | None
     patches: tuple[PatchReport, ...]
-    correction: ChartCorrection
+    correction: Correction
     unused: int = -1
     contradicting: tuple[int, ...] = ()
 
@@ -260,10 +288,11 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     used = _agreeing(fit, colours, allowed, chart.kind)
     correction = fit(colours, used, chart.kind)
     first = _mean_camera(colours, chart.kind) if is_linear else _Colours(chart.kind)
-    before = first.errors(colours).tolist()
-    after = correction.errors(colours).tolist()
+    before = _errors(first, colours).tolist()
+    after = _errors(correction, colours).tolist()
     left_out = [
-        fit(colours, used & (every != patch), chart.kind).errors(colours)[patch] for patch in every
+        _errors(fit(colours, used & (every != patch), chart.kind), colours)[patch]
+        for patch in every
     ]
     patches = tuple(map(PatchReport, chart.patches, before, after, left_out))
     contradicting = tuple(np.flatnonzero(allowed & ~used).tolist())
@@ -303,7 +332,7 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     count = math.ceil(_MOST * allowed.sum())
 
     def errors(chosen: Mask) -> Doubles:
-        off = fit(colours, chosen, kind).errors(colours) * weights
+        off = _errors(fit(colours, chosen, kind), colours) * weights
         return np.where(allowed, off, np.inf)
 
     def settled(chosen: Mask) -> Doubles:
@@ -320,22 +349,6 @@ def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
     tried = [settled(start) for start in (allowed, *halves)]
     best = min(tried, key=lambda off: np.sort(off)[:count].sum())
     return best <= max(_FAR * np.sort(best)[count - 1], _NEAR)
-
-
-# ---------------------------------------------------------------------------------- sRGB photos
-
-
-@dataclass(frozen=True)
-class _Colours(ChartCorrection):
-    """A tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers."""
-
-    gamma: float = 1.0
-    gains: tuple[float, ...] = (1.0,) * 3
-    matrix: tuple[tuple[float, ...], ...] = tuple(map(tuple, np.eye(6, 3).tolist()))
-
-    def __call__(self, colours: Colours) -> Colours:
-        toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
-        return _roots(toned) @ np.array(self.matrix)
 
 
 def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
@@ -387,31 +400,6 @@ def _lowest(places: Doubles, values: Doubles) -> float:
     bend = before - 2 * least + after
     shift = (before - after) / (2 * bend) if bend > 0 else 0.0
     return float(places[best] + shift * (places[1] - places[0]))
-
-
-# -------------------------------------------------------------------------------- linear photos
-
-
-@dataclass(frozen=True)
-class _Response(ChartCorrection):
-    """The response of a camera under a light, as shares of components, and its *white* (3,)."""
-
-    shares: tuple[float, ...]
-    white: tuple[float, ...]
-
-    def __call__(self, colours: Colours) -> Colours:
-        return colours / np.array(self.white)
-
-    @property
-    def true(self) -> Colours:
-        """(n, 3): the colours that this camera sees of the patches."""
-        return _seen(np.array(self.shares), self.kind)
-
-    def capture(self, full_scale: float) -> Capture:
-        """The capture of the photo for a `Reconstructor`."""
-        white = np.array(self.white)
-        camera = chart_camera(self.shares)
-        return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
 def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:

@@ -9,7 +9,7 @@ import ast
 import csv
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -23,22 +23,14 @@ from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.watch import Watch
 
-BROAD = {
-    "A": (400.0, 442.7, 455.0),
-    "B": (450.0, 492.4, 530.0),
-    "G1": (510.0, 531.0, 550.0),
-    "G": (510.0, 559.8, 600.0),
-    "Y": (585.0, 610.0, 625.0),
-    "R": (620.0, 664.6, 690.0),
-    "RE1": (695.0, 704.1, 715.0),
-    "RE2": (730.0, 740.5, 750.0),
-    "RE3": (765.0, 782.8, 795.0),
-    "N": (760.0, 832.8, 900.0),
-    "N2": (850.0, 864.7, 880.0),
-    "WV": (930.0, 945.1, 960.0),
-    "S1": (1550.0, 1613.7, 1750.0),
-    "S2": (2080.0, 2202.4, 2350.0),
-}
+
+def _table(name: str) -> Iterator[list[str]]:
+    """The rows of a table in the package, without the lines that begin with #."""
+    text = resources.files("napari_mst").joinpath(f"data/{name}.csv").read_text(encoding="utf-8")
+    return csv.reader(line for line in text.splitlines() if not line.startswith("#"))
+
+
+BROAD = {name: tuple(map(float, range_)) for name, *range_ in _table("bands")}
 """The bands that the catalogue calls by letters: shortest, preferred and longest wavelength in nm.
 
 The range is the catalogue's; the preferred one is that of Sentinel-2A (Planet for G1 and Y).
@@ -87,9 +79,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 @cache
 def catalogue() -> dict[str, Index]:
     """Every index that has a name, by it."""
-    text = resources.files("napari_mst").joinpath("data/indices.csv").read_text(encoding="utf-8")
-    rows = csv.reader(line for line in text.splitlines()[1:] if not line.startswith("#"))
-    return {row[0]: Index(*row) for row in rows if row[0] != "name"}
+    return {row[0]: Index(*row) for row in _table("indices") if row[0] != "name"}
 
 
 def index_named(name: str) -> Index:

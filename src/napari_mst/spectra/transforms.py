@@ -101,9 +101,7 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
     if to == "area":
         order = rising_order(spectrum.wavelengths)
         order = order[np.isfinite(spectrum.values[order])]
-        values = spectrum.values[order]
-        widths = np.diff(spectrum.wavelengths[order])
-        return float(widths @ (values[1:] + values[:-1]) / 2)
+        return float(np.trapezoid(spectrum.values[order], spectrum.wavelengths[order]))
     if isinstance(to, str):
         raise SpectrumError(f"Expected 'area', 'maximum' or a wavelength, got {to[:30]!r}.")
     return float(resampled(spectrum, to).values[0])
