@@ -4,7 +4,8 @@ Nothing here imports napari, so that a script can describe a layer without it. L
 rows, W columns.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,12 +29,22 @@ bands can be played: these take 8 ms, a million would take 60."""
 BRIGHTEST = 99.9
 """Percentile that the contrast limits end at, so that a few highlights do not darken the rest."""
 
+STACK_KEY = "napari_mst_stack"
+"""The key under which the metadata of the layer of a stack hold all of its cubes."""
+
 LayerTuple = tuple[Any, dict[str, Any], str]
 """A layer as napari's readers give it: data, arguments, kind."""
 
 
 SpectralAxis = tuple[float, float, str]
 """The start, the step and the label of the first axis of a cube layer, as napari has them."""
+
+
+class Stack(NamedTuple):
+    """The cubes of the pages of a photo: all numbers (T, B, H, W), and a cube of each page."""
+
+    data: Any
+    cubes: Sequence[Any]
 
 
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:

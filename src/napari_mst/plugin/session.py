@@ -4,17 +4,27 @@ Results are shown here rather than in a dock, since the dock may be hidden or cl
 """
 
 import weakref
+from dataclasses import replace
+from typing import Any
 
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_warning
 
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import contrast_limits
+from napari_mst.cube.layer import Stack, contrast_limits
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.worker import start
-from napari_mst.plugin.jobs.workspace import Make, Request, Workspace, reconstruct
+from napari_mst.plugin.jobs.workspace import (
+    Make,
+    Request,
+    SideJob,
+    Workspace,
+    lines_of,
+    reconstruct,
+    reconstruct_pages,
+)
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
 from napari_mst.plugin.viewer.layers import (
@@ -23,8 +33,9 @@ from napari_mst.plugin.viewer.layers import (
     go_to,
     put_cube,
     put_on_top,
+    stack_layer,
 )
-from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.photos import LayerPhoto, make_room_for_bands
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
 PREVIEW = " (preview)"
@@ -81,6 +92,20 @@ class Session(ViewerHelper):
             request.job.show(self.viewer, made, request)
 
 
+def request_of_pages(request: Request) -> Request:
+    """Order the cubes of all pages of the stack whose page *request* is for, as one layer."""
+
+    def lines(stack: Stack) -> list[str]:
+        return lines_of(stack.cubes[0].provenance)
+
+    return replace(request, job=SideJob(reconstruct_pages, _show_stack, True, lines))
+
+
+def _show_stack(viewer: ViewerModel, stack: Stack, request: Request) -> None:
+    photo: Any = request.source
+    _add(viewer, stack.cubes[0], photo, stack)
+
+
 def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
     """Return the workspace of *viewer*, made on first use; *make* makes its cubes."""
     session = shared(viewer, Session, make)
@@ -88,12 +113,25 @@ def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
     return session.workspace
 
 
-def _add(viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto) -> Image:
+def _add(
+    viewer: ViewerModel, cube: SpectralCube, photo: LayerPhoto, stack: Stack | None = None
+) -> Image:
     is_first = active_cube_layer(viewer) is None
     name = _cube_name(_present_name(viewer, photo) or photo.name, cube, photo)
-    data, arguments, _ = cube_layer(cube, name, photo.placement_of(cube.shape[1:]))
+    place = photo.placement_of(cube.shape[1:])
+    data, arguments, _ = cube_layer(cube, name, place)
+    layer, page = photo.layer(), 0.0
+    if layer is not None and photo.index:
+        page = viewer.dims.point[-layer.ndim]
+        make_room_for_bands(layer, arguments["translate"][0])
+    if stack is not None:
+        axis = (0.0, 1.0) if layer is None else (layer.translate[0], layer.scale[0])
+        data, arguments, _ = stack_layer(stack, name, place, axis)
     added: Image = viewer.add_image(data, **arguments)
     put_on_top(viewer, added)
+    if photo.index:
+        # Where the slider of the pages stood is where that of the bands is now.
+        viewer.dims.set_point(0, page)
     # With other cubes in the viewer, the slider stands where the user has put it.
     if is_first and cube.has_wavelengths:
         go_to(viewer, added, FIRST_BAND)

@@ -115,7 +115,7 @@ def test_a_save_can_be_cancelled_and_leaves_what_was_there(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, gate: threading.Event
 ) -> None:
     old = write_cube(tmp_path / "cube.hdr", make_cube(3, 4))
-    save = Save(old, make_cube(), may_replace=True)
+    save = Save({old: make_cube()}, may_replace=True)
     qtbot.waitUntil(lambda: bool(shown(QProgressDialog)))
     (dialog,) = shown(QProgressDialog)
     assert not dialog.isModal()

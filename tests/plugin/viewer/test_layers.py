@@ -72,7 +72,7 @@ def test_the_page_of_a_stack_follows_the_slider_in_world_units_and_is_said() -> 
     )
     photo = LayerPhoto.of(stack, (20.0, 0.0, 0.0)).read()
     assert (photo.pixels == 2).all()
-    assert "Only the current page (2) of the stack was used." in photo.assumptions
+    assert "This is page 2 of a stack; each page is a photo of its own." in photo.assumptions
 
 
 def test_the_photo_is_the_one_that_was_there_when_it_was_asked_for() -> None:

@@ -111,7 +111,7 @@ def put_map(viewer: ViewerModel, made: AttentionMap, photo: LayerPhoto, head: st
         name = f"{name}, {model}"  # beside the map of another model
     place = photo.placement.of_part(made.offset, (made.pitch, made.pitch))
     is_plane = made.values.ndim == 2
-    return _put(viewer, made, name, place.image_kwargs() if is_plane else place.cube_kwargs(0, 1))
+    return _put(viewer, made, name, place.image_kwargs() if is_plane else place.cube_kwargs((0, 1)))
 
 
 def _named(viewer: ViewerModel, name: str) -> list[Image]:

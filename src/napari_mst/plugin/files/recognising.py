@@ -57,6 +57,7 @@ from napari_mst.plugin.viewer.bands import (
     BandContrast,
     ColourBar,
     FittedView,
+    PageSlider,
     SliderLabel,
     bring_into_view,
 )
@@ -128,6 +129,7 @@ class Recogniser(ViewerHelper):
         viewer.layers.events.inserted.connect(self.hear)
         FittedView.of(viewer)
         SliderLabel.of(viewer)
+        PageSlider.of(viewer)
         composer = Composer.of(viewer)
         BandContrast.of(viewer)
         bar = ColourBar.of(viewer)

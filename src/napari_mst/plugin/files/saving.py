@@ -6,7 +6,7 @@ of our writers. It then waits in an event loop, so that the window goes on livin
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from qtpy.QtCore import QEventLoop, QObject, Qt, QThreadPool, Signal
 from qtpy.QtWidgets import QApplication, QFileDialog, QMessageBox, QProgressDialog
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.layer import STACK_KEY
 from napari_mst.errors import Cancelled, NapariMstError, SaveError, shown
 from napari_mst.formats import FORMATS, Format, check_target, write_cube
 from napari_mst.plugin.files import questions
@@ -65,8 +66,10 @@ def ask_to_save(
         data, attributes, *_ = layer.as_layer_data_tuple()
         cube = cube_to_save(data, attributes)
         path = _ask_path(suggested or _suggestion(layer))
-        may_replace = _ask_to_replace(path)
-        check_target(path, overwrite=may_replace)
+        cubes = _by_page(path, cube, attributes)
+        may_replace = _ask_to_replace(cubes)
+        for target in cubes:
+            check_target(target, overwrite=may_replace)
     except Cancelled:
         return None
     except NapariMstError as error:
@@ -74,7 +77,7 @@ def ask_to_save(
         return None
     update_save_history(str(path))
     # `Save.running` keeps it until it has ended, even if the caller drops it.
-    save = Save(path, cube, may_replace)
+    save = Save(cubes, may_replace)
     save.ended.connect(save.tell)
     return save
 
@@ -98,7 +101,7 @@ def layer_to_save(viewer: ViewerModel) -> Image:
 
 
 def write(path: Path, cube: SpectralCube, may_replace: bool) -> Path:
-    """Write *cube*, and wait for it; with a window, that stays alive meanwhile.
+    """Write *cube* to *path*, and wait for it; with a window, that stays alive meanwhile.
 
     Raises
     ------
@@ -110,7 +113,7 @@ def write(path: Path, cube: SpectralCube, may_replace: bool) -> Path:
     # In a script, or on another thread than Qt's, there is no event loop to wait in.
     if questions.window() is None:
         return write_cube(path, cube, overwrite=may_replace)
-    return Save(path, cube, may_replace).wait()
+    return Save({path: cube}, may_replace).wait()
 
 
 def write_layer(
@@ -151,10 +154,10 @@ def named(path: Path, form: Format) -> Path:
 
 
 class Save(QObject):
-    """A cube on its way to its file, on another thread.
+    """A cube, or those of all pages of a stack, on the way to the files, on another thread.
 
-    When it has `ended`, `outcome` is the file, or an error, or None if it was cancelled. `cancel`
-    stops it: nothing is saved, and what was there before is intact.
+    When it has `ended`, `outcome` is the last file, or an error, or None if it was cancelled.
+    `cancel` stops it: what was there before is intact, and pages that are written stay.
     """
 
     ended = Signal()
@@ -162,16 +165,20 @@ class Save(QObject):
     running: ClassVar[set["Save"]] = set()
     """Saves that have not ended; nobody else may hold them."""
 
-    def __init__(self, path: Path, cube: SpectralCube, may_replace: bool) -> None:
+    def __init__(self, cubes: Mapping[Path, SpectralCube], may_replace: bool) -> None:
         super().__init__()
         self.outcome: Path | NapariMstError | None = None
+        self._number = len(cubes)
         self.running.add(self)
 
         def run(reports: Reports) -> Path:
-            return write_cube(path, cube, overwrite=may_replace, watch=reports)
+            for index, (path, cube) in enumerate(cubes.items()):
+                part = reports.part(index / len(cubes), (index + 1) / len(cubes))
+                written = write_cube(path, cube, overwrite=may_replace, watch=part)
+            return written
 
         self.cancel = start(Job(run, self._take, self._take, self._on_end, self._on_progress))
-        self._dialog: QProgressDialog | None = self._progress_dialog(path.name)
+        self._dialog: QProgressDialog | None = self._progress_dialog(next(iter(cubes)).name)
 
     @property
     def has_ended(self) -> bool:
@@ -197,7 +204,8 @@ class Save(QObject):
     def tell(self) -> None:
         """Tell the user how it ended."""
         if isinstance(self.outcome, Path):
-            show_info(f"The cube was saved as {shown(self.outcome.name)}.")
+            pages = "cube was" if self._number == 1 else f"{self._number} pages were"
+            show_info(f"The {pages} saved as {shown(self.outcome.name)}.")
         elif self.outcome is not None:
             report(self.outcome)
 
@@ -268,12 +276,25 @@ def _ask_path(suggested: Path) -> Path:
     return named(Path(chosen), kinds.get(kind, first))
 
 
-def _ask_to_replace(path: Path) -> bool:
-    """Ask whether files that exist may be replaced; False if saving to *path* replaces none.
+def _by_page(
+    path: Path, cube: SpectralCube, attributes: Mapping[str, Any]
+) -> dict[Path, SpectralCube]:
+    """Return what is saved to which file: *cube*, or all of its stack, numbered by their pages."""
+    stack = attributes["metadata"].get(STACK_KEY)
+    if stack is None:
+        return {path: cube}
+    return {
+        path.with_stem(f"{path.stem}_{page:03}"): replace(one, metadata=cube.metadata)
+        for page, one in enumerate(stack.cubes)
+    }
+
+
+def _ask_to_replace(paths: Iterable[Path]) -> bool:
+    """Ask whether files that exist may be replaced; False if saving to *paths* replaces none.
 
     Raises `Cancelled` if the user says no.
     """
-    targets = SUFFIXES[path.suffix.lower()].targets(path)
+    targets = [each for path in paths for each in SUFFIXES[path.suffix.lower()].targets(path)]
     existing = [shown(target.name) for target in targets if os.path.lexists(target)]
     if not existing:
         return False

@@ -42,6 +42,10 @@ class Folder:
         """Refuse to be read as one photo."""
         raise PhotoError(f"{shown(self.name)} is a folder. Open one of its photos.")
 
+    def pages(self) -> "list[Folder]":
+        """Return the folder alone, which is no stack."""
+        return [self]
+
     def reference(self) -> Any:
         """Return what finds no photo."""
         return lambda: None

@@ -6,6 +6,7 @@ user -> dock -> frozen `Request` -> `Workspace.run` -> a `Job` on another thread
 Nothing here knows Qt or napari.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
 from psygnal import Signal
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.layer import Stack
+from napari_mst.cube.lazy import check_room
 from napari_mst.errors import ModelError, NapariMstError, plain, shown
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.photo.cameras import Capture
@@ -45,6 +49,9 @@ class PhotoSource(Protocol):
 
     def read(self, encoding: Encoding | None = None) -> Photo:
         """Read the whole photo, on the job's thread. Raises `PhotoError` if it is not one."""
+
+    def pages(self) -> "Sequence[PhotoSource]":
+        """List the photos of a stack, in the order of its slider."""
 
     def reference(self) -> Callable[[], Any]:
         """Return what finds the photo again, without keeping its pixels."""
@@ -228,6 +235,35 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         # By the provenance the attention dock finds the cube of this run again.
         reports.record(replace(record, provenance=cube.provenance))
     return cube
+
+
+def reconstruct_pages(request: Request, reports: Reports) -> Stack:
+    """Make a cube of each page of the photo of *request*; the job of "all pages".
+
+    Each page is a photo of its own to the network. Raises `OutOfMemory`, before the first one is
+    computed, if not all cubes fit into memory.
+    """
+    # As above.
+    from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    reconstructor = Reconstructor(request.load(), **vars(request.options))
+    reconstructor.prepare(reports.say, reports)
+    pages = request.source.pages()
+    numbers: Any = None
+    cubes = list[SpectralCube]()
+    for index, page in enumerate(pages):
+        reports.say(f"Page {index + 1} of {len(pages)} of {shown(request.source.name, 40)}")
+        part = reports.part(index / len(pages), (index + 1) / len(pages))
+        photo = replace(request, source=page).read()
+        seen = reconstructor.see(photo)
+        if numbers is None:
+            shape = (len(pages), reconstructor.network.out_bands, *seen.shape)
+            check_room(f"the cubes of {len(pages)} pages", 4 * math.prod(shape))
+            numbers = np.empty(shape, np.float32)
+        cube = request.adapted(seen.reconstruct(part), photo, part)
+        numbers[index] = cube.data
+        cubes.append(replace(cube, data=numbers[index]))
+    return Stack(numbers, cubes)
 
 
 SURE = 0.02

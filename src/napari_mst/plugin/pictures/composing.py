@@ -223,7 +223,7 @@ class Composer(ViewerHelper):
             self._later(event.value, self.look_at)
         elif event.type == "removed":
             self._later(event.value, self._forget)
-        elif event.type in PLACE or event.type in ("data", "name"):
+        elif event.type in PLACE or event.type in ("data", "metadata", "name"):
             self._on_change(event)
 
     def _later(self, layer: Any, action: Any) -> None:
@@ -247,8 +247,10 @@ class Composer(ViewerHelper):
         layer = layers[at]
         if not isinstance(layer, Image) or cube_of(layer) is None:
             return
-        if event.type == "data":
+        # The metadata of a stack say which page is shown.
+        if event.type == "data" or (event.type == "metadata" and layer.ndim > 3):
             self._on_data(layer)
+        if event.type in ("data", "metadata"):
             return
         for picture in composites_of(self.viewer, layer):
             if event.type == "name":

@@ -22,7 +22,7 @@ from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.workspace import JobState, PhotoCorrection
-from napari_mst.plugin.viewer.photos import is_of_sensor, is_raw
+from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class ReconstructionForm:
         The models to choose from, by name.
     photo
         The Image layer to reconstruct, which the form does not keep alive.
+    all_pages
+        Whether all pages of a stack are reconstructed, instead of the one that is shown.
     card, weights
         The model, and the weights file of one that has no bundled weights. The model is the one for
         photos of this kind until somebody sets another, which then stays.
@@ -149,6 +151,7 @@ class ReconstructionForm:
 
     cards: Mapping[str, ModelCard] = field(default_factory=lambda: MODELS)
     photo: "weakref.ref[Image] | None" = None
+    all_pages: bool = False
     part: Part = "whole"
     card: str = ""
     weights: str = ""
@@ -194,6 +197,11 @@ class ReconstructionForm:
     def layer(self) -> Image | None:
         """The layer of the chosen photo; None if none is chosen, or it is gone."""
         return None if self.photo is None else self.photo()
+
+    @property
+    def has_pages(self) -> bool:
+        """True if the photo is a stack of photos."""
+        return self.layer is not None and has_pages(self.layer)
 
     @property
     def chosen_card(self) -> ModelCard:

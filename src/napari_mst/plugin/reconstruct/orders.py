@@ -25,6 +25,7 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
 from napari_mst.plugin.reconstruct.marks import Marks, drawn_place, photo_part
+from napari_mst.plugin.session import request_of_pages
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
 
@@ -54,7 +55,8 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
         raise PhotoError(NO_DEVICES if form.layer is not None else NO_PHOTO)
     if form.misfit:
         raise PhotoError(form.misfit)
-    return request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
+    request = request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
+    return request_of_pages(request) if form.all_pages and form.has_pages else request
 
 
 def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:

@@ -137,8 +137,17 @@ ROWS = (
     Row(
         "photo",
         "Photo",
-        "The Image layer to reconstruct: RGB, grey, or the current page of a stack.",
+        "The Image layer to reconstruct: RGB, grey, or a stack of these.",
         partial(LayerBox, ""),
+    ),
+    Row(
+        "all_pages",
+        "Pages",
+        "All pages of the stack become one layer of cubes with a slider for the pages, so that "
+        "picks show how their spectra change. Else only the page that is shown is reconstructed. "
+        "Each page is a photo of its own. All cubes have to fit into memory.",
+        partial(QCheckBox, "all pages of the stack"),
+        lambda form: form.has_pages,
     ),
     Row(
         "card",

@@ -94,7 +94,7 @@ class KnownLayers(ViewerHelper):
         base, layer = self.base, self.adapted
         if base is None:
             return
-        step = np.array(base.data.shape[1:]) / cube.shape[1:]
+        step = np.array(base.data.shape[-2:]) / cube.shape[1:]
         # The first pixel of a coarse cube is centred between the pixels that it covers.
         place = Placement.of(base).of_part((step - 1) / 2, step)
         data, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)

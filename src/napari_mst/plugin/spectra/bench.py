@@ -17,9 +17,12 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Labels, Shapes
+from napari.utils.colormaps import ensure_colormap
 
+from napari_mst.cube.layer import STACK_KEY
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
@@ -33,10 +36,14 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import write_spectra
+from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 TWO_ROWS = "Select two rows of the table: click on one, and with Ctrl on the other."
+NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."
+FIRST_SHADE = 0.3
+"""Share of a colour map at which the first page stands: below it lies what no dark theme shows."""
 MATCHES = 5
 """Spectra of a library that are listed."""
 READ_AGAIN = ("spread", "has_regions", "has_error_bands")
@@ -243,6 +250,35 @@ class Bench(SpectraScene):
         if len(self.chosen) != 2:
             raise SpectrumError(TWO_ROWS)
         self.differences.add(*self.chosen)
+        self.end_action()
+
+    def over_pages(self) -> None:
+        """Add the spectra of the selected picks on all pages of a stack, coloured by page.
+
+        Raises
+        ------
+        SpectrumError
+            If no pick is selected, or the cube is of a single photo.
+        """
+        layer = active_cube_layer(self.viewer)
+        # The spectra on the active cube come first.
+        firsts = [entry.spectra[0] for entry in self.chosen if entry.layer is self.points]
+        chosen = [spectrum for spectrum in firsts if spectrum is not None]
+        if layer is None or STACK_KEY not in layer.metadata or not chosen:
+            raise SpectrumError(NO_STACK)
+        stack = layer.metadata[STACK_KEY]
+        shades = ensure_colormap("viridis").map(np.linspace(FIRST_SHADE, 1, len(stack.cubes)))
+        pages = list(enumerate(zip(stack.cubes, picks.hexes(shades), strict=True)))
+        for pick in chosen:
+            at: Any = pick.origin
+            self.files.kept += [
+                replace(
+                    point_spectrum(cube, at.row, at.column, at.window, cube_name=layer.name),
+                    name=f"{pick.name}, page {page}",
+                    colour=colour,
+                )
+                for page, (cube, colour) in pages
+            ]
         self.end_action()
 
     def delete(self, entries: Sequence[Entry]) -> None:

@@ -78,6 +78,7 @@ QToolButton::menu-button {{ width: 12px; border: none; background: transparent; 
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
 DIFFERENCE = "The upper of the selected rows minus the lower, as a curve that follows both."
+PAGES = "The spectra of a pick on every page of a stack, from blue for the first to yellow."
 DRAW = "Rectangles; the tools of napari for polygons, ellipses and lines stand at the left."
 
 
@@ -267,6 +268,7 @@ class SpectraMenus:
         menu.switch("Show errors", "is_error_shown", lacks=no_reference)
         not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
         menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
+        menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
         menu.addSeparator()
         menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))
         menu.entry("Library: from a file ...", self.open_library)

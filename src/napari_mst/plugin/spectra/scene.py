@@ -57,6 +57,7 @@ CHANGES = frozenset(
         "visible",
         "name",
         "data",
+        "metadata",  # another page of a stack
         "features",
         # its colours
         "face_color",

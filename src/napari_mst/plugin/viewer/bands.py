@@ -6,6 +6,7 @@ crashes napari when the layers are cleared.
 
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,16 @@ from qtpy.QtWidgets import QApplication
 from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
-from napari_mst.cube.layer import COLORMAP, contrast_limits
+from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.errors import shown
-from napari_mst.plugin.viewer.layers import UNIT_KEY, active_cube_layer, band_of, cube_of, go_to
+from napari_mst.plugin.viewer.layers import (
+    UNIT_KEY,
+    active_cube_layer,
+    band_of,
+    cube_of,
+    go_to,
+)
+from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices
 
 VISIBLE = (380.0, 780.0)
@@ -62,8 +70,9 @@ class BandContrast(ViewerHelper):
         self._is_own = is_own
         for layer in self.viewer.layers:
             # To turn the switch is to give up limits of one's own.
-            if cube_of(layer) is not None:
-                layer.contrast_limits = contrast_limits(layer.data)
+            cube = cube_of(layer)
+            if cube is not None:
+                layer.contrast_limits = contrast_limits(cube.data)
                 self._limits[layer] = _limits_of(layer)
         self._on_step()
 
@@ -119,7 +128,9 @@ class BandContrast(ViewerHelper):
     def _limit(self, layer: Image, band: int) -> None:
         if not self.is_given(layer):
             return
-        layer.contrast_limits = contrast_limits(layer.data[band : band + 1])
+        # All pages of a stack have one contrast, so that a change over time is seen.
+        of_band = layer.data[:, band] if layer.ndim > 3 else layer.data[band : band + 1]
+        layer.contrast_limits = contrast_limits(of_band)
         self._limits[layer] = _limits_of(layer)
 
 
@@ -333,8 +344,8 @@ def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
     # In 3-D napari draws all bands at once, and their axis has no slider.
     if cube is None or viewer.dims.ndisplay != 2:
         return
-    band = float(layer.world_to_data(viewer.dims.point)[0])
-    if not -0.5 <= band <= len(layer.data) - 0.5:
+    band = float(layer.world_to_data(viewer.dims.point)[-3])
+    if not -0.5 <= band <= len(cube.wavelengths) - 0.5:
         go_to(viewer, layer, _first_wavelength(cube))
 
 
@@ -345,6 +356,29 @@ def _first_wavelength(cube: SpectralCube) -> float:
     if cube.has_wavelengths and low <= FIRST_BAND <= high:
         return FIRST_BAND
     return float(cube.wavelengths[len(cube.wavelengths) // 2])
+
+
+class PageSlider(ViewerHelper):
+    """Has every stack of its viewer show the cube of the page at which the slider stands."""
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        viewer.dims.events.current_step.connect(self.turn)
+        viewer.layers.events.inserted.connect(self.turn)
+
+    def turn(self, _: object = None) -> None:
+        """Put the cubes that are shown now where the docks and the writers look for them."""
+        for layer in self.viewer.layers:
+            stack = layer.metadata.get(STACK_KEY)
+            if stack is None or layer.ndim != 4:
+                continue
+            # A layer that the user has duplicated has numbers of its own.
+            if stack.data is not layer.data:
+                pages = zip(stack.cubes, layer.data, strict=True)
+                stack = Stack(layer.data, [replace(cube, data=page) for cube, page in pages])
+            cube = stack.cubes[page_shown(layer, [len(stack.cubes)], self.viewer.dims.point)[0]]
+            if layer.metadata[METADATA_KEY] is not cube:
+                layer.metadata = {**layer.metadata, METADATA_KEY: cube, STACK_KEY: stack}
 
 
 ALIKE = 0.1

@@ -23,7 +23,9 @@ from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import (
     METADATA_KEY,
+    STACK_KEY,
     LayerTuple,
+    Stack,
     spectral_axis,
 )
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
@@ -156,7 +158,18 @@ def cube_layer(cube: SpectralCube, name: str, placement: Placement | None = None
     if placement is None:
         return data, arguments, kind
     start, step, _ = spectral_axis(cube.wavelengths, cube.unit)
-    return data, {**arguments, **placement.cube_kwargs(start, step)}, kind
+    return data, {**arguments, **placement.cube_kwargs((start, step))}, kind
+
+
+def stack_layer(
+    stack: Stack, name: str, placement: Placement, pages: tuple[float, float]
+) -> LayerTuple:
+    """Describe the Image layer of *stack*, whose *pages* begin at a number and advance by one."""
+    _, arguments, kind = cube_layer(stack.cubes[0], name)
+    arguments["axis_labels"] = ("page", *arguments["axis_labels"])
+    arguments["metadata"] |= {STACK_KEY: stack}
+    bands = arguments["translate"][0], arguments["scale"][0]
+    return stack.data, arguments | placement.cube_kwargs(pages, bands), kind
 
 
 def put_cube(layer: Image, data: Any, arguments: Mapping[str, Any]) -> None:
@@ -186,10 +199,16 @@ def cube_at(layer: Layer) -> SpectralCube:
 def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     """Return the cube of a layer's *data* and *metadata*.
 
+    That of a stack is the one of the page that is shown.
+
     None if the metadata hold none, or *data* no longer has its bands.
     """
     cube = metadata.get(METADATA_KEY)
-    if not isinstance(cube, SpectralCube) or np.ndim(data) != 3:
+    if not isinstance(cube, SpectralCube):
+        return None
+    if STACK_KEY in metadata and np.shape(data)[1:] == cube.shape:
+        return cube
+    if np.ndim(data) != 3:
         return None
     if len(data) != len(cube.wavelengths):
         return None
@@ -246,18 +265,19 @@ def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
 
 def band_of(layer: Image, point: Sequence[float]) -> int:
     """Return the band of the cube *layer* that is shown when the sliders stand at world *point*."""
-    band = round(float(layer.world_to_data(point)[0]))
+    band = round(float(layer.world_to_data(point)[-3]))
     # A slider spans all layers, so it may stand beside the bands of this one.
-    return min(max(band, 0), len(layer.data) - 1)
+    return min(max(band, 0), layer.data.shape[-3] - 1)
 
 
 def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
     """Move the slider to the band of the cube *layer* nearest to *wavelength*, in its unit."""
     cube = cube_of(layer)
     if cube is not None:
-        world = layer.data_to_world((cube.nearest_band(wavelength), 0, 0))
+        pixel = np.zeros(layer.ndim)
+        pixel[-3] = cube.nearest_band(wavelength)
         # Axes that other layers have on top come before the three of a cube.
-        viewer.dims.set_point(viewer.dims.ndim - 3, world[0])
+        viewer.dims.set_point(viewer.dims.ndim - 3, layer.data_to_world(pixel)[-3])
 
 
 def put_on_top(viewer: ViewerModel, layer: Layer) -> None:

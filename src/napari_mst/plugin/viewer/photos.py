@@ -3,6 +3,7 @@
 Letters: H rows, W columns, C colour channels.
 """
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -60,10 +61,7 @@ class LayerPhoto:
 
         The sliders stand at world *point*. With a *region*, only that part is asked for.
         """
-        pixels = _finest(layer)
-        axes_before = pixels.ndim - _axes_of_a_photo(pixels.shape, layer.rgb)
-        index = page_shown(layer, pixels.shape[:axes_before], point)
-        return cls.of_page(layer, index, region)
+        return cls.of_page(layer, page_shown(layer, stack_shape(layer), point), region)
 
     @classmethod
     def of_page(
@@ -106,6 +104,11 @@ class LayerPhoto:
         # The first pixel of a coarser image is centred between the pixels that it covers.
         return self.placement.of_part(self.corner + (step - 1) / 2, step)
 
+    def pages(self) -> "list[LayerPhoto]":
+        """List the pages of the stack, in order; a photo alone is its only page."""
+        stacked = self.pixels.shape[: len(self.index)]
+        return [replace(self, index=index) for index in np.ndindex(stacked)]
+
     def reference(self) -> "Callable[[], LayerPhoto | None]":
         """Return what finds the photo again, without keeping its pixels."""
         return partial(_photo_again, self.layer, self.index, self.region)
@@ -117,7 +120,7 @@ class LayerPhoto:
         notes = list(photo.assumptions)
         if self.index:
             page = ", ".join(map(str, self.index))
-            notes.append(f"Only the current page ({page}) of the stack was used.")
+            notes.append(f"This is page {page} of a stack; each page is a photo of its own.")
         if _is_planar(pixels.shape):
             notes.append("The 3 planes were taken as red, green and blue.")
         place = self._georeference(photo.shape)
@@ -157,9 +160,42 @@ def _photo_again(
     layer = layer_ref()
     if layer is None:
         return None
-    pixels = _finest(layer)
-    has_page = all(at < pages for at, pages in zip(index, pixels.shape, strict=False))
+    stacked = stack_shape(layer)
+    # The stack may have got an axis for bands meanwhile: see `make_room_for_bands`.
+    index = (*index, *(0 for _ in stacked[len(index) :]))
+    has_page = all(at < pages for at, pages in zip(index, stacked, strict=False))
     return LayerPhoto.of_page(layer, index, region) if has_page else None
+
+
+def stack_shape(layer: Image) -> tuple[int, ...]:
+    """Return how many pages *layer* has along each axis before those of a photo; () for one."""
+    shape = tuple(_finest(layer).shape)
+    return shape[: len(shape) - _axes_of_a_photo(shape, layer.rgb)]
+
+
+def has_pages(layer: Image) -> bool:
+    """True if *layer* is a stack of photos, whose pages have one slider."""
+    stacked = stack_shape(layer)
+    return 1 < math.prod(stacked) == stacked[0]
+
+
+THICK = 1e6
+"""The width of the one band of a stack of photos, so that it is seen beside all bands of a cube."""
+
+
+def make_room_for_bands(layer: Image, start: float) -> None:
+    """Give a stack of photos an axis of one band, so that its pages keep a slider of their own.
+
+    The band lies at *start*, where those of a cube begin, so that their slider begins there.
+
+    napari counts axes from the last: the slider of the pages would become that of the bands.
+    """
+    if layer.multiscale or len(stack_shape(layer)) != 1:
+        return
+    step, first = layer.scale[0], layer.translate[0]
+    layer.data = np.expand_dims(layer.data, 1)
+    layer.scale = (step, THICK, *layer.scale[-2:])
+    layer.translate = (first, start, *layer.translate[-2:])
 
 
 DENOISED = "(denoised)"

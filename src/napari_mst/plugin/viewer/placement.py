@@ -75,23 +75,27 @@ class Placement:
             "units": self.units,
         }
 
-    def cube_kwargs(self, start: float, step: float) -> dict[str, Any]:
-        """Return the arguments that put a layer of three axes here.
+    def cube_kwargs(self, *axes: tuple[float, float]) -> dict[str, Any]:
+        """Return the arguments that put a layer here which has more *axes* before these two.
 
-        Its first axis begins at *start* and advances by *step*.
+        Each begins at its first number and advances by its second.
         """
-        # Only the image is turned: the spectral axis stays apart from both others.
-        rotate = np.eye(3)
-        rotate[1:, 1:] = self.rotate
-        affine = np.eye(4)
-        affine[1:, 1:] = self.affine
+        starts, steps = zip(*axes, strict=True)
+        before = len(axes)
+        # Only the image is turned: the other axes stay apart from both of its own.
+        rotate = np.eye(before + 2)
+        rotate[before:, before:] = self.rotate
+        affine = np.eye(before + 3)
+        affine[before:, before:] = self.affine
+        shear = np.zeros((before + 2) * (before + 1) // 2)
+        shear[-1] = self.shear
         return {
-            "scale": [step, *self.scale],
-            "translate": [start, *self.translate],
+            "scale": [*steps, *self.scale],
+            "translate": [*starts, *self.translate],
             "rotate": rotate,
-            "shear": [0.0, 0.0, self.shear],
+            "shear": shear,
             "affine": affine,
-            "units": (NO_UNIT, *self.units),
+            "units": (NO_UNIT,) * before + self.units,
         }
 
 

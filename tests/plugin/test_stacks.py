@@ -1,0 +1,178 @@
+"""All pages of a stack of photos: one layer of cubes, with a slider for the pages."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image
+from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
+
+from napari_mst import write_cube
+from napari_mst.errors import Cancelled, OutOfMemory, SpectrumError
+from napari_mst.formats import read_cube
+from napari_mst.models import load_model
+from napari_mst.plugin.files import saving
+from napari_mst.plugin.jobs import workspace
+from napari_mst.plugin.jobs.job import Reports
+from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.session import request_of_pages, workspace_of
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.viewer import picks
+from napari_mst.plugin.viewer.layers import band_of, cube_of
+from napari_mst.plugin.viewer.photos import LayerPhoto, has_pages
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.reconstructor import Reconstructor
+
+PAGES = np.random.default_rng(3).integers(0, 256, (3, 6, 8, 3), dtype=np.uint8)
+MODEL = "pixelwise-srgb"
+OPTIONS = RunOptions("cpu", denoise="off")
+
+
+def order(viewer: ViewerModel, **arguments: Any) -> Request:
+    layer = viewer.add_image(PAGES, rgb=True, name="leaf", **arguments)
+    viewer.dims.set_point(0, layer.data_to_world((1, 0, 0))[0])
+    return request_of_pages(Request(LayerPhoto.of(layer, viewer.dims.point), MODEL, OPTIONS))
+
+
+def run(viewer: ViewerModel, request: Request) -> None:
+    workspace_of(viewer)
+    job: Any = request.job
+    job.show(viewer, job.make(request, Reports()), request)
+
+
+@pytest.fixture
+def viewer(as_pictures: None) -> ViewerModel:
+    """A viewer with the cubes of all pages, taken every 5 s; the second page is shown."""
+    viewer = ViewerModel()
+    request = order(viewer, scale=(5, 2, 2), translate=(100, 0, 0))
+    run(viewer, request)
+    return viewer
+
+
+def test_each_page_has_the_cube_of_a_photo_alone(viewer: ViewerModel) -> None:
+    layer = active_in(viewer)
+    assert layer.data.shape == (3, 31, 6, 8)
+    reconstructor = Reconstructor(load_model(MODEL), **vars(OPTIONS))
+    for page, photo in enumerate(PAGES):
+        np.testing.assert_array_equal(layer.data[page], reconstructor.reconstruct(photo).data)
+
+
+def test_the_slider_of_the_pages_turns_cube_picture_and_photo(viewer: ViewerModel) -> None:
+    layer = active_in(viewer)
+    np.testing.assert_allclose(viewer.dims.point[:2], (105, 550))
+    pictures = []
+    for page in (1, 2, 0):
+        viewer.dims.set_point(0, 100 + 5 * page)
+        assert cube_in(layer).data.base is layer.data
+        np.testing.assert_array_equal(cube_in(layer).data, layer.data[page])
+        assert LayerPhoto.of(viewer.layers["leaf"], viewer.dims.point).index == (page, 0)
+        assert f"page {page}" in cube_in(layer).provenance.assumptions[0]
+        pictures.append(picture_in(viewer).data)
+    assert not np.array_equal(pictures[0], pictures[1])
+    assert band_of(layer, viewer.dims.point) == 15
+
+
+def test_the_slider_of_the_bands_spans_those_of_the_cube_alone(viewer: ViewerModel) -> None:
+    assert tuple(viewer.dims.range[1]) == (400, 700, 10)
+
+
+def test_a_photo_with_room_for_bands_is_found_again_by_its_recording() -> None:
+    viewer = ViewerModel()
+    request = order(viewer)
+    find = request.source.reference()
+    run(viewer, request)
+    found = find()
+    assert found.index == (1, 0)
+    np.testing.assert_array_equal(found.read().pixels, np.moveaxis(PAGES[1], -1, 0))
+
+
+def test_a_duplicate_of_a_stack_shows_its_own_numbers(viewer: ViewerModel) -> None:
+    data, arguments, _ = active_in(viewer).as_layer_data_tuple()
+    copy = viewer.add_layer(Image(1 - data, **arguments))
+    np.testing.assert_array_equal(cube_in(copy).data, 1 - data[1])
+    copy.data = data[0]
+    assert cube_of(copy) is not None
+
+
+def test_picks_show_the_page_that_is_seen_and_all_pages_on_request(viewer: ViewerModel) -> None:
+    bench = Bench(viewer)
+    bench.attach()
+    bench.pin((105, 550, 4, 6))
+    with pytest.raises(SpectrumError, match="Select a pick"):
+        bench.over_pages()
+    data = active_in(viewer).data
+    for page in (1, 2):
+        viewer.dims.set_point(0, 100 + 5 * page)
+        (entry,) = bench.finish().entries
+        np.testing.assert_array_equal(entry.first.values, data[page, :, 2, 3])
+    bench.choose([0])
+    bench.over_pages()
+    _, *over = bench.finish().entries
+    assert [entry.first.name for entry in over] == [f"pick 1, page {page}" for page in range(3)]
+    np.testing.assert_array_equal([entry.first.values for entry in over], data[:, :, 2, 3])
+    assert len({entry.first.colour for entry in over}) == 3
+
+
+def test_all_bands_of_a_stack_have_one_contrast_on_all_pages(viewer: ViewerModel) -> None:
+    layer = active_in(viewer)
+    limits = layer.contrast_limits
+    viewer.dims.set_point(0, 110)
+    assert layer.contrast_limits == limits
+
+
+def test_pages_are_saved_with_their_numbers_and_picks(viewer: ViewerModel, tmp_path: Path) -> None:
+    picks.pin(viewer, (105, 550, 4, 6))
+    assert len(picks_in(viewer).data)
+    layer = active_in(viewer)
+    data, attributes, _ = layer.as_layer_data_tuple()
+    cubes = saving._by_page(
+        tmp_path / "leaf.tif", saving.cube_to_save(data, attributes), attributes
+    )
+    for path, cube in cubes.items():
+        write_cube(path, cube)
+    assert [path.name for path in cubes] == ["leaf_000.tif", "leaf_001.tif", "leaf_002.tif"]
+    np.testing.assert_array_equal([read_cube(path).data for path in cubes], layer.data)
+
+
+def test_pages_that_do_not_fit_into_memory_are_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("napari_mst.cube.lazy.free_host_memory", lambda _: 1000)
+    request = order(ViewerModel())
+    with pytest.raises(OutOfMemory, match=r"17856 bytes .* for the cubes of 3 pages, got 1000"):
+        workspace.reconstruct_pages(request, Reports())
+
+
+def test_a_cancel_ends_the_run_of_all_pages_and_progress_goes_over_them() -> None:
+    shares, said = list[float](), list[str]()
+    request = order(ViewerModel())
+    workspace.reconstruct_pages(request, Reports(shares.append, say=said.append))
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert said[-3:] == [f"Page {page} of 3 of leaf" for page in (1, 2, 3)]
+    said.clear()
+    watch = Reports(is_cancelled=lambda: "Page 2 of 3 of leaf" in said, say=said.append)
+    with pytest.raises(Cancelled):
+        workspace.reconstruct_pages(request, watch)
+    assert said[-1] == "Page 2 of 3 of leaf"
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_rgb", "expected"),
+    [
+        ((3, 6, 8, 3), True, True),
+        ((5, 6, 8), False, True),
+        ((3, 1, 6, 8, 3), True, True),
+        ((6, 8, 3), True, False),
+        ((1, 6, 8, 3), True, False),
+        ((2, 3, 6, 8, 3), True, False),
+        ((6, 8), False, False),
+        ((3, 6, 8), False, False),
+    ],
+)
+def test_only_a_stack_with_one_slider_has_pages(
+    shape: tuple[int, ...], is_rgb: bool, expected: bool
+) -> None:
+    assert has_pages(Image(np.zeros(shape, np.uint8), rgb=is_rgb)) is expected
