@@ -57,12 +57,11 @@ _PIXELS = 1 << 14
 _STEPS = 16
 
 # What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
-_THREAD_BYTES = 13_000_000
-_KERNEL_BYTES = 32_000_000  # what is kept of the kernels that oneDNN makes for every shape
+_THREAD_BYTES = 24_000_000
+_KERNEL_BYTES = 38_000_000  # what is kept of the kernels that oneDNN makes for every shape
 _TURNED_BYTES = 50_000_000  # and of those for the transposed photo of eight passes
 _AMX_BYTES = 35_000_000  # and of those that compute in 16 bits on the tiles of Intel's AMX
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
-_SMALL = 70_000  # pixels below which what a thread has in work shrinks with the photo
 
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
 # grow with the photo, because more memory stays mapped in a long run.
@@ -355,11 +354,10 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
         return int(of_all + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
-    of_thread = min(share, pixels / _SMALL) * _THREAD_BYTES * more
     of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
     if job.precision != "float32" and torch.cpu._is_amx_tile_supported():
         of_kernels += _AMX_BYTES
-    return int(share * of_kernels + threads * of_thread)
+    return int(share * (of_kernels + threads * _THREAD_BYTES * more))
 
 
 def _bytes_text(size: int) -> str:
