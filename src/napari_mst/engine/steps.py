@@ -1,7 +1,6 @@
 """The passes of a sweep in the form in which a device computes them, window by window.
 
-What they cost is told ahead, so that progress moves as time does (but for the time in which a
-virtual machine gets memory from its host).
+What they cost is told ahead, so that progress moves as time does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,16 @@ Read = Callable[[str, Window], Tensor]
 # of the processor, of one thread.
 PACE = 75e-6
 """Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
+
+
+# The host of a virtual machine took 2 to 3 ns a byte (lab/benchmarks/README.md). A run cannot know
+# whether it has one, so it expects half.
+FRESH = 0.0011
+"""Microseconds for a byte of memory that is used for the first time.
+
+It is half of the time where a virtual machine gets it from its host; elsewhere it takes next to
+none.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,13 +259,18 @@ def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> 
     """The time of each sweep, in the unit of `run_cost`."""
     program = planned.program
     dtypes = precisions(program, dtype, program.dtype)
-    return [
-        sum(
-            (step.form.pace if step.form is not None else PACE)
-            * each.cost
-            * float(program.scales[each.writes]) ** 2
-            for step in steps_of(sweep, device, dtypes)
-            for each in step.passes
-        )
-        for sweep in planned.sweeps
-    ]
+    _, places = planned.storage(program.multiple, program.multiple, 1, 1)
+    shares = {name: float(scale) ** 2 for name, scale in program.scales.items()}
+    used: set[tuple[int, int]] = set()
+    costs = []
+    for sweep in planned.sweeps:
+        cost = 0.0
+        for step in steps_of(sweep, device, dtypes):
+            pace = step.form.pace if step.form is not None else PACE
+            cost += sum(pace * each.cost * shares[each.writes] for each in step.passes)
+        for name in sweep.keeps:
+            if places[name] not in used:
+                cost += FRESH * program.channels(name) * dtypes[name].itemsize * shares[name]
+        used |= {places[name] for name in sweep.keeps}
+        costs.append(cost)
+    return costs
