@@ -5,6 +5,7 @@ the period with which the module treats pixels alike, and how far an output pixe
 batch, C channels, B bands, H rows, W columns.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -134,13 +135,15 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
 
 def _measured_reach(module: nn.Module, geometry: Geometry) -> int | None:
     """The larger reach of rows and columns; None if a change is seen everywhere."""
-    reaches = [_reach_along(axis, module, geometry) for axis in (2, 3)]
-    far = [each for each in reaches if each is not None]
-    return max(far) if len(far) == len(reaches) else None
+    far = max(_reach_along(axis, module, geometry) for axis in (2, 3))
+    return None if math.isinf(far) else int(far)
 
 
-def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> int | None:
-    """How far *module* sees a stripe of pixels that changes, which has all phases of `align`."""
+def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> float:
+    """How far *module* sees a stripe of pixels that changes, which has all phases of `align`.
+
+    It is infinite where a change is seen everywhere.
+    """
     for least in _SIDES:
         shape = [1, geometry.in_bands, *(2 * [_up_to(_LARGEST_MULTIPLE, geometry.align)])]
         shape[axis] = side = _up_to(least, geometry.align)
@@ -149,7 +152,7 @@ def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> int | None
         first, last = min(changed, default=start), max(changed, default=start)
         if first > 0 and last < side - 1:
             return max(start - first, last + 1 - start - geometry.align, 0)
-    return None
+    return math.inf
 
 
 def _changed(axis: int, stripe: slice, module: nn.Module, photo: Tensor) -> list[int]:

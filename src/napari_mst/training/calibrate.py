@@ -157,18 +157,15 @@ def _judge(model: Model, kind: str) -> Judged:
     judged = []
     for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
         cube = simulator.draw(1)[1][0].numpy()
-        capture = _capture(index) if model.card.needs_camera else None
+        capture = None
+        if model.card.needs_camera:  # one that training never saw
+            camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
+            capture = Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
         shot = Input(kind, capture=capture, **_drawn(kind, random))
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
         judged.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
     return Judged(*(np.concatenate(arrays, axis=1) for arrays in zip(*judged, strict=True)))
-
-
-def _capture(index: int) -> Capture:
-    """A camera that training never saw, and a light."""
-    camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
-    return Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
 
 
 def _rounded(numbers: Floats) -> tuple[float, ...]:

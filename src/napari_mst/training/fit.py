@@ -234,7 +234,7 @@ class Fit:
         """The error against what the pixelwise network gives for the photo without noise and JPEG.
 
         The distance to the cube itself is for the most part what no network can know. It would
-        drown what the surroundings show, so only `spectra_share` of it is added. The error is a
+        drown what the surroundings show: so it counts for the cubes of a user only. The error is a
         share of the one that noise and JPEG make: so a clean photo counts as much as a bad one in
         the end, and less at the beginning (`FitSettings.tolerance_at`).
         """
@@ -247,10 +247,8 @@ class Fit:
         with torch.no_grad():
             attainable = self.network.pixelwise(colours)
             degraded = distance(photos, colours)
-        share = self.settings.spectra_share
-        loss = (1 - share) * reconstruction_loss(estimates, attainable, self.response, colours)
-        if share:
-            loss = loss + share * reconstruction_loss(estimates, cubes, self.response, colours)
+        wanted = cubes if self.settings.learns_cubes else attainable
+        loss = reconstruction_loss(estimates, wanted, self.response, colours)
         return (loss / (2 * degraded + self.settings.tolerance_at(step))).mean()
 
     @torch.no_grad()

@@ -97,8 +97,8 @@ class FitSettings:
     ----------
     is_half
         compute the features in bfloat16, on a device that has instructions for it
-    spectra_share
-        share of the distance to the cube itself in the loss
+    learns_cubes
+        learn the cubes themselves, not what the pixelwise network makes of a perfect photo
     taught
         how far through the lessons the fit begins: 0 begins with noise, 1 is for a network that
         knows them all
@@ -133,7 +133,7 @@ class FitSettings:
     size: int = 96
     stages: int = 1
     is_half: bool = True
-    spectra_share: float = 0.0
+    learns_cubes: bool = False
     learning_rate: float = 1.5e-3
     weight_decay: float = 1e-4
     warm_up: int = 300

@@ -8,11 +8,10 @@ import csv
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.device import choose_device
@@ -20,7 +19,6 @@ from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks import NETWORKS, Network
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, GRID, SRGB
 from napari_mst.training.calibrate import calibrate
@@ -55,10 +53,9 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     device = join_processes(choose_device(plan.device).name)
     source = _source(plan, settings)
     network = _start(plan, settings, source)
-    spectra_share = 1.0 if plan.cubes else settings.spectra_share
     taught = 1.0 if plan.start else settings.taught
     fit = Fit(
-        replace(settings, spectra_share=spectra_share, taught=taught),
+        replace(settings, learns_cubes=plan.cubes is not None, taught=taught),
         plan.output.with_suffix(".checkpoint"),
         network,
         FitOptions(source, device, plan.patience, partial(_log, plan), plan.drawers),
@@ -92,12 +89,11 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> N
         raise CheckpointError(
             f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}."
         )
-    network = cast("MSTPlusPlus", copy.deepcopy(model.network)).requires_grad_(True).train()
+    network: Any = copy.deepcopy(model.network).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
-    inner = _camera_part(network)
-    if inner is not None:
-        inner.see_with(source.response)
+        if isinstance(network.pixelwise, CameraNetwork):
+            network.pixelwise.see_with(source.response)
     return network
 
 
@@ -135,19 +131,6 @@ def _pixelwise(plan: TrainingPlan, settings: FitSettings, source: LessonSource) 
     return fit_pixelwise(pixel_settings, simulator=simulated.simulator(settings.seed))
 
 
-def _camera_part(network: nn.Module) -> CameraNetwork | None:
-    """The part of *network* that needs the camera, if there is one."""
-    inner = getattr(network, "pixelwise", None)
-    return inner if hasattr(inner, "see_with") else None
-
-
-def _rendering(plan: TrainingPlan, network: nn.Module) -> str:
-    """The rendering that the card names; "" for one camera or light, which nothing names."""
-    if _camera_part(network):
-        return CAMERA_RGB
-    return SRGB_D65 if _is_srgb(plan) else ""
-
-
 def _is_srgb(plan: TrainingPlan) -> bool:
     return (plan.camera, plan.light) == (SRGB, DAYLIGHT)
 
@@ -162,6 +145,10 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
     network = plan.network.upper() or fit.network.hyperparameters.title
+    # Nothing names the rendering for one other camera or light.
+    rendering = SRGB_D65 if _is_srgb(plan) else ""
+    if isinstance(getattr(fit.network, "pixelwise", None), CameraNetwork):
+        rendering = CAMERA_RGB
     chosen = plan.network and f" --network {plan.network}"
     begun = f", begun with {Path(plan.start).name}" if plan.start else ""
     return ModelCard(
@@ -175,7 +162,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
         reference=f"napari-mst train{chosen or settings.attention_options}",
-        rendering=_rendering(plan, fit.network),
+        rendering=rendering,
     )
 
 
