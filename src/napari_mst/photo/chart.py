@@ -199,20 +199,17 @@ def chart_colours(photo: Photo, chart: Chart) -> Points:
                 f"Expected the chart within {rows} rows x {columns} columns, got its patch "
                 f"{name!r} at row {row}, column {column}. Check the corners."
             )
-        place = (row - half, row + half + 1, column - half, column + half + 1)
-        colours.append(_patch_colour(photo.cropped(place), name))
+        part = photo.cropped((row - half, row + half + 1, column - half, column + half + 1))
+        values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
+        clipped = float((values >= _CLIPPED).any(axis=0).mean())
+        if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
+            raise PhotoError(
+                f"Expected a chart below full scale, got {clipped:.0%} of the pixels clipped where "
+                f"its patch {name!r} should be. There may be no chart here; if there is, expose it "
+                "less."
+            )
+        colours.append(np.median(values, axis=1))
     return np.stack(colours)
-
-
-def _patch_colour(part: Photo, name: str) -> Points:
-    values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
-    clipped = float((values >= _CLIPPED).any(axis=0).mean())
-    if part.pixels.dtype.kind == "u" and clipped > _MOST_CLIPPED:
-        raise PhotoError(
-            f"Expected a chart below full scale, got {clipped:.0%} of the pixels clipped where its "
-            f"patch {name!r} should be. There may be no chart here; if there is, expose it less."
-        )
-    return np.median(values, axis=1)
 
 
 def projective(source: Points, target: Points) -> Points:

@@ -200,14 +200,9 @@ class Photo:
         cls, image: Pixels, encoding: Encoding | None, full_scale: float | None, notes: list[str]
     ) -> Self:
         """The photo that *image* is; all that is assumed is added to the *notes*."""
-        meaning = interpret(image, full_scale, encoding, notes)
-        return cls(
-            pixels=meaning.pixels,
-            full_scale=meaning.full_scale,
-            encoding=encoding or ("linear" if meaning.is_light else "srgb"),
-            valid=meaning.valid,
-            assumptions=tuple(notes),
-        )
+        pixels, scale, valid, is_light = interpret(image, full_scale, encoding, notes)
+        encoding = encoding or ("linear" if is_light else "srgb")
+        return cls(pixels, scale, encoding, valid=valid, assumptions=tuple(notes))
 
     @property
     def shape(self) -> tuple[int, int]:

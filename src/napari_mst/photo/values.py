@@ -7,7 +7,7 @@ person. Letters: H rows, W columns, C channels.
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,29 +96,17 @@ AS_CODES = "Float values were taken as sRGB-encoded, not as linear light."
 AS_LIGHT = "They were taken as linear light: sRGB has no such values."
 
 
-class Meaning(NamedTuple):
-    """The meaning of stored values.
-
-    Attributes
-    ----------
-    pixels, full_scale, valid
-        Those of a `Photo`.
-    is_light
-        Whether they are plainly linear light, as no code is so far above white.
-    """
-
-    pixels: Pixels
-    full_scale: float
-    valid: Mask | None
-    is_light: bool
-
-
 def interpret(
     image: Pixels, full_scale: float | None, encoding: str | None, notes: list[str]
-) -> Meaning:
+) -> tuple[Pixels, float, Mask | None, bool]:
     """The meaning of *image*, (H, W) or (H, W, C); all that is assumed is appended to *notes*.
 
     A full scale and an encoding that are None are guessed.
+
+    Returns
+    -------
+    The `pixels`, the `full_scale` and `valid` of a `Photo`; and True if they are plainly linear
+    light, as no code is so far above white.
 
     Raises
     ------
@@ -150,7 +138,7 @@ def interpret(
     rows, columns, _ = image.shape
     # A view, so that a grey photo takes the memory of one channel.
     in_colour = np.broadcast_to(image, (rows, columns, 3))
-    return Meaning(np.moveaxis(in_colour, -1, 0), scale, valid, is_light)
+    return np.moveaxis(in_colour, -1, 0), scale, valid, is_light
 
 
 def _without_alpha(image: Pixels, notes: list[str]) -> Pixels:
