@@ -255,7 +255,10 @@ class AttentionExplorer(PhotoExplorer):
             If there is no such band or pixel.
         """
         at = Value(band, row, column)
-        self._check_value(at)
+        limits = (self._network().out_bands, *self.shape)
+        for name, index, limit in zip(at._fields, at, limits, strict=True):
+            if not 0 <= index < limit:
+                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
         matrices = mixing_matrices(self._program, record or self.record())
 
         def compute(
@@ -270,13 +273,6 @@ class AttentionExplorer(PhotoExplorer):
         top, left = self._first + corner(self._program, at, self.shape)
         made = self._map(SENSITIVITY, of_value, values, past)
         return replace(made, offset=(float(top), float(left)))
-
-    def _check_value(self, at: Value) -> None:
-        """Refuse a value that lies outside the cube."""
-        limits = Value(self._network().out_bands, *self.shape)
-        for name, index, limit in zip(Value._fields, at, limits, strict=True):
-            if not 0 <= index < limit:
-                raise AttentionError(f"Expected {name} 0 to {limit - 1}, got {index}.")
 
     def _checked(self, selection: Selection) -> Attending:
         """The chosen block. Raises `AttentionError` if there is no such block, head or channel."""

@@ -49,13 +49,9 @@ def sensitivity(
     The (h, w) map of the crop that can matter, within the photo; its first pixel is at the
     `corner`.
     """
-    shape = source.height, source.width
-    crop = reach(program, at, shape)
-    row_of, column_of = _pixels(program, crop, shape)
-    top, left = corner(program, at, shape)
-    bottom = int(row_of.max()) + 1
-    right = int(column_of.max()) + 1
-    pixels = source.rows(top, bottom)[:, :, left:right]
+    crop, row_of, column_of = _reached(program, at, (source.height, source.width))
+    top, left = int(row_of.min()), int(column_of.min())
+    pixels = source.rows(top, int(row_of.max()) + 1)[:, :, left : int(column_of.max()) + 1]
     device = next(iter(matrices.values())).device
     photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
     # Padded by reflection, as a run pads the whole photo, so that the gradient passes through it.
@@ -86,7 +82,7 @@ def mixing_matrices(program: Program, record: AttentionRecord) -> dict[str, Tens
 
 def corner(program: Program, at: Value, shape: Size) -> Size:
     """Row and column of the first pixel of the photo that the value *at* a place can depend on."""
-    row_of, column_of = _pixels(program, reach(program, at, shape), shape)
+    _, row_of, column_of = _reached(program, at, shape)
     return int(row_of.min()), int(column_of.min())
 
 
@@ -100,12 +96,11 @@ def reach(program: Program, at: Value, shape: Size) -> Window:
     return photo_window(program, pixel, sizes).aligned(program.multiple)
 
 
-def _pixels(program: Program, window: Window, shape: Size) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the photo that fill a *window* of the padded one."""
-    height, width = shape
-    row_of = reflected_index(height, program.multiple)
-    column_of = reflected_index(width, program.multiple)
-    return row_of[window.rows], column_of[window.columns]
+def _reached(program: Program, at: Value, shape: Size) -> tuple[Window, Tensor, Tensor]:
+    """The `reach` of a value, and the rows and columns of the photo that fill it by reflection."""
+    window = reach(program, at, shape)
+    row_of, column_of = (reflected_index(side, program.multiple) for side in shape)
+    return window, row_of[window.rows], column_of[window.columns]
 
 
 def _watched(watch: Watch, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:

@@ -348,12 +348,8 @@ def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show
         device=recording.device, capture=recording.capture, denoise=recording.denoise
     )
     source = source_of_run(viewer, recording)
-    return Request(source, recording.model, options, job_on(work, show), recording.corrections)
-
-
-def job_on(make: Callable[[Request, Reports], Any], show: Show) -> SideJob:
-    """The job that is to *make* something of the photo of a request, and to *show* it."""
-    return SideJob(make, lambda viewer, made, request: show(viewer, made, request.source))
+    job = SideJob(work, lambda viewer, made, _: show(viewer, made, source))
+    return Request(source, recording.model, options, job, recording.corrections)
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:

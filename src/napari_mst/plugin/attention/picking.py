@@ -1,7 +1,7 @@
 """Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -31,7 +31,6 @@ from napari_mst.plugin.attention.exploration import (
     Ready,
     RecordedHead,
     Show,
-    job_on,
     order_of_run,
     source_of,
     source_of_run,
@@ -44,7 +43,7 @@ from napari_mst.plugin.attention.layers import (
     show_weights,
 )
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
+from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape
@@ -309,7 +308,10 @@ class Picking(ViewerHelper):
         except AttentionError as error:
             self.changed.emit(PixelView(plain(error)))
             return None
-        return Request(source, "", job=replace(job_on(work, show), lines=lambda _: [""]))
+        job = SideJob(
+            work, lambda viewer, made, _: show(viewer, made, source), lines=lambda _: [""]
+        )
+        return Request(source, "", job=job)
 
     def _take(self, _: ViewerModel, alike: Alike, photo: LayerPhoto) -> None:
         # A person may look at another kind by now.
