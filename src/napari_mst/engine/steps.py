@@ -197,7 +197,11 @@ def photo_window(program: Program, window: Window, sizes: Mapping[str, Size]) ->
 
     Statistics are held fixed. It is empty where the program needs nothing of the photo.
     """
-    steps = [step_of((each,), None) for each in program.passes]
+    steps = []
+    for each in program.passes:
+        # A run begins at whole pixels of a smaller map; what a pixel depends on need not.
+        readings = (Reading(name, each.halo, each.scale, each.align) for name in each.reads)
+        steps.append(Step((each,), tuple(readings), None))
     return needs(steps, {program.output.writes: window}, sizes).get(PHOTO, Window(0, 0, 0, 0))
 
 
