@@ -22,14 +22,18 @@ from lab.cards import made_by
 from lab.compositions import CompositionSimulator
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
-from napari_mst.light.lights import (
+from napari_mst.light.seeing import (
+    CHANNELS,
+    CLIPPED,
     OUTPUTS,
+    CellColours,
     LightPosterior,
+    common_matrices,
     common_response,
     log_ratios,
+    picture,
     posterior_of,
 )
-from napari_mst.light.seeing import CHANNELS, CLIPPED, CellColours, common_matrices, picture
 from napari_mst.models.cards import LIGHT_QUANTITY, ModelCard
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.photo.cameras import camera_response

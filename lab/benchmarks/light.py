@@ -24,8 +24,7 @@ from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae
 from napari_mst.light import estimate
-from napari_mst.light.lights import common_response, light_table
-from napari_mst.light.seeing import to_common
+from napari_mst.light.seeing import common_response, light_table, to_common
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS

@@ -22,8 +22,14 @@ from lab.fit_light import (
 )
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
-from napari_mst.light.lights import common_response, known_lights, posterior_of
-from napari_mst.light.seeing import CHANNELS, common_matrices, to_common
+from napari_mst.light.seeing import (
+    CHANNELS,
+    common_matrices,
+    common_response,
+    known_lights,
+    posterior_of,
+    to_common,
+)
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES

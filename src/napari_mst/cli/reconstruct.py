@@ -24,11 +24,10 @@ from napari_mst.batch.jobs import (
 )
 from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
-from napari_mst.cli.captures import UNANSWERED, CaptureAnswers
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output
-from napari_mst.cli.photos import PhotoOptions, load_reconstructor
+from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import ModelError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube

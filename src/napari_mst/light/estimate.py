@@ -17,14 +17,18 @@ import torch
 
 from napari_mst.arrays import Doubles
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.light.lights import (
+from napari_mst.light.seeing import (
+    CellColours,
     KnownLights,
     LightPosterior,
+    Sample,
     common_response,
     light_table,
+    picture,
     posterior_of,
+    sampled,
+    to_common,
 )
-from napari_mst.light.seeing import CellColours, Sample, picture, sampled, to_common
 from napari_mst.models import load_model
 from napari_mst.networks.attends import with_equal_weights
 from napari_mst.networks.attention.class_token import rollout
