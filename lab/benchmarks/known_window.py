@@ -22,9 +22,9 @@ from napari_mst.arrays import Codes, Singles
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.metrics import mrae
+from napari_mst.plugin.jobs.job import run_now
 from napari_mst.plugin.spectra.adapter import ADAPTED
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.reader import run_now
 from napari_mst.plugin.viewer.layers import cube_layer
 from napari_mst.spectra.library import colour_checker
 

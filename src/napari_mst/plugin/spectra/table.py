@@ -97,6 +97,14 @@ def value_at(spectrum: Spectrum, wavelength: float) -> str:
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
 
 
+def _columns(new: Snapshot) -> tuple[Column, ...]:
+    """Return all columns, from left to right."""
+    wavelength, unit = new.reading or (0.0, "")
+    at = f"{wavelength:g} {unit}"
+    value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, wavelength))
+    return (NAME, PLACE, PIXELS, value, *(SCORES if new.has_reference else ()))
+
+
 class SpectraModel(QAbstractTableModel):
     """The content of the table, which is of the snapshot that is *shown*."""
 
@@ -104,26 +112,21 @@ class SpectraModel(QAbstractTableModel):
         super().__init__()
         self._bench = bench
         self.shown = Snapshot()
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """All columns, from left to right."""
-        wavelength, unit = self.shown.reading or (0.0, "")
-        at = f"{wavelength:g} {unit}"
-        value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, wavelength))
-        return (NAME, PLACE, PIXELS, value, *(SCORES if self.shown.has_reference else ()))
+        self.columns = _columns(self.shown)
 
     def show(self, new: Snapshot) -> None:
         """Show *new*. Rows that stay as many stay selected."""
         old = self.shown
         # A reset clears the selection, and ends the editing of a name.
         is_same_size = len(new.entries) == len(old.entries)
-        if not is_same_size or new.has_reference != old.has_reference:
+        is_reset = not is_same_size or new.has_reference != old.has_reference
+        if is_reset:
             self.beginResetModel()
-            self.shown = new
+        # Kept, as Qt asks for their number at each of thousands of rows.
+        self.shown, self.columns = new, _columns(new)
+        if is_reset:
             self.endResetModel()
             return
-        self.shown = new
         is_same = new.entries is old.entries and new.known == old.known
         # The mouse changes none of it, and to ask thousands of rows takes long.
         if is_same and new.reading == old.reading:
