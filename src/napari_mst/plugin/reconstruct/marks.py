@@ -47,7 +47,7 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
     photo = LayerPhoto.of(layer, viewer.dims.point)
     if part == "whole":
         return photo
-    region = _visible(layer, photo.shape) if part == "visible" else _drawn(viewer, photo)
+    region = _visible(layer, photo.shape) if part == "visible" else drawn_region(viewer, photo)
     return replace(photo, region=region)
 
 
@@ -78,11 +78,6 @@ def has_drawing(viewer: ViewerModel) -> bool:
     return shapes is not None and bool(shapes.data)
 
 
-def drawn_place(viewer: ViewerModel, layer: Image) -> Rectangle:
-    """Return the rectangle on *layer* that the shapes enclose. Raises `PhotoError` without one."""
-    return _drawn(viewer, LayerPhoto.of(layer, viewer.dims.point))
-
-
 def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Shapes:
     """Add a layer for outlines on the photo of *layer*, which is marked with its *role*."""
     longer_side = max(LayerPhoto.of(layer, viewer.dims.point).shape)
@@ -107,8 +102,11 @@ def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
     return region
 
 
-def _drawn(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
-    """The pixels of *photo* that the selected shapes enclose, or the last shape if none is."""
+def drawn_region(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
+    """The pixels of *photo* that the selected shapes enclose, or the last shape if none is.
+
+    Raises `PhotoError` without one.
+    """
     shapes = shapes_layer(viewer)
     if shapes is None or not shapes.data:
         raise PhotoError("Expected a rectangle on the photo, got none. Draw one, then press Run.")

@@ -24,7 +24,7 @@ from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
-from napari_mst.plugin.reconstruct.marks import Marks, drawn_place, photo_part
+from napari_mst.plugin.reconstruct.marks import Marks, drawn_region, photo_part
 from napari_mst.plugin.session import request_of_pages
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
@@ -124,7 +124,8 @@ def patch_order(
     if clicked is not None:
         place: Place = round(clicked[0]), round(clicked[1])
     else:
-        place = drawn_place(viewer, photo_layer(form, viewer))
+        photo = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
+        place = drawn_region(viewer, photo)
     if not form.needs_camera:
         return _order(form, viewer, partial(_srgb_patch, place))
     measure = partial(
