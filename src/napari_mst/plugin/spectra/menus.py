@@ -13,6 +13,7 @@ from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QToolButton, QWidget
 
 from napari_mst.crash_safe import saving
+from napari_mst.cube.layer import STACK_KEY
 from napari_mst.errors import SaveError
 from napari_mst.plugin.dock import (
     BEFORE_AFTER,
@@ -268,7 +269,9 @@ class SpectraMenus:
         menu.switch("Show errors", "is_error_shown", lacks=no_reference)
         not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
         menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
-        menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
+        layer = active_cube_layer(bench.viewer)
+        if layer is not None and STACK_KEY in layer.metadata:
+            menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
         menu.addSeparator()
         menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))
         menu.entry("Library: from a file ...", self.open_library)
