@@ -247,16 +247,17 @@ class Composer(ViewerHelper):
         layer = layers[at]
         if not isinstance(layer, Image) or cube_of(layer) is None:
             return
-        # The metadata of a stack say which page is shown.
-        if event.type == "data" or (event.type == "metadata" and layer.ndim > 3):
-            self._on_data(layer)
         if event.type in ("data", "metadata"):
+            # The metadata of a stack say which page is shown.
+            if event.type == "data" or layer.ndim > 3:
+                self._on_data(layer)
             return
         for picture in composites_of(self.viewer, layer):
-            if event.type == "name":
-                _rename(picture, layer)
-            else:
+            if event.type != "name":
                 follow(picture, Placement.of(layer).image_kwargs())
+            # A name that the user has given the picture stays.
+            elif picture.name.endswith(ENDING):
+                picture.name = f"{layer.name}{ENDING}"
 
     def _on_data(self, layer: Image) -> None:
         """Paint a cube that has other numbers; one that has just become a cube is new."""
@@ -342,12 +343,6 @@ def _suited(colours: Colours, cube: SpectralCube) -> Colours:
     except NapariMstError:
         return BEST
     return colours
-
-
-def _rename(picture: Image, layer: Image) -> None:
-    """Name *picture* after its cube, unless the user has given it a name of its own."""
-    if picture.name.endswith(ENDING):
-        picture.name = f"{layer.name}{ENDING}"
 
 
 def _visible_part(layer: Image) -> tuple[Part, int]:

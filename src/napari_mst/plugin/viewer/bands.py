@@ -18,7 +18,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Doubles, doubles
-from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube import BAND_INDEX
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.errors import shown
@@ -116,22 +116,18 @@ class BandContrast(ViewerHelper):
 
     def _dress(self, layer: Image) -> None:
         band = band_of(layer, self.viewer.dims.point)
-        if self._is_own:
-            self._limit(layer, band)
+        # Limits that the user has set stay.
+        if self._is_own and self.is_given(layer):
+            # All pages of a stack have one contrast, so that a change over time is seen.
+            of_band = layer.data[:, band] if layer.ndim > 3 else layer.data[band : band + 1]
+            layer.contrast_limits = contrast_limits(of_band)
+            self._limits[layer] = _limits_of(layer)
         if self._is_coloured:
             cube = cube_of(layer)
             self._maps.setdefault(layer, layer.colormap)
             if cube is not None:
                 at = float(cube.wavelengths[band]) if cube.has_wavelengths else np.inf
                 layer.colormap = colormap_of(at)
-
-    def _limit(self, layer: Image, band: int) -> None:
-        if not self.is_given(layer):
-            return
-        # All pages of a stack have one contrast, so that a change over time is seen.
-        of_band = layer.data[:, band] if layer.ndim > 3 else layer.data[band : band + 1]
-        layer.contrast_limits = contrast_limits(of_band)
-        self._limits[layer] = _limits_of(layer)
 
 
 def _limits_of(layer: Image) -> Limits:
@@ -183,14 +179,10 @@ def unit_of(layer: Any) -> str:
     if not isinstance(layer, Image) or layer.rgb:
         return ""
     cube = cube_of(layer)
+    known = [layer.metadata.get(UNIT_KEY, "")]
     if cube is not None:
-        return _unit_of_cube(cube)
-    return shown(str(layer.metadata.get(UNIT_KEY, "")), _LONGEST)
-
-
-def _unit_of_cube(cube: SpectralCube) -> str:
-    known = [cube.quantity or UNKNOWN, str(cube.metadata.get(_FILE_UNIT, ""))]
-    return ", ".join(shown(one, _LONGEST) for one in known if one)
+        known = [cube.quantity or UNKNOWN, cube.metadata.get(_FILE_UNIT, "")]
+    return ", ".join(shown(str(one), _LONGEST) for one in known if one)
 
 
 class ColourBar(ViewerHelper):
@@ -212,7 +204,7 @@ class ColourBar(ViewerHelper):
         self._measured: Image | None = None
         self._is_on = True
         self._is_due = False
-        self.is_awaiting_picture: Callable[[Image], bool] = _awaits_none
+        self.is_awaiting_picture: Callable[[Image], bool] = lambda _: False
         # The list of layers passes on the events of each layer.
         viewer.layers.events.connect(self._on_layers)
         viewer.canvas.grid.events.enabled.connect(self._write)
@@ -284,10 +276,6 @@ class ColourBar(ViewerHelper):
             self.request_update()
 
 
-def _awaits_none(_: Image) -> bool:
-    return False
-
-
 def _seen(viewer: ViewerModel) -> Image | None:
     """Return the topmost visible image, if it is a band or a map; None if that is a picture."""
     images = (one for one in reversed(viewer.layers) if isinstance(one, Image) and one.visible)
@@ -321,7 +309,9 @@ class SliderLabel(ViewerHelper):
         cube = cube_of(layer)
         if layer is None or cube is None:
             return
-        text = _band_label(cube, band_of(layer, dims.point))
+        band = band_of(layer, dims.point)
+        is_counted = cube.unit == BAND_INDEX
+        text = f"band {band}" if is_counted else f"{cube.wavelengths[band]:.4g} {cube.unit}"
         labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])
         # Without this comparison, writing would call this method again, without end.
         if dims.axis_labels != labels:
@@ -332,30 +322,20 @@ class SliderLabel(ViewerHelper):
         self.write()
 
 
-def _band_label(cube: SpectralCube, band: int) -> str:
-    if cube.unit == BAND_INDEX:
-        return f"band {band}"
-    return f"{cube.wavelengths[band]:.4g} {cube.unit}"
-
-
 def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
-    """Move the slider to a band of the cube *layer*, if it stands beside all of them."""
+    """Move the slider to a band of the cube *layer*, if it stands beside all of them.
+
+    That is `FIRST_BAND` if the cube covers it, else the middle band.
+    """
     cube = cube_of(layer)
     # In 3-D napari draws all bands at once, and their axis has no slider.
     if cube is None or viewer.dims.ndisplay != 2:
         return
     band = float(layer.world_to_data(viewer.dims.point)[-3])
     if not -0.5 <= band <= len(cube.wavelengths) - 0.5:
-        go_to(viewer, layer, _first_wavelength(cube))
-
-
-def _first_wavelength(cube: SpectralCube) -> float:
-    """Choose what is shown first: `FIRST_BAND` if the cube covers it, else the middle band."""
-    low = float(cube.wavelengths.min())
-    high = float(cube.wavelengths.max())
-    if cube.has_wavelengths and low <= FIRST_BAND <= high:
-        return FIRST_BAND
-    return float(cube.wavelengths[len(cube.wavelengths) // 2])
+        every = cube.wavelengths
+        covers = cube.has_wavelengths and every.min() <= FIRST_BAND <= every.max()
+        go_to(viewer, layer, FIRST_BAND if covers else float(every[len(every) // 2]))
 
 
 class PageSlider(ViewerHelper):

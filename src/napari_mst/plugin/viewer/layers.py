@@ -134,17 +134,10 @@ def set_picture(
 
 def follow(composite: Image, place: dict[str, Any]) -> None:
     """Put *composite* on its *place*, and change nothing that is right already."""
+    before = Placement.of(composite).image_kwargs()
     for name in PLACE:
-        before = getattr(composite, name)
-        if name == "affine":
-            before = before.affine_matrix
-        if name == "units":
-            before = tuple(str(unit) for unit in before)
-            is_same = before == tuple(place[name])
-        else:
-            is_same = np.array_equal(np.asarray(before), np.asarray(place[name]))
         # Each change has napari draw the layer again.
-        if not is_same:
+        if not np.array_equal(before[name], place[name]):
             setattr(composite, name, place[name])
 
 

@@ -308,25 +308,20 @@ class History:
     def _show(self, points: Points, state: State) -> None:
         self.is_undoing = True
         try:
-            _restore(points, state)
+            # As in `set_feature`: napari replaces them once `features` are set.
+            defaults = points.feature_defaults.iloc[0].to_dict()
+            points.selected_data = set()
+            points.data = state.data
+            if len(state.data):
+                points.features = state.features
+                points.face_color = state.face_color
+                points.shown = state.shown
+                columns = points.feature_defaults.iloc[0].to_dict() | defaults
+                points.feature_defaults = {key: columns[key] for key in points.features}
         finally:
             self.is_undoing = False
         # napari may keep the same features in columns of another type, as if they had changed.
         self._states.append(State.of(points))
-
-
-def _restore(points: Points, state: State) -> None:
-    """Make *points* what they were in *state*; the features of the next pick stay."""
-    # As in `set_feature`: napari replaces them once `features` are set.
-    defaults = points.feature_defaults.iloc[0].to_dict()
-    points.selected_data = set()
-    points.data = state.data
-    if len(state.data):
-        points.features = state.features
-        points.face_color = state.face_color
-        points.shown = state.shown
-        columns = points.feature_defaults.iloc[0].to_dict() | defaults
-        points.feature_defaults = {key: columns[key] for key in points.features}
 
 
 def picks_text(points: Points, layer: Layer) -> str:
