@@ -87,7 +87,10 @@ class PictureBar(QFrame, OfViewer):
         )
         self.colour_bar = self._entry("Colour bar", BAR, ColourBar.of, "is_on")
         self.more.addAction("Save picture ...", self.ask_to_save)
-        self._listen()
+        Composer.of(self.viewer).changed.connect(self.refresh)
+        self.viewer.layers.events.connect(self._on_layers)
+        self.viewer.layers.selection.events.active.connect(self.refresh)
+        self.viewer.canvas.grid.events.enabled.connect(self.refresh)
         self.move(EDGE, EDGE)
         self.refresh()
 
@@ -129,13 +132,6 @@ class PictureBar(QFrame, OfViewer):
         self.adapted.setCheckable(True)
         self.adapted.setChecked(Composer.of(self.viewer).first.is_adapted)
         self.adapted.triggered.connect(self._set_adapted)
-
-    def _listen(self) -> None:
-        viewer = self.viewer
-        Composer.of(viewer).changed.connect(self.refresh)
-        viewer.layers.events.connect(self._on_layers)
-        viewer.layers.selection.events.active.connect(self.refresh)
-        viewer.canvas.grid.events.enabled.connect(self.refresh)
 
     @property
     def _layer(self) -> Image | None:

@@ -230,9 +230,12 @@ class Wiper(ViewerHelper):
 
     def _press(self, viewer: ViewerModel, event: Any) -> Generator[None, None, None]:
         # napari runs this up to the next `yield` at the press, at each move, and at the release.
-        if self._cut is None or event.button != LEFT or not self._is_near(event.position):
+        if self._cut is None or event.button != LEFT:
             return
         layer, camera = self._cut.layer, viewer.scene.camera
+        off = abs(_share_at(layer, event.position) - self.share) * layer.data.shape[-1]
+        if off * camera.zoom * abs(layer.scale[-1]) > NEAR:
+            return
         could_pan = camera.mouse_pan
         camera.mouse_pan = False
         yield
@@ -242,14 +245,6 @@ class Wiper(ViewerHelper):
                 yield
         finally:
             camera.mouse_pan = could_pan
-
-    def _is_near(self, position: Any) -> bool:
-        if self._cut is None:
-            return False
-        layer = self._cut.layer
-        off = abs(_share_at(layer, position) - self.share) * layer.data.shape[-1]
-        per_pixel = self.viewer.scene.camera.zoom * abs(layer.scale[-1])
-        return bool(off * per_pixel <= NEAR)
 
 
 def _share_at(layer: Image, position: Any) -> float:

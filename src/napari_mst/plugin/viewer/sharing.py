@@ -6,8 +6,8 @@ choices in a file of its own beside its settings, and lists them in its Preferen
 """
 
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast
 from unittest.mock import patch
@@ -141,19 +141,9 @@ def section(name: str) -> Any:
     KeyError
         If the plugin is switched off in napari.
     """
-    with _no_second_search():
-        return getattr(get_plugin_settings(PLUGIN), name)
-
-
-@contextmanager
-def _no_second_search() -> Iterator[None]:
-    """Keep napari from reading the manifests of all plugins again, if it knows ours already.
-
-    It does so when somebody asks for such choices first, which holds up the window for 100 ms.
-    """
     plugins = PluginManager.instance()
-    if not any(manifest.name == PLUGIN for manifest in plugins.iter_manifests()):
-        yield
-        return
-    with patch.object(plugins, "discover"):
-        yield
+    is_known = any(manifest.name == PLUGIN for manifest in plugins.iter_manifests())
+    # When somebody asks first, napari reads the manifests of all plugins again, which would hold
+    # up the window for 100 ms.
+    with patch.object(plugins, "discover") if is_known else nullcontext():
+        return getattr(get_plugin_settings(PLUGIN), name)
