@@ -25,7 +25,6 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
 from napari_mst.plugin.reconstruct.marks import Marks, drawn_region, photo_part
-from napari_mst.plugin.session import request_of_pages
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
 
@@ -56,7 +55,12 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     if form.misfit:
         raise PhotoError(form.misfit)
     request = request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
-    return request_of_pages(request) if form.all_pages and form.has_pages else request
+    if not (form.all_pages and form.has_pages):
+        return request
+    # This shows layers, and so needs Qt, which a script may lack.
+    from napari_mst.plugin.session import request_of_pages
+
+    return request_of_pages(request)
 
 
 def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
