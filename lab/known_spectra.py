@@ -37,9 +37,9 @@ from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.training.tables import (
     RENDERED,
+    UNCOVERED,
     Score,
     by_input,
-    coverage_table,
     grouped,
     mean_score,
     table,
@@ -238,8 +238,7 @@ def means(scores: Iterable[Score]) -> list[Score]:
     for rows in grouped(scores):
         mean = mean_score(rows)
         ratios = [row.values[WORST] for row in rows if not np.isnan(row.values[WORST])]
-        least = np.nan if mean.covered is None else float(mean.covered.min())
-        extremes = {WORST: max(ratios, default=np.nan), LEAST: least}
+        extremes = {WORST: max(ratios, default=np.nan), LEAST: float(mean.covered.min())}
         averages.append(replace(mean, values={**mean.values, **extremes}))
     return averages
 
@@ -252,9 +251,7 @@ def _spots(taken: Taken, plan: SpotPlan, count: int) -> Spots:
     return taken.random_spots(count, plan.seed)
 
 
-def _judged(
-    taken: Taken, cube: SpectralCube, before: float
-) -> tuple[dict[str, float], Floats | None]:
+def _judged(taken: Taken, cube: SpectralCube, before: float) -> tuple[dict[str, float], Floats]:
     """The values of `LABELS`, and the coverage (31,) band by band."""
     values = dict.fromkeys(LABELS, np.nan)
     values["MRAE"], values["core MRAE"] = taken.errors(_at_grid(cube))
@@ -262,7 +259,7 @@ def _judged(
         values[WORST] = values["MRAE"] / before
     band = taken.band(cube)
     if band is None:
-        return values, None
+        return values, UNCOVERED
     covered, values[WIDTH] = band
     values[COVERAGE] = float(covered.mean())
     values[LEAST] = float(covered.min())
@@ -346,7 +343,6 @@ def judge_known(  # noqa: PLR0913 (its options)
         write_csv(csv, [*scores, *averages], LABELS)
     rows = by_input(scores, averages) if per_scene else averages
     print(table(rows))
-    print(f"\n{coverage_table(rows)}")
 
 
 KNOWN = Command("known", "judge cubes that known spectra of their scenes corrected", judge_known)

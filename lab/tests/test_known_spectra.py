@@ -30,7 +30,6 @@ from napari_mst.training.tables import (
     ModelMethod,
     Score,
     by_input,
-    coverage_table,
     table,
     write_csv,
 )
@@ -100,8 +99,6 @@ def test_with_nothing_known_the_numbers_are_those_of_the_models_table(
         for label in ("MRAE", "core MRAE"):
             assert one.values[label] == pytest.approx(other.values[label], rel=1e-12)
         assert one.values[WORST] == 1
-        assert one.covered is not None
-        assert other.covered is not None
         np.testing.assert_allclose(one.covered, other.covered, atol=0.01)
 
 
@@ -127,7 +124,6 @@ def test_numbers_are_those_of_adapting_by_hand(taken: Taken, scores: list[Score]
     )
     assert tuple(found.values) == LABELS
     np.testing.assert_allclose(list(found.values.values()), expected, rtol=1e-6)
-    assert found.covered is not None
     np.testing.assert_allclose(found.covered, shares)
 
 
@@ -198,7 +194,7 @@ def test_the_mean_tells_the_worst_scene_and_the_least_covered_band(scores: list[
         assert len(rows) == 2
         assert average.values["MRAE"] == np.mean([one.values["MRAE"] for one in rows])
         assert average.values[WORST] == max(one.values[WORST] for one in rows)
-        by_scene = [one.covered for one in rows if one.covered is not None]
+        by_scene = [one.covered for one in rows]
         assert average.values[LEAST] == np.mean(by_scene, axis=0).min()
     assert averages[2].values["MRAE"] < averages[0].values["MRAE"]
 
@@ -208,7 +204,6 @@ def test_the_table_and_the_file_show_every_label(scores: list[Score], tmp_path: 
     text = table(by_input(scores, averages))
     assert all(label in text for label in LABELS)
     assert "3 random first" in text
-    assert coverage_table(averages).count("random") == 2
     write_csv(tmp_path / "known.csv", scores, LABELS)
     header, *lines = (tmp_path / "known.csv").read_text().splitlines()
     assert header.startswith("method,input,scene,MRAE,core MRAE,worst,coverage,least,width,")
@@ -258,7 +253,6 @@ def test_the_command_prints_a_line_for_each_number_of_known_spectra(
         "pixelwise-srgb, 1 random",
         "pixelwise-srgb, 2 random",
     ]
-    assert "in the 90 % error band, at nm" in out
     assert len(file.read_text().splitlines()) == 1 + 3 * 3
     _, models, _ = run("evaluate", tmp_path, *plain)
     assert nothing[36:58] == models.splitlines()[1][36:58]

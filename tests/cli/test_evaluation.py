@@ -30,12 +30,10 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(
     )
     code, out, _ = run("evaluate", tmp_path, *arguments)
     assert code == 0
-    table_of_means, bands = out.split("in the 90 % error band, at nm")
-    assert table_of_means.count("mstpp-srgb") == table_of_means.count("least squares 3 to 31") == 2
-    assert bands.count("mstpp-srgb") == 2
+    assert out.count("mstpp-srgb") == out.count("least squares 3 to 31") == 2
     assert len(table.read_text().splitlines()) == 1 + 2 * (len(BASELINES) + 1) * 3
     code, out, _ = run("evaluate", tmp_path, "--no-baselines", "--per-scene", "--input", "clean")
-    assert (code, out.count("second")) == (0, 2 * len(["mstpp-srgb", "pixelwise-srgb"]))
+    assert (code, out.count("second")) == (0, len(["mstpp-srgb", "pixelwise-srgb"]))
 
 
 def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:
@@ -45,7 +43,7 @@ def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:
     cameras = ("--camera", "Nikon_D850", "--camera", "sRGB", "--illuminant", "A")
     code, out, _ = run("evaluate", *plain, *cameras)
     assert code == 0
-    assert out.count("scene Nikon_D850 A") == 3  # two methods, and the bands of one of them
+    assert out.count("scene Nikon_D850 A") == 2
     assert "least squares scene" in out
 
 

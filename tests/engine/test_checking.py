@@ -42,7 +42,8 @@ class Changed(Gated):
 
     def program(self) -> Program:
         program = super().program()
-        return program.replaced(replace(program.passes[0], **self.changes))
+        changed = replace(program.passes[0], **self.changes)
+        return replace(program, passes=(changed, *program.passes[1:]))
 
 
 class OtherForward(Gated):
@@ -53,7 +54,8 @@ class OtherForward(Gated):
 class Unaligned(Windows):
     def program(self) -> Program:
         program = super().program()
-        return program.replaced(replace(program.passes[0], align=2, halo=2))
+        changed = replace(program.passes[0], align=2, halo=2)
+        return replace(program, passes=(changed, *program.passes[1:]))
 
 
 def wrong(**changes: Any) -> Callable[[], Network]:

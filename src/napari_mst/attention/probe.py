@@ -107,10 +107,9 @@ def tapped(
     """
     attending = attentions(program, between_pixels=False)[selection.block]
     source, parts = attending.source, attending.attends.parts
+    *before, writer = program.until(source).passes
     # The Gram matrix of the input is not folded into a mixing matrix, but makes the probe.
-    probed = replace(
-        program.writer(source), fold=lambda gram, _pixels: HeadProbe(selection, parts, gram)
-    )
+    probed = replace(writer, fold=lambda gram, _pixels: HeadProbe(selection, parts, gram))
 
     def measured(x: Tensor, head: HeadProbe) -> Tensor:
         values = compute(head, x).reshape(1, planes, *x.shape[-2:])
@@ -129,4 +128,4 @@ def tapped(
         is_kept=False,
         work=float(attending.attends.channels),
     )
-    return program.replaced(probed).until(source, shown)
+    return replace(program, passes=(*before, probed, shown), is_cropped=False)

@@ -96,9 +96,6 @@ def evaluate(
         tables.write_csv(csv, [*scores, *averages])
     rows = tables.by_input(scores, averages) if per_scene else averages
     print(tables.table(rows))
-    coverage = tables.coverage_table(rows)
-    if coverage:
-        print(f"\n{coverage}")
 
 
 def _methods(

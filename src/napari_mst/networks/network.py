@@ -243,11 +243,6 @@ class Program:
                 wanted.update(each.reads)
         return tuple(passes)
 
-    def replaced(self, changed: Pass) -> "Program":
-        """A copy of the program in which *changed* replaces the pass that writes the same map."""
-        passes = tuple(changed if each.writes == changed.writes else each for each in self.passes)
-        return replace(self, passes=passes)
-
     def remembering(self) -> "Program":
         """A copy that reads earlier maps of the same numbers, where passes know of one."""
         known = {each.writes: each.same_as for each in self.passes if each.same_as}

@@ -52,6 +52,9 @@ RENDERED = "rendering it from the scene"
 
 ON_CPU = RunOptions(device="cpu")
 
+UNCOVERED = np.full(len(GRID), np.nan)
+"""The shares in the error band, band by band, of a method that has none."""
+
 
 class ModelMethod:
     """A model as a method: by its name in `MODELS` or its file.
@@ -74,16 +77,16 @@ class ModelMethod:
         self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
 
-    def covered(self, estimate: Floats, reference: Floats, counted: Mask) -> Floats | None:
+    def covered(self, estimate: Floats, reference: Floats, counted: Mask) -> Floats:
         """The share that `COVERED` labels, band by band (31,), where the core pixels count.
 
         The band is that of the photo that was taken last: it depends on whether that was a JPEG.
-        None if the model has no band, or no pixel counts.
+        NaN if the model has no band, or no pixel counts.
         """
         pixels = counted & core_pixels(reference)
         is_on_grid = np.array_equal(self._reconstructor.model.card.wavelengths, GRID)
         if not self._band or not is_on_grid or not pixels.any():
-            return None
+            return UNCOVERED
         below, above = half_widths(estimate, self._band, GRID)
         is_within = (reference >= estimate - below) & (reference <= estimate + above)
         return is_within[:, pixels].mean(axis=1)
@@ -139,14 +142,14 @@ class Score:
     """The metrics of one method on one input of one scene, or their mean over the scenes ("mean").
 
     *covered* (31,) is, band by band, the share of the core pixels whose true value lies in the 90 %
-    error band; None for a method without a band.
+    error band; NaN for a method without a band.
     """
 
     method: str
     input: str
     scene: str
     values: Mapping[str, float]
-    covered: Floats | None = None
+    covered: Floats
 
 
 def score(
@@ -166,12 +169,10 @@ def score(
                 estimate = method(codes)
                 values = compared(estimate / kind.exposure, scene.cube, counted)
                 values[SHOWN] = _shown(estimate, codes, counted)
-                values[COVERED] = np.nan
-                covered = None
+                covered = UNCOVERED
                 if isinstance(method, ModelMethod):
                     covered = method.covered(estimate, exposed, counted)
-                if covered is not None:
-                    values[COVERED] = float(covered[core_bands(GRID)].mean())
+                values[COVERED] = float(covered[core_bands(GRID)].mean())
                 yield Score(name, kind.name, scene.name, values, covered)
 
 
@@ -219,23 +220,6 @@ def table(scores: Sequence[Score]) -> str:
     return "\n".join(lines[1:])
 
 
-def coverage_table(scores: Iterable[Score]) -> str:
-    """The share of core pixels in the error band, band by band, for a person.
-
-    One line for each score that has a band; empty if none has.
-    """
-    lines = []
-    for each in scores:
-        if each.covered is not None:
-            name = f"{each.method}, {each.input}, {each.scene}"
-            shares = "".join(f"{share:5.2f}" for share in each.covered)
-            lines.append(f"{name[:43]:44}{shares}")
-    if not lines:
-        return ""
-    wavelengths = "".join(f"{nm:5.0f}" for nm in GRID)
-    return "\n".join([f"{'in the 90 % error band, at nm':44}{wavelengths}", *lines])
-
-
 def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABELS) -> None:
     """Write one line for each score: method, input, scene, and its values by these *labels*."""
     by_band = [f"{COVERED} {nm:g}" for nm in GRID]
@@ -243,9 +227,8 @@ def write_csv(path: Path, scores: Iterable[Score], labels: Sequence[str] = LABEL
         writer = csv.writer(file)
         writer.writerow(["method", "input", "scene", *labels, *by_band])
         for each in scores:
-            covered = [] if each.covered is None else each.covered.tolist()
             names = [text_cell(name) for name in (each.method, each.input, each.scene)]
-            writer.writerow([*names, *(each.values[label] for label in labels), *covered])
+            writer.writerow([*names, *(each.values[label] for label in labels), *each.covered])
 
 
 def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) -> float:
@@ -261,8 +244,8 @@ def _shown(estimate: Floats, codes: NDArray[np.unsignedinteger], counted: Mask) 
 def mean_score(rows: Sequence[Score]) -> Score:
     """The mean of the scores of one method on one input."""
     values = {label: _known_mean([row.values[label] for row in rows]) for label in rows[0].values}
-    bands = [row.covered for row in rows if row.covered is not None]
-    covered = np.mean(bands, axis=0) if bands else None
+    by_band = zip(*(row.covered for row in rows), strict=True)
+    covered = np.array([_known_mean(shares) for shares in by_band])
     return Score(rows[0].method, rows[0].input, "mean", values, covered)
 
 
