@@ -116,8 +116,8 @@ class ModelCard:
     is_example: bool = False
 
     def __repr__(self) -> str:
-        """One line: its name, and the number of its bands."""
-        return f"<ModelCard {shown(self.name, 40)}, {len(self.wavelengths)} bands>"
+        """One line: its name."""
+        return f"<ModelCard {shown(self.name, 40)}>"
 
     @property
     def has_error_band(self) -> bool:

@@ -96,7 +96,7 @@ def models() -> ModelTable:
     Examples
     --------
     >>> list(nm.models())
-    ['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mst-plus-plus']
+    ['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mstpp-mixed', 'mst-plus-plus']
     """
     return ModelTable()
 
