@@ -17,7 +17,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, shown
 from napari_mst.formats import read_cube
 from napari_mst.memory import free_host_memory
-from napari_mst.models import MODELS, ModelCard
+from napari_mst.models import MODELS
 from napari_mst.models.cards import LIGHT_MODELS
 from napari_mst.photo.cameras import load_cameras, load_illuminants
 
@@ -37,37 +37,11 @@ def list_models(*, json: bool = False) -> None:
     """
     if json:
         cards = (*MODELS.values(), *LIGHT_MODELS.values())
-        print_json({card.name: {"title": card.title, **_card_fields(card)} for card in cards})
+        print_json({card.name: asdict(card) for card in cards})
         return
     from napari_mst.reconstruction.choosing import models
 
     print(models())
-
-
-def _card_fields(card: ModelCard) -> dict[str, str]:
-    needs = "--camera and --illuminant (see `napari-mst cameras`)" if card.needs_camera else ""
-    gives = "the illuminant of a photo: --illuminant estimate"
-    if not card.tells_light:
-        wavelengths = _range(card.wavelengths, "nm")
-        gives = f"{len(card.wavelengths)} bands of {card.quantity}, {wavelengths}"
-    weights = "bundled" if card.file else f"by file: --model FILE, from {card.url}"
-    return {
-        "for": card.domain,
-        "needs": needs,
-        "gives": gives,
-        "accuracy": _accuracy(card) or "not measured",
-        "trained on": card.training_data,
-        "licence": card.licence,
-        "weights": weights,
-    }
-
-
-def _accuracy(card: ModelCard) -> str:
-    scores = []
-    for data, measures in card.accuracy.items():
-        values = ", ".join(f"{metric} {value:g}" for metric, value in measures.items())
-        scores.append(f"{data}: {values}")
-    return "; ".join(scores)
 
 
 def export_model(output: Path, *, model: str = DEFAULT_MODEL, overwrite: bool = False) -> None:
@@ -136,7 +110,7 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
     bands, rows, columns = cube.shape
     wavelengths = f"unknown ({cube.unit})"
     if cube.has_wavelengths:
-        wavelengths = _range(cube.wavelengths.tolist(), cube.unit)
+        wavelengths = f"{cube.wavelengths[0]:g} to {cube.wavelengths[-1]:g} {cube.unit}"
     facts = {
         "shape": f"{bands} bands x {rows} rows x {columns} columns",
         "type": str(cube.data.dtype),
@@ -155,10 +129,6 @@ def _facts(cube: SpectralCube) -> dict[str, str]:
         made = {name: str(value) for name, value in cube.metadata.items() if name[:3] == "map"}
         facts |= {name: value for name, value in made.items() if name != "map info"}
     return facts
-
-
-def _range(wavelengths: Sequence[float], unit: str) -> str:
-    return f"{wavelengths[0]:g} to {wavelengths[-1]:g} {unit}"
 
 
 PACKAGES = (

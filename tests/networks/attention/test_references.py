@@ -16,13 +16,27 @@ from napari_mst.networks.attention.overlapping import OverlappingAttention
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.single_head import Reading, SingleHeadAttention
 from napari_mst.networks.attention.transformer_block import (
+    PUBLISHED,
     PatchMerging,
     TransformerBlock,
-    load_published,
 )
 from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention, hat_index
+from napari_mst.networks.layout import renamed
 
 M = TypeVar("M", bound=nn.Module)
+
+OTHERS = [
+    (r"(?<![^.])self_attn\.in_proj_", "attention.to_qkv."),
+    (r"(?<![^.])self_attn\.out_proj\.", "attention.proj."),
+    (r"(?<![^.])in_proj_", "to_qkv."),
+    (r"(?<![^.])(?:linear1|mlp\.0)\.", "perceptron.0."),
+    (r"(?<![^.])(?:linear2|mlp\.3)\.", "perceptron.2."),
+    (r"(?<![^.])relative_position_bias_table$", "position.table"),
+]
+"""Keys of torch's encoder layer, of torchvision's Swin blocks and of HAT's OCAB, and ours."""
+
+OF_BLOCK = [(r"^(to_qkv|proj|position)\.", r"attention.\1.")]
+"""HAT has the parts of its attention in the block itself."""
 
 
 class Case:
@@ -55,7 +69,10 @@ class Case:
 
     def loaded(self, module: M) -> M:
         module.double().eval().requires_grad_(False)
-        load_published(module, self.weights)
+        of_block = OF_BLOCK if isinstance(module, TransformerBlock) else []
+        # The geometry is ours: published files do not have it.
+        ours = renamed(self.weights, [*OTHERS, *PUBLISHED, *of_block])
+        module.load_state_dict(dict(module.named_buffers()) | ours)
         return module
 
 

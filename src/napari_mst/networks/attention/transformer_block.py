@@ -16,15 +16,12 @@ of norm and linear map. It sees 6 x 6 pixels of the map before, and is no longer
 pixel alone. Odd sides are filled up with a row or column of zeros at the end, in both.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 
 from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.windows import filled_up
-from napari_mst.networks.layout import renamed
 
 
 class TransformerBlock(nn.Module):
@@ -60,40 +57,14 @@ class TransformerBlock(nn.Module):
 
 
 PUBLISHED = [
-    (r"(?<![^.])self_attn\.in_proj_", "attention.to_qkv."),
-    (r"(?<![^.])self_attn\.out_proj\.", "attention.proj."),
-    (r"(?<![^.])in_proj_", "to_qkv."),
     (r"(?<![^.])attn\.", "attention."),
     (r"(?<![^.])norm1\.", "norm_attention."),
     (r"(?<![^.])norm2\.", "norm_perceptron."),
-    (r"(?<![^.])(?:linear1|mlp\.0|mlp\.fc1)\.", "perceptron.0."),
-    (r"(?<![^.])(?:linear2|mlp\.3|mlp\.fc2)\.", "perceptron.2."),
+    (r"(?<![^.])mlp\.fc1\.", "perceptron.0."),
+    (r"(?<![^.])mlp\.fc2\.", "perceptron.2."),
     (r"(?<![^.])qkv\.", "to_qkv."),
-    (r"(?<![^.])relative_position_bias_table$", "position.table"),
 ]
-"""Keys of torch's encoder layer, of Swin blocks (torchvision, timm) and of HAT's OCAB, and ours.
-
-A pattern matches from the beginning of a part of the key on.
-"""
-
-_OF_HAT = [(r"^(to_qkv|proj|position)\.", r"attention.\1.")]
-
-
-def load_published(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load the weights that torch, torchvision, timm or HAT gave a block, or its attention alone.
-
-    The names of their parts are changed to ours; a sequence or window of another size is refused.
-
-    Raises
-    ------
-    RuntimeError
-        If tensors are missing, left over or of another shape.
-    """
-    # HAT has the parts of its attention in the block itself.
-    of_block = _OF_HAT if isinstance(module, TransformerBlock) else []
-    # The geometry is ours: published files do not have it.
-    weights = dict(module.named_buffers()) | renamed(state, [*PUBLISHED, *of_block])
-    module.load_state_dict(weights)
+"""Keys of timm's blocks, and ours. A pattern matches from the beginning of a part of the key on."""
 
 
 class PatchMerging(nn.Module):
