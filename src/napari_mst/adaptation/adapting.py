@@ -12,8 +12,6 @@ import numpy as np
 
 from napari_mst.adaptation import memory
 from napari_mst.adaptation.checking import (
-    APART,
-    LEAST_APART,
     ContradictingSpectra,
     checked,
     consistent,
@@ -148,10 +146,13 @@ def learn(
         if number not in kept
     ]
     every, spots = tuple(every[number] for number in kept), spots[kept]
-    notes += [_replacement(cube, spot, again[spot.place]) for spot in former if spot.place in again]
+    for spot in former:
+        if spot.place in again:
+            pair = (spot, again[spot.place])
+            notes += contradictions(spots_of(cube, pair), pair)
     notes += contradictions(spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
-    learnt = learnt_from(cube, spots, source, every, tuple(filter(None, notes)))
+    learnt = learnt_from(cube, spots, source, every, tuple(notes))
     return learnt._replace(adaptation=replace(learnt.adaptation, photo=photo))
 
 
@@ -239,21 +240,6 @@ def spots_at(
     places = pixels / max(cube.shape[1:])
     features = features_of_spectra(estimate, places, cube.wavelengths)
     return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
-
-
-def _replacement(cube: SpectralCube, first: KnownSpectrum, second: KnownSpectrum) -> str:
-    """A sentence if the *second* spectrum of a spot contradicts the *first*, else ""."""
-    before, after = known_values(cube, [first, second])
-    errors = errors_of(after, before)
-    shared = errors[np.isfinite(errors)]
-    difference = np.sqrt(np.square(shared).sum() / max(shared.size, 1))
-    noise = np.hypot(first.uncertainty, second.uncertainty)
-    if difference <= max(LEAST_APART, APART * noise):
-        return ""
-    return (
-        f"The known spectrum at {first.place} replaces one that differs by {difference:.0%}, whose "
-        "correction stays in other pixels: if it was wrong, adapt the first cube again."
-    )
 
 
 def with_history(

@@ -260,7 +260,7 @@ def contradictions(spots: Spots, known: Sequence[KnownSpectrum]) -> list[str]:
     is_apart = squares > np.maximum(APART**2 * expected, LEAST_APART**2)
     sentences = []
     for i, j in np.argwhere(np.triu(is_alike & is_apart, 1)):
-        places = f"{known[chosen[i]].place} and {known[chosen[j]].place}"
+        places = " and ".join(dict.fromkeys(known[chosen[at]].place for at in (i, j)))
         sentences.append(
             f"The known spectra at {places} differ by {np.sqrt(squares[i, j]):.0%}, but their "
             "spots look the same: if they are one material, one of them is wrong."
