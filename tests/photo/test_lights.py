@@ -4,7 +4,7 @@ import colour
 import numpy as np
 import pytest
 
-from napari_mst.cube.colour import illuminant
+from napari_mst.cube.colour import illuminant, stored
 from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
     ESTIMATED,
@@ -14,7 +14,7 @@ from napari_mst.photo.cameras import (
     light_power,
     load_illuminants,
 )
-from napari_mst.photo.lights import load_lamps, mixture_name
+from napari_mst.photo.lights import mixture_name
 
 
 def test_a_radiator_of_2856_kelvin_is_illuminant_a() -> None:
@@ -32,12 +32,12 @@ def test_daylight_is_that_of_colour_science(kelvin: int) -> None:
 
 
 def test_lamps_of_the_cie_are_listed_with_the_others() -> None:
-    assert len(load_lamps()) == 38
-    assert set(load_lamps()) < set(load_illuminants())
+    assert len(stored("lamps31.npz")) == 38
+    assert set(stored("lamps31.npz")) < set(load_illuminants())
     assert {"FL3.12", "HP1", "LED-B3", "LED-V2"} < set(load_illuminants())
     told = colour.SDS_ILLUMINANTS["LED-B3"]
     smooth = np.array([told[nm] for nm in GRID[5:]])  # this lamp has no line that 10 nm would blur
-    own = load_lamps()["LED-B3"][5:]
+    own = stored("lamps31.npz")["LED-B3"][5:]
     assert np.corrcoef(own, smooth)[0, 1] > 0.995
 
 

@@ -8,15 +8,14 @@ import pytest
 
 from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
 from napari_mst.arrays import Array
-from napari_mst.cube.colour import reflectances
+from napari_mst.cube.colour import reflectances, stored
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
-from napari_mst.photo.lights import load_lamps
 from napari_mst.photo.raw import Shot
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)
-USUAL = [name for name in load_illuminants() if name not in load_lamps()]
+USUAL = [name for name in load_illuminants() if name not in stored("lamps31.npz")]
 
 
 def sensor(spectrum: Array | float, light: str, exposure: float = 0.8) -> Array:

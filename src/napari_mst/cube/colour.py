@@ -6,9 +6,10 @@ Tables: ISO/CIE 11664-1:2019 (observer), ISO/CIE 11664-2:2022 (illuminants). sRG
 Letters: B bands, H rows, W columns.
 """
 
-import csv
 import functools
+from collections.abc import Mapping
 from importlib import resources
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,25 +26,19 @@ SRGB_D65 = "sRGB, D65, CIE 1931 2 deg"
 
 
 @functools.cache
-def bundled_table(file: str) -> dict[str, Doubles]:
-    """The columns of a bundled table, by name; "wavelength" is in nm."""
-    text = resources.files("napari_mst").joinpath("data", file).read_text(encoding="utf-8")
-    rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
-
-
-def stored(file: str, *keys: str) -> dict[str, Doubles]:
-    """The arrays of these *keys* in a bundled archive; without keys all except its wavelengths."""
+def stored(file: str) -> Mapping[str, Doubles]:
+    """The arrays of a bundled archive, by name and in the order of the file: `data/README.md`."""
     path = resources.files("napari_mst").joinpath("data", file)
     with path.open("rb") as stream, np.load(stream) as archive:
-        names = keys or [key for key in archive if key != "wavelength"]
-        return {name: archive[name].astype(np.float64) for name in names}
+        return MappingProxyType({name: archive[name].astype(np.float64) for name in archive})
 
 
-def reflectances() -> dict[str, Doubles]:
-    """Measured reflectances (n, 31) at 400, 410, ..., 700 nm by source: see `data/README.md`."""
-    # Sorted, since the order of the spectra decides what a seed draws.
-    return dict(sorted(stored("reflectance31.npz").items()))
+def reflectances() -> Mapping[str, Doubles]:
+    """Measured reflectances (n, 31) at 400, 410, ..., 700 nm by source: see `data/README.md`.
+
+    The order of the spectra decides what a seed draws.
+    """
+    return stored("reflectance31.npz")
 
 
 def measured_reflectances() -> Doubles:
@@ -56,7 +51,7 @@ def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
 
     They are zero outside 380-780 nm, and linear between steps of 5 nm.
     """
-    table = bundled_table("cie.csv")
+    table = stored("cie.npz")
     tabulated = table["wavelength"]
     at = doubles(wavelengths)
     columns = [np.interp(at, tabulated, table[axis], left=0, right=0) for axis in "xyz"]
@@ -64,8 +59,8 @@ def colour_matching_functions(wavelengths: ArrayLike) -> Doubles:
 
 
 def illuminant(name: str, wavelengths: ArrayLike) -> Doubles:
-    """Relative spectral power of "D65" or "A" at *wavelengths* (nm), (B,); 100 at 560 nm."""
-    table = bundled_table("cie.csv")
+    """Relative spectral power of "D65", "A" or "E" at *wavelengths* (nm), (B,)."""
+    table = stored("cie.npz")
     return np.interp(doubles(wavelengths), table["wavelength"], table[name])
 
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import ArrayLike
 from napari_mst.arrays import Doubles, Floats, doubles
 from napari_mst.cube.colour import (
     XYZ_TO_SRGB,
-    bundled_table,
     colour_matching_functions,
     interpolation,
     srgb_response,
@@ -250,15 +248,9 @@ def _spellings() -> Mapping[str, str]:
 @functools.cache
 def _tables() -> Mapping[str, LightTable]:
     """Every bundled light, by name."""
-    measured = stored("lights31.npz") | stored("lights31.npz", "wavelength")
-    cie = bundled_table("cie.csv")
-    at = {"wavelength": cie["wavelength"]}
-    cie = at | {DAYLIGHT: cie[DAYLIGHT], "A": cie["A"], "E": np.ones(len(cie["A"]))}
-    return MappingProxyType(
-        {
-            name: (table["wavelength"], power)
-            for table in (cie, measured, bundled_table("leds.csv"))
-            for name, power in table.items()
-            if name != "wavelength"
-        }
-    )
+    fine = stored("cie.npz")
+    at = np.arange(400.0, 701, 10)
+    lights = {name: (at, power) for name, power in stored("lights31.npz").items()}
+    for name in fine.keys() - {"wavelength", "x", "y", "z"}:
+        lights[name] = (fine["wavelength"], fine[name])
+    return lights

@@ -22,7 +22,7 @@ from napari_mst.cube.colour import illuminant, srgb_response, stored
 from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers_of, plain, table_of
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError, shown
-from napari_mst.photo.lights import WAVELENGTHS, load_lamps, made_light
+from napari_mst.photo.lights import WAVELENGTHS, made_light
 
 ALIASES = MappingProxyType(
     {
@@ -76,7 +76,7 @@ EQUAL = "E"
 CHART = "chart"
 """The first word of a camera that a chart gave: its shares of components follow."""
 
-_TABULATED = (DAYLIGHT, "A")  # illuminants that `colour` knows
+_TABULATED = (DAYLIGHT, "A", EQUAL)  # illuminants that `colour` knows
 _FIRST = (DAYLIGHT, "D50", "A")  # illuminants that head the list, being those asked for most
 _SHOWN = 60  # characters of a name in a message
 
@@ -184,20 +184,16 @@ class RecordedCapture(Capture):
         """Accept it as it is: names and numbers were checked when the photo was reconstructed."""
 
 
-@functools.cache
 def load_cameras() -> Mapping[str, Doubles]:
     """Spectral sensitivities (31, 3) at `GRID` of cameras, by name in the order of the alphabet."""
-    cameras = stored("cameras31.npz")
-    return MappingProxyType({name: cameras[name] for name in sorted(cameras, key=str.lower)})
+    return stored("cameras31.npz")
 
 
 @functools.cache
 def load_illuminants() -> Mapping[str, Doubles]:
     """Relative spectral power (31,) at `GRID` of illuminants, by name: D65, D50 and A first."""
     lights = {name: illuminant(name, GRID) for name in _TABULATED}
-    lights[EQUAL] = np.ones(len(GRID))
-    lights.update(stored("lights31.npz"))
-    lights.update(load_lamps())
+    lights |= {**stored("lights31.npz"), **stored("lamps31.npz")}
     others = sorted(set(lights) - set(_FIRST), key=str.lower)
     return MappingProxyType({name: lights[name] for name in (*_FIRST, *others)})
 
@@ -349,7 +345,8 @@ class ChartResponses(NamedTuple):
 @functools.cache
 def chart_responses() -> ChartResponses:
     """The responses of `data/chart31.npz`."""
-    return ChartResponses(**stored("chart31.npz", *ChartResponses._fields))
+    data = stored("chart31.npz")
+    return ChartResponses(*(data[name] for name in ChartResponses._fields))
 
 
 def _by_chart(name: str) -> Doubles:

@@ -59,7 +59,7 @@ class ChartKind:
     @functools.cached_property
     def reflectances(self) -> Points:
         """(n, 31): measured reflectance at 400, 410, ..., 700 nm."""
-        return stored(self.table, self.key)[self.key]
+        return stored(self.table)[self.key]
 
     def corner_places(self, margin: float = 0.0) -> Points:
         """(4, 2): columns and rows of the corner patches, or of what lies *margin* outside them."""

@@ -4,10 +4,8 @@ Their names say how they are made: "Planck 3200 K", "daylight 5600 K", "0.7 A + 
 References: CIE 015:2018 (daylight, its components S0, S1 and S2).
 """
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -34,7 +32,6 @@ _SECOND_RADIATION = 1.438776877e-2  # m K, of the International System of Units
 _RADIATOR = re.compile(r"(planck|daylight) (\d+(?:\.\d+)?) ?k", re.IGNORECASE)
 _SHARE = re.compile(r"(\d*\.?\d+) +(\S.*)")
 _HOTTEST = 25_000.0  # K
-_COMPONENTS = ("S0", "S1", "S2")
 
 
 def planckian(kelvin: float) -> Power:
@@ -61,7 +58,7 @@ def daylight(kelvin: float) -> Power:
     scale = 0.0241 + 0.2562 * x - 0.7341 * y
     first = (-1.3515 - 1.7703 * x + 5.9114 * y) / scale
     second = (0.0300 - 31.4424 * x + 30.0717 * y) / scale
-    s0, s1, s2 = (_tables()[name] for name in _COMPONENTS)
+    s0, s1, s2 = stored("daylight31.npz")["components"]
     power = s0 + first * s1 + second * s2
     return power / power.mean()
 
@@ -90,13 +87,6 @@ def made_light(name: str, listed: Callable[[str], Power | None]) -> Power | None
     return _radiator(name) if "+" not in name else _mixed(name, listed)
 
 
-@functools.cache
-def load_lamps() -> Mapping[str, Power]:
-    """Relative spectral power (31,) of the CIE's fluorescent, discharge and LED lamps, by name."""
-    tables = _tables().items()
-    return MappingProxyType({name: power for name, power in tables if name not in _COMPONENTS})
-
-
 def _radiator(name: str) -> Power | None:
     match = _RADIATOR.fullmatch(name.strip())
     if match is None:
@@ -123,8 +113,3 @@ def _mixed(name: str, listed: Callable[[str], Power | None]) -> Power | None:
             "Leave out the weakest."
         )
     return mixture(parts)
-
-
-@functools.cache
-def _tables() -> Mapping[str, Power]:
-    return MappingProxyType(stored("lamps31.npz"))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.arrays import Doubles
+from napari_mst.cube.colour import stored
 from napari_mst.errors import CameraError, PhotoError, check_pixel
 from napari_mst.photo.cameras import (
     BALANCED,
@@ -19,7 +20,6 @@ from napari_mst.photo.cameras import (
     sensor_white,
     white_text,
 )
-from napari_mst.photo.lights import load_lamps
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 
 Place = tuple[int, int] | Rectangle
@@ -240,7 +240,7 @@ def _nearest_light(values: Doubles, camera: str) -> str:
     Of lights that are nearly as near, the one that is listed first, being the more usual.
     """
     # With all lamps of the CIE the spectra are no better, and more colours pass for grey.
-    lights = [name for name in load_illuminants() if name not in load_lamps()]
+    lights = [name for name in load_illuminants() if name not in stored("lamps31.npz")]
     whites = np.stack([sensor_white(camera, light) for light in lights])
     # Angles of balanced colours, so that a weak channel counts as much as the others.
     angles = angle_between(whites / whites[0], values / whites[0])

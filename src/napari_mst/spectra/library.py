@@ -5,17 +5,18 @@ region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own
 """
 
 from collections.abc import Sequence
-from importlib import resources
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
 from napari_mst import crash_safe
+from napari_mst.cube.colour import reflectances
 from napari_mst.cube.curves import text_of
 from napari_mst.errors import SaveError, check_regular, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
 from napari_mst.photo.chart import CHARTS
+from napari_mst.photo.lights import WAVELENGTHS
 from napari_mst.spectra import table
 from napari_mst.spectra.spectrum import Origin, Spectrum
 
@@ -28,16 +29,13 @@ def colour_checker() -> list[Spectrum]:
 
     They come from ISET (MIT licence).
     """
-    data = resources.files("napari_mst").joinpath("data/reflectance31.npz")
-    with data.open("rb") as file, np.load(file) as stored:
-        wavelengths = stored["wavelength"]
-        chart = stored["iset_macbethChart"]
+    chart = reflectances()["iset_macbethChart"]
     origin = Origin(cube="ColorChecker")
     names = (
         np.reshape(CHARTS["classic"].patches, (4, 6)).T.ravel().tolist()
     )  # down the columns of the chart
     return [
-        Spectrum(wavelengths, values, name=name, origin=origin)
+        Spectrum(WAVELENGTHS, values, name=name, origin=origin)
         for name, values in zip(names, chart, strict=True)
     ]
 
