@@ -6,21 +6,20 @@ These are `convert`, `spectra`, `render`, `map` and `compare`.
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import UNANSWERED, CubeAnswers, Output, Pixel
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.photo.photo import Photo
-from napari_mst.spectra.compare import MEASURES, Scores, cube_errors, psnr
+from napari_mst.spectra.compare import Scores, cube_errors, psnr
 from napari_mst.spectra.formulas import expanded
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
 from napari_mst.spectra.map_kind import MapKind, check_map_target
@@ -215,7 +214,14 @@ def make_map(
     whole = read_cube(cube)
     for name in _READERS.keys() & asked.keys():
         asked[name] = _READERS[name](asked[name])
-    print(_map_written(target, row, whole, asked, overwrite))
+    with working(row.title) as bar:
+        made = row.make(whole, **asked, watch=bar)
+        bar.reach(1.0)
+        # The titles of several planes say something: the share that each component explains.
+        for line in (*made.titles, made.facts.get("map bands"), made.note):
+            if line:
+                note(line)
+        print(made.write(target, overwrite=overwrite))
 
 
 def _asked(kind: MapKind, given: dict[str, Any]) -> dict[str, Any]:
@@ -268,32 +274,15 @@ def _asks(kind: MapKind) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def _map_written(
-    target: Path, kind: MapKind, cube: SpectralCube, asked: dict[str, Any], overwrite: bool
-) -> Path:
-    """Make a map of *cube*, and write it to *target*."""
-    with working(kind.title) as bar:
-        made = kind.make(cube, **asked, watch=bar)
-        bar.reach(1.0)
-        # The titles of several planes say something: the share that each component explains.
-        for text in (*made.titles, made.facts.get("map bands"), made.note):
-            if text:
-                note(text)
-        return made.write(target, overwrite=overwrite)
-
-
 def compare(
     cube: Path,
     reference: Path,
     *,
     bands: bool = False,
     peak: float = 1.0,
-    output: Output = None,
-    measure: Annotated[str, MEASURES] = "rmse",
-    overwrite: bool = False,
     json: bool = False,
 ) -> None:
-    """Print the errors of a cube against a reference, and write a map of them if asked for.
+    """Print the errors of a cube against a reference; `napari-mst map` makes maps of them.
 
     Parameters
     ----------
@@ -305,25 +294,15 @@ def compare(
         print the errors of every band as well
     peak : VALUE
         value of white, which PSNR refers to
-    output : OUT
-        also write an error map to this file
-    measure
-        what the error map shows
-    overwrite
-        replace an existing file
     json
         print JSON, for programs
 
     Examples
     --------
     napari-mst compare cube.hdr true.hdr --bands
-    napari-mst compare cube.hdr true.hdr -o error.png
     """
     if not peak > 0:
         raise SpectrumError(f"Expected a --peak above 0, got {peak:g}.")
-    if output is not None:
-        with asked_to_stop():
-            check_map_target(output, overwrite=overwrite)
     whole, truth = read_cube(cube), read_cube(reference)
     with asked_to_stop() as watch:
         errors = cube_errors(whole, truth, watch)
@@ -338,9 +317,6 @@ def compare(
             print(f"wavelength ({errors.unit})\tMRAE\tRMSE\tPSNR (dB)")
             for band in by_band:
                 print("{wavelength:g}\t{MRAE:.4f}\t{RMSE:.4f}\t{PSNR:.2f}".format(**band))
-    if output is not None:
-        kind = MAPS[f"reference-{measure}"]
-        print(_map_written(output, kind, whole, {"reference": truth}, overwrite))
 
 
 def _facts(errors: Scores, peak: float) -> dict[str, Any]:

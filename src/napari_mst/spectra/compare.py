@@ -8,7 +8,7 @@ Letters: B bands, H rows, W columns; b bands that are compared; n pixels; N labe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -32,8 +32,7 @@ from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
-MEASURES: tuple[Measure, ...] = get_args(Measure)
-"""Every measure of `error_map`."""
+"""What `error_map` measures."""
 
 
 @dataclass(frozen=True, eq=False)
