@@ -153,11 +153,14 @@ def complete(name: str, kind: str) -> Iterator[None]:
     except NapariMstError:
         raise
     except Exception as error:
-        # Python raises OSError, not MemoryError, where a memory map finds no room.
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-            raise out_of_memory(name) from error
+        # Damage raises errors of the system without a number.
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
+            raise unreadable(name, error) from error
         fault = shown(error, 80)
-        raise mismatch(name, f"a complete {kind}", fault, "Get the file again.") from error
+        # That a codec is not installed stands only in the text of the error.
+        is_codec = "imagecodecs" in str(error)
+        advice = "Run: pip install imagecodecs" if is_codec else "Get the file again."
+        raise mismatch(name, f"a complete {kind}", fault, advice) from error
 
 
 def check_regular(path: Path) -> None:
@@ -182,12 +185,11 @@ def check_pixel(error: type[NapariMstError], row: int, column: int, shape: tuple
         )
 
 
-def unreadable(name: str, error: OSError) -> CubeFileError:
-    """The error to raise where the system cannot read the file *name*."""
+def unreadable(name: str, error: OSError | MemoryError) -> CubeFileError | OutOfMemory:
+    """The error to raise where the system cannot read the file *name*, or has no memory for it."""
+    # Python raises OSError, not MemoryError, where a memory map finds no room.
+    if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
+        text = f"Expected memory for {shown(name)}, got too little. Close other programs."
+        return OutOfMemory(text)
     reason = shown(error.strerror or error, 80)
     return CubeFileError(f"Expected {shown(name)} to be readable, got: {reason}. Check the file.")
-
-
-def out_of_memory(name: str) -> OutOfMemory:
-    """The error to raise where there is too little memory for the file *name*."""
-    return OutOfMemory(f"Expected memory for {shown(name)}, got too little. Close other programs.")

@@ -5,7 +5,6 @@ ignore stands in `cube.metadata["warnings"]`, a tuple of sentences for a person.
 where there was nothing to say, and writers leave it out.
 """
 
-import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -21,7 +20,6 @@ from napari_mst.errors import (
     OutOfMemory,
     SaveError,
     check_regular,
-    out_of_memory,
     shown,
     unreadable,
 )
@@ -260,15 +258,10 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
         return form.read(path, **options)
     except (CubeFileError, OutOfMemory):
         raise
-    except OSError as error:
-        # Python raises OSError, not MemoryError, where a memory map finds no room.
-        if error.errno == errno.ENOMEM:
-            raise out_of_memory(path.name) from error
-        raise unreadable(path.name, error) from error
     except CubeError as error:
         raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
-    except MemoryError as error:
-        raise out_of_memory(path.name) from error
+    except (OSError, MemoryError) as error:
+        raise unreadable(path.name, error) from error
 
 
 def write_cube(

@@ -23,7 +23,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.lazy import check_room
 from napari_mst.cube.parts import without
-from napari_mst.errors import ColourPhoto, CubeFileError, NapariMstError, mismatch, shown
+from napari_mst.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import FIELDS
@@ -221,21 +221,12 @@ def opened(path: Path) -> Iterator["TiffFile"]:
     logger = logging.getLogger("tifffile")
     logger.addFilter(listen)
     try:
-        with tifffile.TiffFile(path) as tif:
+        # tifffile lets any type escape from a damaged file.
+        with complete(path.name, "TIFF"), tifffile.TiffFile(path) as tif:
             yield tif
             # tifffile reads a tag when it is asked for, so damage may be logged up to here.
             if damage:
-                raise ValueError(damage[0])  # noqa: TRY301 (worded below)
-    except (NapariMstError, MemoryError):
-        raise
-    # tifffile lets any type escape from a damaged file.
-    except Exception as error:
-        # That a codec is not installed stands only in the text of the error.
-        if "imagecodecs" in str(error):
-            advice = "Run: pip install imagecodecs"
-            raise mismatch(path.name, "a known codec", "another", advice) from error
-        fault = shown(error, 80)
-        raise mismatch(path.name, "a complete TIFF", fault, "Get the file again.") from error
+                raise ValueError(damage[0])
     finally:
         logger.removeFilter(listen)
 
