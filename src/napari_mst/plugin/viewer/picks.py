@@ -6,7 +6,7 @@ with napari's own tools, and are saved and opened like any layer.
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -264,48 +264,48 @@ class History:
     def __init__(self) -> None:
         self.is_undoing = False
         self._states: list[State] = []
-        self._undone: list[State] = []
-        self._points: weakref.ref[Points] | None = None
+        # The place among the states of the one that is shown; those after it were undone.
+        self._at = 0
+        self._points: Callable[[], Points | None] = lambda: None
 
     @property
     def can_undo(self) -> bool:
         """True if there is a change to undo."""
-        return len(self._states) > 1
+        return self._at > 0
 
     @property
     def can_redo(self) -> bool:
         """True if the last change was undone."""
-        return bool(self._undone)
+        return self._at + 1 < len(self._states)
 
     def record(self, points: Points | None) -> None:
         """Remember what *points* are now."""
         if points is None or self.is_undoing:
             return
         # After the user has deleted the layer, new picks lie on another one, with its own past.
-        if self._points is None or self._points() is not points:
+        if self._points() is not points:
             self._states = []
-            self._undone = []
             self._points = weakref.ref(points)
         state = State.of(points)
-        if not self._states or not self._states[-1].equals(state):
-            self._states = [*self._states, state][-STATES:]
-            self._undone = []
+        if not self._states or not self._states[self._at].equals(state):
+            self._states = [*self._states[: self._at + 1], state][-STATES:]
+            self._at = len(self._states) - 1
 
     def undo(self, points: Points | None) -> None:
         """Make *points* what they were before the last change, if there is one."""
         # The last change may have been made just now, without a record.
         self.record(points)
         if points is not None and self.can_undo:
-            self._undone.append(self._states.pop())
-            self._show(points, self._states.pop())
+            self._show(points, self._at - 1)
 
     def redo(self, points: Points | None) -> None:
         """Make the change again that was undone last, unless another one came after it."""
         self.record(points)
         if points is not None and self.can_redo:
-            self._show(points, self._undone.pop())
+            self._show(points, self._at + 1)
 
-    def _show(self, points: Points, state: State) -> None:
+    def _show(self, points: Points, at: int) -> None:
+        state, self._at = self._states[at], at
         self.is_undoing = True
         try:
             # As in `set_feature`: napari replaces them once `features` are set.
@@ -321,7 +321,7 @@ class History:
         finally:
             self.is_undoing = False
         # napari may keep the same features in columns of another type, as if they had changed.
-        self._states.append(State.of(points))
+        self._states[at] = State.of(points)
 
 
 def picks_text(points: Points, layer: Layer) -> str:
@@ -353,28 +353,25 @@ def picks_of_text(text: str, shape: tuple[int, int]) -> LayerTuple:
     rows = [row.split(" ") for row in text.split(", ")]
     row, column, sides, marks, called = zip(*rows, strict=True)
     data = np.stack([np.array(row, dtype=int), np.array(column, dtype=int)], axis=1)
-    features = _features([unquote(name) for name in called], [int(side) for side in sides])
-    looks = {"features": features, "face_color": transform_color(list(marks))}
-    return data.astype(float), _arguments(shape) | looks, "points"
+    arguments = _arguments(shape, [unquote(name) for name in called], [int(side) for side in sides])
+    return data.astype(float), arguments | {"face_color": transform_color(list(marks))}, "points"
 
 
-def _features(called: Sequence[str], sides: Sequence[int]) -> dict[str, Any]:
-    """The features of picks of these names and windows, of which nothing is known."""
-    return {
-        "name": np.array(called, dtype=object),
-        "window": np.array(sides, dtype=int),
-        KNOWN: np.full(len(called), "", dtype=object),
-    }
-
-
-def _arguments(shape: tuple[int, ...]) -> dict[str, Any]:
-    """Say how picks look on an image of *shape* (H, W)."""
+def _arguments(
+    shape: tuple[int, ...], called: Sequence[str] = (), sides: Sequence[int] = ()
+) -> dict[str, Any]:
+    """Describe picks of these names and windows on an image of *shape* (H, W)."""
     return {
         "name": "Picks",
         "border_color": "white",
         "border_width": 0.12,
         "size": max(1.0, RELATIVE_SIZE * max(shape)),
         "metadata": {METADATA_KEY: ROLE},
+        "features": {
+            "name": np.array(called, dtype=object),
+            "window": np.array(sides, dtype=int),
+            KNOWN: np.full(len(called), "", dtype=object),
+        },
     }
 
 
@@ -385,7 +382,6 @@ def add_picks(viewer: ViewerModel, cube_layer: Image) -> Points:
         np.empty((0, 2)),
         **Placement.of(cube_layer).image_kwargs(),
         **_arguments(cube_layer.data.shape[-2:]),
-        features=_features((), ()),
         face_color=PALETTE[0],
     )
     viewer.layers.selection.active = active
