@@ -194,6 +194,8 @@ class ColourBar(ViewerHelper):
 
     Attributes
     ----------
+    measured
+        The layer that was given its bar last, which a person may have hidden; None without one.
     is_awaiting_picture
         Asks whether a picture is about to cover a layer for the first time, so that a bar would be
         made in vain.
@@ -201,7 +203,7 @@ class ColourBar(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._measured: Image | None = None
+        self.measured: Image | None = None
         self._is_on = True
         self._is_due = False
         self.is_awaiting_picture: Callable[[Image], bool] = lambda _: False
@@ -222,24 +224,18 @@ class ColourBar(ViewerHelper):
         self._measure(None)
         self.update()
 
-    @property
-    def measured(self) -> Image | None:
-        """The layer whose bar is shown; None if there is none."""
-        layer = self._measured
-        return layer if layer is not None and layer.colorbar.visible else None
-
     def update(self) -> None:
         """Show the bar of the layer that is seen now, and no other."""
         layer = _seen(self.viewer) if self._is_on else None
         if layer is not None and self.is_awaiting_picture(layer):
             layer = None
-        if layer is not self._measured:
+        if layer is not self.measured:
             self._measure(layer)
         self._write()
 
     def _measure(self, layer: Image | None) -> None:
         """Take the bar from the layer that had it to *layer*."""
-        before, self._measured = self._measured, layer
+        before, self.measured = self.measured, layer
         if before is not None:
             before.colorbar.events.visible.disconnect(self._write)
             before.colorbar.visible = False
@@ -250,7 +246,8 @@ class ColourBar(ViewerHelper):
     def _write(self, _: object = None) -> None:
         """Write the unit beside the bar that is shown, or nothing."""
         overlays = self.viewer.canvas.overlays
-        text = unit_of(self.measured)
+        layer = self.measured
+        text = unit_of(layer) if layer is not None and layer.colorbar.visible else ""
         if OVERLAY not in overlays:
             if not text:
                 return
