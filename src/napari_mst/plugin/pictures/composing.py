@@ -23,14 +23,15 @@ from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Job, Latest
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.layers import (
+    ALIKE_KEY,
     ENDING,
     PLACE,
     active_cube_layer,
     add_composite,
-    alike_of,
     band_of,
     composite_of,
     composites_of,
+    cube_layer_in,
     cube_of,
     follow,
     is_picture_shown,
@@ -145,12 +146,21 @@ class Composer(ViewerHelper):
     # ------------------------------------------------------------------- for docks and scripts
 
     def look_at(self, layer: Any) -> None:
-        """Paint *layer*, if it is a cube that has no picture yet."""
+        """Paint *layer*, if it is a cube that has no picture yet.
+
+        It has the best colours where the chosen ones do not suit it, or their file is gone.
+        """
         cube = cube_of(layer)
         if cube is not None and layer not in self._sitters:
-            alike = alike_of(layer)
-            first = self.first if alike is None else self.colours(alike)
-            self._sitters[layer] = Sitter(_suited(first, cube))
+            alike = cube_layer_in(layer.metadata, ALIKE_KEY)
+            colours = self.first if alike is None else self.colours(alike)
+            try:
+                # To look for the best colours reads the cube; they always suit.
+                if colours != BEST:
+                    colours.recipe(cube)
+            except NapariMstError:
+                colours = BEST
+            self._sitters[layer] = Sitter(colours)
             self._paint(layer)
 
     def sitter_of(self, layer: Image) -> Sitter:
@@ -219,26 +229,31 @@ class Composer(ViewerHelper):
     # ----------------------------------------------------------------------------- listening
 
     def _on_layers(self, event: Any) -> None:
-        if event.type == "inserted":
-            self._later(event.value, self.look_at)
-        elif event.type == "removed":
-            self._later(event.value, self._forget)
+        if event.type in ("inserted", "removed"):
+            self._look_later(event.value)
         elif event.type in PLACE or event.type in ("data", "metadata", "name"):
             self._on_change(event)
 
-    def _later(self, layer: Any, action: Any) -> None:
-        """Do *action* once napari has finished with *layer*: it is still adding or removing it."""
+    def _look_later(self, layer: Any) -> None:
+        """Look whether *layer* came or went, once napari has finished adding or removing it."""
         if not isinstance(layer, Image):
             return
         if QApplication.instance() is None:
-            action(layer)
+            self._settle(layer)
         else:
-            QTimer.singleShot(0, calling(self._act, action, layer))
+            QTimer.singleShot(0, calling(self._settle, layer))
 
-    def _act(self, action: Any, layer: Image) -> None:
+    def _settle(self, layer: Image) -> None:
+        """Paint a cube that came; take the pictures of one that went away."""
+        if self.has(layer):
+            self.look_at(layer)
         # The viewer may have been closed meanwhile.
-        if self._viewer_ref() is not None:
-            action(layer)
+        elif self._viewer_ref() is not None:
+            sitter = self._sitters.pop(layer, None)
+            if sitter is not None:
+                sitter.painting.cancel()
+            for picture in composites_of(self.viewer, layer):
+                self.viewer.layers.remove(picture)
 
     def _on_change(self, event: Any) -> None:
         at, layers = getattr(event, "index", None), self.viewer.layers
@@ -247,35 +262,19 @@ class Composer(ViewerHelper):
         layer = layers[at]
         if not isinstance(layer, Image) or cube_of(layer) is None:
             return
-        if event.type in ("data", "metadata"):
-            # The metadata of a stack say which page is shown.
-            if event.type == "data" or layer.ndim > 3:
-                self._on_data(layer)
-            return
+        # The metadata of a stack say which page is shown.
+        if event.type == "data" or (event.type == "metadata" and layer.ndim > 3):
+            if layer in self._sitters:
+                self._paint(layer)
+            else:
+                # Later: whoever has made it a cube is about to move the slider to one of its bands.
+                self._look_later(layer)
         for picture in composites_of(self.viewer, layer):
-            if event.type != "name":
+            if event.type in PLACE:
                 follow(picture, Placement.of(layer).image_kwargs())
             # A name that the user has given the picture stays.
-            elif picture.name.endswith(ENDING):
+            elif event.type == "name" and picture.name.endswith(ENDING):
                 picture.name = f"{layer.name}{ENDING}"
-
-    def _on_data(self, layer: Image) -> None:
-        """Paint a cube that has other numbers; one that has just become a cube is new."""
-        if layer in self._sitters:
-            self._paint(layer)
-        else:
-            # Later: whoever has made it a cube is about to move the slider to one of its bands.
-            self._later(layer, self.look_at)
-
-    def _forget(self, layer: Image) -> None:
-        """Take the pictures of a removed cube away."""
-        if layer in self.viewer.layers:
-            return
-        sitter = self._sitters.pop(layer, None)
-        if sitter is not None:
-            sitter.painting.cancel()
-        for picture in composites_of(self.viewer, layer):
-            self.viewer.layers.remove(picture)
 
     def _note_slider(self, _: object = None) -> None:
         """Note where the slider stands now, and among how many layers."""
@@ -332,17 +331,6 @@ class Composer(ViewerHelper):
         else:
             set_picture(shown, layer, picture, place)
         self.changed.emit()
-
-
-def _suited(colours: Colours, cube: SpectralCube) -> Colours:
-    """Return *colours*, or the best ones where *cube* cannot be painted so, or the file is gone."""
-    try:
-        # To look for the best colours reads the cube; they always suit.
-        if colours != BEST:
-            colours.recipe(cube)
-    except NapariMstError:
-        return BEST
-    return colours
 
 
 def _visible_part(layer: Image) -> tuple[Part, int]:

@@ -33,7 +33,7 @@ from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
     composites_of,
     cube_layer,
-    cube_layer_of,
+    cube_layer_in,
     cube_of,
     is_cube_shown,
     is_picture_shown,
@@ -199,7 +199,7 @@ class KnownLayers(ViewerHelper):
 
 def _shown_by(layer: Layer | None) -> Layer | None:
     """Return the cube layer that *layer* is the picture of, or else *layer*."""
-    return layer if layer is None else cube_layer_of(layer) or layer
+    return layer if layer is None else cube_layer_in(layer.metadata) or layer
 
 
 NOTHING_KNOWN = "Nothing is known any more: the cube is as it was."

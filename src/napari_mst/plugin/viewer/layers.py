@@ -48,22 +48,11 @@ def is_composite(layer: Layer | None) -> bool:
     return layer is not None and COMPOSITE_KEY in layer.metadata
 
 
-def cube_layer_of(layer: Layer) -> Image | None:
-    """Return the cube layer whose picture *layer* is; None if it is none, or the cube is gone."""
-    return cube_layer_in(layer.metadata)
+def cube_layer_in(metadata: Mapping[str, Any], key: str = COMPOSITE_KEY) -> Image | None:
+    """Return the cube layer that the *metadata* of a layer lead to; None if there is none.
 
-
-def cube_layer_in(metadata: Mapping[str, Any]) -> Image | None:
-    """Return the cube layer that the *metadata* of its picture lead to; None if there is none."""
-    return _layer_in(metadata, COMPOSITE_KEY)
-
-
-def alike_of(cube_layer: Layer) -> Image | None:
-    """Return the cube layer that *cube_layer* is compared with from the start, if there is one."""
-    return _layer_in(cube_layer.metadata, ALIKE_KEY)
-
-
-def _layer_in(metadata: Mapping[str, Any], key: str) -> Image | None:
+    *key* says which one: by default, the one that the layer is a picture of.
+    """
     reference = metadata.get(key)
     layer = reference() if isinstance(reference, weakref.ref) else None
     return layer if isinstance(layer, Image) else None
@@ -74,7 +63,7 @@ def composites_of(viewer: ViewerModel, cube_layer: Layer) -> list[Image]:
     return [
         layer
         for layer in viewer.layers
-        if isinstance(layer, Image) and cube_layer_of(layer) is cube_layer
+        if isinstance(layer, Image) and cube_layer_in(layer.metadata) is cube_layer
     ]
 
 
@@ -223,7 +212,8 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
     """
     active = viewer.layers.selection.active
     if active is not None:
-        active = cube_layer_of(active) or _layer_in(active.metadata, MAP_KEY) or active
+        known = active.metadata
+        active = cube_layer_in(known) or cube_layer_in(known, MAP_KEY) or active
     if cube_of(active) is not None and active in viewer.layers:
         return active if is_cube_shown(viewer, active) else None
     # napari lists layers from the bottom up.
