@@ -150,18 +150,11 @@ class Composer(ViewerHelper):
 
         It has the best colours where the chosen ones do not suit it, or their file is gone.
         """
-        cube = cube_of(layer)
-        if cube is not None and layer not in self._sitters:
+        if cube_of(layer) is not None and layer not in self._sitters:
             alike = cube_layer_in(layer.metadata, ALIKE_KEY)
             colours = self.first if alike is None else self.colours(alike)
-            try:
-                # To look for the best colours reads the cube; they always suit.
-                if colours != BEST:
-                    colours.recipe(cube)
-            except NapariMstError:
-                colours = BEST
             self._sitters[layer] = Sitter(colours)
-            self._paint(layer)
+            self._paint(layer, is_new=True)
 
     def sitter_of(self, layer: Image) -> Sitter:
         """Return how *layer* is painted; as nobody has chosen yet, if it has no picture."""
@@ -292,7 +285,7 @@ class Composer(ViewerHelper):
 
     # ------------------------------------------------------------------------------ painting
 
-    def _paint(self, layer: Image) -> None:
+    def _paint(self, layer: Image, *, is_new: bool = False) -> None:
         cube = cube_of(layer)
         sitter = self._sitters[layer]
         sitter.painting.cancel()
@@ -304,7 +297,9 @@ class Composer(ViewerHelper):
                 sitter.colours.recipe(cube)
         except NapariMstError as error:
             sitter.colours = BEST
-            report(error)
+            # Nobody has chosen the colours for a cube that is new.
+            if not is_new:
+                report(error)
         # A memory map is an array as well, but to read it may take long.
         is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:
