@@ -1,20 +1,17 @@
 """The maps of the attention explorer: meaning at a pixel p, formula, unit and computation.
 
 To add one, write a function of a head (see `probe.HeadProbe`) and of (1, C, h, w) of the block's
-input, and a row of `OVERLAYS`; the words of ours are in `data/attention_maps.json`. Every formula
-is exact for the network as it is run, MST++ (Cai et al., CVPRW 2022,
-doi:10.1109/CVPRW56347.2022.00090). None is taken from attention over positions, which this network
-does not have.
+input, and a row of `OVERLAYS`. Every formula is exact for the network as it is run, MST++ (Cai et
+al., CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090). None is taken from attention over positions,
+which this network does not have.
 
 Letters: h, w pixels; C channels of the block; i key channel, j query channel; A attention, v
 values, W projection.
 """
 
-import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -70,46 +67,137 @@ def _share(head: "HeadProbe", x: "Tensor") -> "Tensor":
     return share.masked_fill_(squares == 0, 0.0)
 
 
-_FILE = resources.files("napari_mst").joinpath("data", "attention_maps.json")
-_WORDS = json.loads(_FILE.read_text(encoding="utf-8"))
+_OVERLAYS = (
+    Overlay(
+        name="score",
+        title="Score contribution",
+        formula="s(p) = sigma k_i(p) q_j(p) / (|k_i| |q_j|)",
+        unit="logit per pixel of the map",
+        text="Pixels that make key channel i attend to query channel j (> 0), and pixels that "
+        "speak against it (< 0). The sum over the padded photo is the logit of A_ij; with all "
+        "channels, the sum of the logits.",
+        is_signed=True,
+        uses="i and j",
+        compute=_score,
+    ),
+    Overlay(
+        name="attended",
+        title="Attended value",
+        formula="a(p) = (A v)_i(p) = sum_j A_ij v_j(p); all channels: (sum_i a_i(p)^2)^(1/2)",
+        unit="the block's features, without a physical unit",
+        text="The features that the head passes on in output channel i, before its projection W.",
+        is_signed=True,
+        uses="i",
+        compute=_attended,
+    ),
+    Overlay(
+        name="share",
+        title="Share of the block's output",
+        formula="s(p) = <W_i a_i(p), y(p)> / |y(p)|^2, with the output y(p) of the block; "
+        "all channels: their sum",
+        unit="1; all that is added up in the block has the sum 1",
+        text="How much of the block's output comes from attended channel i; negative where it "
+        "works against the rest.",
+        is_signed=True,
+        uses="i",
+        compute=_share,
+    ),
+    Overlay(
+        name="attention",
+        title="Effect of attention",
+        formula="e(p) = |S-MSA(x)(p)|, over all channels and heads, positional branch included",
+        unit="the block's features, without a physical unit",
+        text="How much the attention branch adds to the features at each pixel.",
+        is_signed=False,
+        compute=lambda head, x: head.attention_branch(x).norm(dim=0),
+    ),
+    Overlay(
+        name="feed-forward",
+        title="Effect of the feed-forward network",
+        formula="e(p) = |FFN(LN(x'))(p)|, over all channels, with x' = x + S-MSA(x)",
+        unit="the block's features, without a physical unit",
+        text="How much the feed-forward network adds to the features at each pixel.",
+        is_signed=False,
+        compute=lambda head, x: head.feed_forward_branch(x).norm(dim=0),
+    ),
+)
 
-_COMPUTED: "dict[str, Callable[[HeadProbe, Tensor], Tensor]]" = {
-    "score": _score,
-    "attended": _attended,
-    "share": _share,
-    "attention": lambda head, x: head.attention_branch(x).norm(dim=0),
-    "feed-forward": lambda head, x: head.feed_forward_branch(x).norm(dim=0),
-}
-
-OVERLAYS: dict[str, Overlay] = {
-    name: Overlay(name=name, compute=compute, **_WORDS[name]) for name, compute in _COMPUTED.items()
-}
+OVERLAYS: dict[str, Overlay] = {overlay.name: overlay for overlay in _OVERLAYS}
 """All maps of a block by name."""
 
-_OTHERS = {
-    name: Caption(name=name, **words) for name, words in _WORDS.items() if name not in _COMPUTED
-}
-
-SENSITIVITY = _OTHERS["sensitivity"]
+SENSITIVITY = Caption(
+    name="sensitivity",
+    title="Sensitivity of a spectrum",
+    formula="g(p) = |d cube[band, row, column] / d photo[:, p]|, over the channels of the photo",
+    unit="quantity of the cube per value of the network's input "
+    "(linear light 0-1, or as the model normalises it)",
+    text="The pixels of the photo that one band of the picked spectrum depends on. It is a "
+    "gradient, with the attention matrices of the whole photo held fixed: exact and complete for "
+    "all that is local. Left out are the matrices themselves, to which every pixel adds, and the "
+    "correction of colours.",
+    is_signed=False,
+    reference="Simonyan et al. 2014, arXiv:1312.6034 (gradient of an output to the input)",
+)
 """The map of a picked pixel; it belongs to no block."""
 
-WEIGHTS = _OTHERS["weights"]
+WEIGHTS = Caption(
+    name="weights",
+    title="Weights of a pixel",
+    formula="w(q) = A_pq = softmax_q(s(p, q)) for the pixel p, over its keys q",
+    unit="1; the weights of a head add up to 1",
+    text="The pixels that a pixel attends to in a block between pixels, and how much.",
+    is_signed=False,
+    reference="Liu et al. 2021, arXiv:2103.14030; Chen et al. 2023, arXiv:2205.04437",
+)
 """The map of what one pixel attends to, for each head."""
 
-ALIKE = _OTHERS["non-local-means"]
+ALIKE = Caption(
+    name="non-local-means",
+    title="Weights in non-local means",
+    formula="w(q) = exp(-max(d(p, q) - 2 sigma^2, 0) / h^2), over the sum of all such weights",
+    unit="1; the weights add up to 1",
+    text="The pixels whose mean a denoised pixel is, and how much each counts.",
+    is_signed=False,
+    reference="Buades, Coll & Morel 2005, doi:10.1109/CVPR.2005.38",
+)
 """The map of what one pixel attends to before the network, where a photo is denoised."""
 
-EFFECT = _OTHERS["head-effect"]
+EFFECT = Caption(
+    name="head-effect",
+    title="Effect of a head",
+    formula="e(p) = mean over bands of |cube(p) - cube(p) with A = 1 / keys in the head|",
+    unit="quantity of the cube",
+    text="How much the cube changes, at each pixel, if the head gives all its keys equal weights: "
+    "the cube of the network, before the correction of colours.",
+    is_signed=False,
+    reference="Michel, Levy & Neubig 2019, arXiv:1905.10650 (heads that are taken away)",
+)
 """The map of what a head does, against equal weights."""
 
-FEATURES = _OTHERS["features"]
+FEATURES = Caption(
+    name="features",
+    title="Features",
+    formula="x_c(p): the map of channel c that a part of the network writes",
+    unit="features, without a physical unit",
+    text="The maps of any part of the network, one for each of its channels: the slider goes "
+    "through them. The channels are learnt; none is a wavelength.",
+    is_signed=True,
+)
 """The maps of a part of the network by its name; they belong to no head."""
 
-DIFFERENCE = _OTHERS["difference"]
+DIFFERENCE = Caption(
+    name="difference",
+    title="Difference",
+    formula="d(p) = first(p) - second(p)",
+    unit="that of both maps",
+    text="One map less another: of two models, two photos, two heads or two parts.",
+    is_signed=True,
+)
 """The difference of two maps of the same size."""
 
+_OTHERS = (SENSITIVITY, WEIGHTS, ALIKE, EFFECT, FEATURES, DIFFERENCE)
+
 DESCRIPTIONS: Mapping[str, Caption] = ChainMap(
-    _OTHERS,
+    {caption.name: caption for caption in _OTHERS},
     OVERLAYS,  # type: ignore[arg-type] # it is only read
 )
-"""Every map by name."""
