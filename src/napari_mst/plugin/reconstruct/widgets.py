@@ -82,6 +82,8 @@ class SearchBox(QSearchableComboBox):
 
     def __init__(self, names: Collection[str], kinds: str = "") -> None:
         super().__init__()
+        # PySide6 would keep a completer without a parent, and its list.
+        self.completer_object.setParent(self)
         self._kinds = kinds
         # A person types spaces, with which cameras and lights are found as well.
         listed = [name.replace("_", " ") for name in names]
