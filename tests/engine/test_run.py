@@ -51,7 +51,9 @@ def whole(network: MSTPlusPlus, photo: np.ndarray) -> np.ndarray:
 def assert_exact(streamed: np.ndarray, reference: np.ndarray) -> None:
     assert streamed.dtype == np.float32
     assert streamed.shape == reference.shape
-    np.testing.assert_allclose(streamed, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+    # A single number near 0 may be what is left of larger ones.
+    largest = max(np.abs(reference).max(), 0.01)
+    np.testing.assert_allclose(streamed, reference, rtol=0, atol=1e-5 * largest)
 
 
 class Case(NamedTuple):
