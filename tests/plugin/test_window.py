@@ -284,6 +284,8 @@ def living() -> Counter[str]:
     ours = ("napari_mst", "pyqtgraph", "PyQt", "PySide")
     found = Counter(name for one in objects if (name := kind(type(one))).startswith(ours))
     del found[LAST_MOUSE_EVENT]
+    # PySide6 keeps one, on which no widget hangs, for each signal that a constructor is told.
+    del found["PySide6.QtCore.Connection"]
     # A worker that has ended holds nothing. napari keeps those that it has listed, and PySide6 one
     # now and then: its thread deletes what Python still counts.
     workers = [one for one in objects if type(one) is JobWorker]  # isinstance asks objects, too
