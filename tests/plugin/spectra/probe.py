@@ -12,7 +12,7 @@ from qtpy.QtGui import QAction
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picks_in
 
-from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
@@ -44,7 +44,7 @@ class Desk:
     qtbot: QtBot
 
     @property
-    def bench(self) -> Bench:
+    def bench(self) -> SharedBench:
         return self.dock.bench
 
     @property
