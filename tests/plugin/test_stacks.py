@@ -9,7 +9,6 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from tests.plugin.in_viewer import active_in, cube_in, picks_in, picture_in
 
-from napari_mst import write_cube
 from napari_mst.errors import Cancelled, OutOfMemory, SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.models import load_model
@@ -127,13 +126,9 @@ def test_pages_are_saved_with_their_numbers_and_picks(viewer: ViewerModel, tmp_p
     assert len(picks_in(viewer).data)
     layer = active_in(viewer)
     data, attributes, _ = layer.as_layer_data_tuple()
-    cubes = saving._by_page(
-        tmp_path / "leaf.tif", saving.cube_to_save(data, attributes), attributes
-    )
-    for path, cube in cubes.items():
-        write_cube(path, cube)
-    assert [path.name for path in cubes] == ["leaf_000.tif", "leaf_001.tif", "leaf_002.tif"]
-    np.testing.assert_array_equal([read_cube(path).data for path in cubes], layer.data)
+    written = saving.write_layer(str(tmp_path / "leaf.tif"), data, attributes)
+    assert [Path(path).name for path in written] == [f"leaf_00{page}.tif" for page in range(3)]
+    np.testing.assert_array_equal([read_cube(path).data for path in written], layer.data)
 
 
 def test_pages_that_do_not_fit_into_memory_are_refused_in_one_sentence(

@@ -121,6 +121,8 @@ def write_layer(
 ) -> list[str]:
     """Save an Image layer in the format of the suffix of *path*, else of *suffix*.
 
+    Of a stack, each page becomes a file with its number.
+
     Only a file that napari's dialog has asked about is replaced. Without wavelengths the user is
     asked for them; where there is nobody to ask, the bands are numbered. The picks on the image are
     saved with it.
@@ -132,12 +134,14 @@ def write_layer(
     Cancelled
         If the user was asked, and cancelled, or cancelled the save.
     """
-    target = named(Path(path), SUFFIXES[suffix])
+    given = Path(path)
+    target = named(given, SUFFIXES[suffix])
+    cubes = _by_page(target, cube_to_save(data, attributes), attributes)
     # napari's dialog asked about the path that it gives; about another name nobody was asked.
-    was_asked = target.name == Path(path).name
-    cube = cube_to_save(data, attributes)
-    may_replace = was_asked and target.exists()
-    return [str(write(target, cube, may_replace))]
+    return [
+        str(write(each, cube, may_replace=each.name == given.name and each.exists()))
+        for each, cube in cubes.items()
+    ]
 
 
 write_envi = partial(write_layer, suffix=".hdr")
@@ -280,7 +284,7 @@ def _by_page(
     path: Path, cube: SpectralCube, attributes: Mapping[str, Any]
 ) -> dict[Path, SpectralCube]:
     """Return what is saved to which file: *cube*, or all of its stack, numbered by their pages."""
-    stack = attributes["metadata"].get(STACK_KEY)
+    stack = attributes.get("metadata", {}).get(STACK_KEY)
     if stack is None:
         return {path: cube}
     return {
