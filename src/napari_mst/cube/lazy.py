@@ -183,7 +183,7 @@ Place = tuple[int, ...]
 
 
 def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
-    """The same *numbers*, read in tiles of *sides* (b, h, w): those wanted last are kept.
+    """Read *numbers* in tiles of *sides* (b, h, w), of which those wanted last are kept.
 
     Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels
     that no tile has are read alone.

@@ -140,7 +140,7 @@ def _measured_reach(module: nn.Module, geometry: Geometry) -> int | None:
 
 
 def _reach_along(axis: int, module: nn.Module, geometry: Geometry) -> float:
-    """How far *module* sees a stripe of pixels that changes, which has all phases of `align`.
+    """Measure how far *module* sees a stripe of pixels that changes, in all phases of `align`.
 
     It is infinite where a change is seen everywhere.
     """

@@ -32,7 +32,7 @@ from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
-"""What `error_map` measures."""
+"""The errors that `error_map` measures."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,7 @@ def _add_up(spectra: Singles, weights: Singles, sums: Singles, moving: Moving) -
 
 @part
 def _missing(shown: Number, low: Number, high: Number, close: Number) -> tuple[Number, bool, bool]:
-    """How much a colour is short of its cell, whether it is outside, and whether it is free."""
+    """Measure by how much a colour misses its cell, if it is outside, and if it is free."""
     limited = _larger(shown, low)
     missing = (high if limited > high else limited) - shown
     is_far = abs(missing) > close

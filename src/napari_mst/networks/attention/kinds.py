@@ -144,7 +144,7 @@ def check_geometry(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _windows(block: Mapping[str, Tensor]) -> tuple[bool, bool] | None:
-    """Whether the windows of a block are shifted, and overlap; None for another attention."""
+    """Read if the windows of a block are shifted, and if they overlap; None for no windows."""
     geometry = geometry_of(block)
     if geometry is None or {_HALF_OF_HYBRID, _PERCEPTRON} & block.keys():
         return None
