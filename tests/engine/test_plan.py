@@ -313,5 +313,6 @@ def test_the_plan_is_within_a_fifth_of_the_measured_peak(
         str(is_ensemble),
         *map(str, size),
     ]
-    done = subprocess.run(case, capture_output=True, text=True, check=True)
-    assert 0.8 < float(done.stdout) < 1.2
+    # What the process holds before the run differs from one to the next, on a busy machine by more.
+    runs = [subprocess.run(case, capture_output=True, text=True, check=True) for _ in range(3)]
+    assert 0.8 < np.median([float(done.stdout) for done in runs]) < 1.2
