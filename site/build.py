@@ -3,10 +3,8 @@
 python site/build.py build/site
 """
 
-import inspect
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from types import ModuleType
 from typing import cast
 
 import torch
+from tests.reference import RESULTS, TASKS, entries_of
 from torch import Tensor, nn
 
 import napari_mst as nm
@@ -110,16 +109,6 @@ SECTIONS = {
 }
 """The pages of the bar at the top: title, sentence, and the pages below each."""
 
-TASKS = {
-    "From photos to cubes": ("reconstruction", "models", "engine", "watch", "errors"),
-    "Photos, cameras and charts": ("photo", "light", "denoising"),
-    "Cubes and files": ("cube", "formats", "plugin"),
-    "Known spectra and error bands": ("adaptation",),
-    "Spectra, regions and maps": ("spectra",),
-    "Attention": ("attention",),
-}
-"""The headings of the reference, and the folders of the names below each."""
-
 RUNTIME = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm", "ort-wasm-simd-threaded.mjs"
 
 
@@ -195,9 +184,9 @@ def build_pages(folder: Path) -> None:
         (pages / f"{name}.md").write_text(text, "utf-8")
     reference = pages / "reference"
     reference.mkdir()
-    for title, folders in TASKS.items():
+    for title, names in TASKS.items():
         path = reference / f"{title.lower().replace(' ', '_').replace(',', '')}.md"
-        path.write_text(_reference(title, folders), "utf-8")
+        path.write_text(_reference(title, names), "utf-8")
     options = ["-W", "--keep-going", "--quiet", "-c", str(HERE)]
     command = [sys.executable, "-m", "sphinx", *options, str(pages), str(folder)]
     # A backend of the caller's would take the figures out of the notebooks.
@@ -213,26 +202,19 @@ def _tree(names: tuple[str, ...], option: str) -> str:
     return "\n".join(["```{toctree}", f":{option}:", ":maxdepth: 1", "", *names, "```", ""])
 
 
-def _reference(title: str, folders: tuple[str, ...]) -> str:
-    """The page of the public names whose modules are in *folders*, with their signatures."""
-    stubs = (ROOT / "src/napari_mst/__init__.pyi").read_text("utf-8")
-    homes = re.findall(r"from (napari_mst\.(\w+)\S*) import (\w+)", stubs)
-    names = [f"{module}.{name}" for module, folder, name in homes if folder in folders]
+def _reference(title: str, names: tuple[str, ...]) -> str:
+    """The page of these public *names*, with their signatures."""
     return f"# {title}\n\n" + "\n".join(map(_entry, names))
 
 
 def _entry(name: str) -> str:
-    thing = getattr(nm, name.rpartition(".")[2])
-    if isinstance(thing, ModuleType):
-        made_there = inspect.getmembers(thing, inspect.isfunction)
-        names = [each for each, function in made_there if function.__module__ == name]
-        hidden = {*dir(nm), *(each for each in names if each.startswith("_"))}
-        return "\n".join(
-            _entry_of("function", f"{name}.{each}") for each in names if each not in hidden
-        )
-    if isinstance(thing, type):
-        return _entry_of("class", f"{name}\n    :members:")
-    return _entry_of("function" if callable(thing) else "data", name)
+    own, *members = entries_of(name)
+    if isinstance(own.thing, ModuleType):
+        return "\n".join(_entry_of("function", f"napari_mst.{each.name}") for each in members)
+    home = f"{own.thing.__module__}.{name}" if name in RESULTS else f"napari_mst.{name}"
+    if isinstance(own.thing, type):
+        return _entry_of("class", f"{home}\n    :members:")
+    return _entry_of("function", home)
 
 
 def _entry_of(kind: str, name: str) -> str:

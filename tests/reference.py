@@ -1,22 +1,20 @@
-"""The docstrings of all public names, and `docs/reference.md`, which is made from them.
+"""The docstrings of all public names by task, and `docs/reference.md`, which is made from them.
 
-python -m tests.reference    # writes the page anew
+python -m tests.reference    # writes the page anew; the reference of the site has the same order
 """
 
-import ast
-import importlib
 import inspect
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import napari_mst
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.cube.parts import PlainCube
-from napari_mst.light.estimate import LightEstimate
-from napari_mst.light.white_balance import WhiteBalance
+from napari_mst.light.balancing import WhiteBalance
+from napari_mst.light.estimating import LightEstimate
 from napari_mst.spectra.map_kind import Map
 from napari_mst.spectra.metamers import Metamers
 
@@ -26,18 +24,97 @@ _FRAME = r"(?m)^(=+)  =+$"
 
 _HEAD = """# Reference
 
-Every public name of `import napari_mst as nm`, and the classes that these functions return, with
-the domain and scale of the numbers that each takes and gives. Python shows parameters, errors and
-examples: `help(nm.resample)`. Names that begin with a dot belong to the class or group above them.
-In the examples, `np` is NumPy, and `chart.png` a photo
-of a ColorChecker.
+Every public name of `import napari_mst as nm` by task, and the classes that these functions return,
+with their arguments and the domain and scale of the numbers that each takes and gives. Python shows
+types, parameters, errors and examples: `help(nm.resample)`. Names that begin with a dot belong to
+the class or group above them. In the examples, `np` is NumPy, and `chart.png` a photo of a
+ColorChecker.
+
+A cube gives parts and pictures of itself by methods, for which nothing but the cube is needed.
+Whatever reads, writes, measures, compares or corrects is a function that takes the cube. Wherever a
+photo is taken, it may be a file, an array or a `Photo`.
 
 Letters: B bands, H rows, W columns, C channels; h, w a part of an image; d channels of a head of
 attention.
+"""
 
+_COLUMNS = """
 | name | what it does | domain and scale |
 |---|---|---|
 """
+
+TASKS = {
+    "From photos to cubes": (
+        "reconstruct",
+        "Reconstructor",
+        "list_models",
+        "load_model",
+        "Model",
+        "check_network",
+        "Watch",
+        "NapariMstError",
+    ),
+    "Photos, cameras and charts": (
+        "Photo",
+        "Capture",
+        "light.estimate",
+        "LightEstimate",
+        "light.white_balance",
+        "WhiteBalance",
+        "light.GreyPatch",
+        "light.capture_from_patch",
+        "FlatField",
+        "Chart",
+        "find_chart",
+        "calibrate",
+        "Calibration",
+        "estimated_noise",
+        "non_local_means",
+        "non_local_weights",
+    ),
+    "Cubes and files": ("SpectralCube", "Provenance", "read_cube", "write_cube", "add_cube"),
+    "Known spectra and error bands": (
+        "adapt",
+        "KnownSpectrum",
+        "suggest_spots",
+        "adapt_to_cube",
+        "error_bands",
+        "spectrum_band",
+    ),
+    "Spectra, regions and maps": (
+        "Spectrum",
+        "read_spectra",
+        "write_spectra",
+        "point_spectrum",
+        "Region",
+        "region_spectrum",
+        "label_spectra",
+        "resample",
+        "best_matches",
+        "compare_region",
+        "endmembers",
+        "metamers",
+        "Metamers",
+        "maps",
+        "Map",
+        "index",
+        "formula",
+    ),
+    "Attention": (
+        "attention.recording",
+        "attention.Record",
+        "attention.figure",
+        "attention.read",
+        "attention.write",
+        "attention.Explorer",
+        "attention.Selection",
+        "AttentionMap",
+        "attention.features",
+        "attention.HeadEffects",
+        "attention.side_by_side",
+    ),
+}
+"""The headings of the reference, and the names below each."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +130,17 @@ class Entry:
     def label(self) -> str:
         """The name in the table of the class: `data`, `render()`."""
         return self.name.split(".")[-1] + ("()" if self.is_called else "")
+
+    @property
+    def call(self) -> str:
+        """The name of a function or class with its arguments and their defaults."""
+        name = self.name
+        is_error = inspect.isclass(self.thing) and issubclass(self.thing, Exception)
+        if not self.is_called or is_error:  # an error has no signature of its own
+            return name
+        parameters = inspect.signature(self.thing).parameters.values()
+        kept = [_plain(each) for each in parameters if each.name not in ("self", "cls")]
+        return f"{name}{inspect.Signature(kept)}"
 
     @property
     def title(self) -> str:
@@ -79,18 +167,25 @@ RESULTS = {
 }
 """What public functions return; nobody has to name it."""
 
+GROUPS = ("attention", "light")
+"""Groups of names that have a list of their own."""
+
+
+def public_names() -> list[str]:
+    """All names of `napari_mst`, with those of its groups in place of these."""
+    alone = [name for name in napari_mst.__all__ if name not in ("__version__", *GROUPS)]
+    grouped = [f"{group}.{name}" for group in GROUPS for name in getattr(napari_mst, group).__all__]
+    return [*alone, *grouped]
+
 
 def entries_of(name: str) -> list[Entry]:
     """The public *name* itself, or that of a result, and the public members of a class."""
-    thing = RESULTS.get(name) or getattr(napari_mst, name)
-    if callable(thing) and inspect.ismodule(thing):  # which hides a function of its name
-        thing = getattr(importlib.import_module(_home(name)), name)
+    group, _, last = name.rpartition(".")
+    home = getattr(napari_mst, group) if group else napari_mst
+    thing: Any = RESULTS.get(name) or getattr(home, last)
+    own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=callable(thing))
     if inspect.ismodule(thing):
-        own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=False)
         return [own, *(_function(name, each) for each in _maps_in(thing))]
-    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        return [Entry(name, _docstring_of_data(_home(name), name), thing, is_called=False)]
-    own = Entry(name, inspect.getdoc(thing) or "", thing, is_called=True)
     if inspect.isroutine(thing):
         return [own]
     fields = vars(PlainCube) if issubclass(thing, PlainCube) else {}
@@ -98,7 +193,7 @@ def entries_of(name: str) -> list[Entry]:
     return [own, *(each for member in members for each in _member(thing, member))]
 
 
-def _maps_in(module: Any) -> list[Any]:
+def _maps_in(module: ModuleType) -> list[Any]:
     """The functions of *module* that make a map."""
     functions = [thing for thing in vars(module).values() if inspect.isfunction(thing)]
     made = [each for each in functions if inspect.signature(each).return_annotation is Map]
@@ -120,34 +215,29 @@ def _member(owner: type, member: str) -> list[Entry]:
     return [Entry(f"{owner.__name__}.{member}", doc, function, is_called=not is_property)]
 
 
-def _home(name: str) -> str:
-    """The module that the list of public names gives for *name*."""
-    text = Path(napari_mst.__file__).with_suffix(".pyi").read_text("utf-8")
-    imports = [each for each in ast.parse(text).body if isinstance(each, ast.ImportFrom)]
-    return next(each.module or "" for each in imports if each.names[0].asname == name)
+class _Left:
+    """A default that would say nothing in print."""
+
+    def __repr__(self) -> str:
+        return "..."
 
 
-def _docstring_of_data(module: str, name: str) -> str:
-    """The text below `name: type = value`, which Python does not keep."""
-    body = ast.parse(inspect.getsource(importlib.import_module(module))).body
-    for pair in pairwise(body):
-        match pair:
-            case (
-                ast.AnnAssign(target=ast.Name(id=assigned)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ) if assigned == name:
-                return inspect.cleandoc(text)
-    # A folder has its names from a file of its own.
-    imports = [each for each in body if isinstance(each, ast.ImportFrom)]
-    homes = {alias.name: each.module or "" for each in imports for alias in each.names}
-    return _docstring_of_data(homes[name], name) if name in homes else ""
+def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The *parameter* as a line of the page has it: without its type."""
+    is_short = len(repr(parameter.default)) <= 24 and "<" not in repr(parameter.default)
+    default = parameter.default if is_short else _Left()
+    if parameter.default is inspect.Parameter.empty:
+        default = parameter.default
+    return parameter.replace(annotation=inspect.Parameter.empty, default=default)
 
 
 def page() -> str:
     """The text of `docs/reference.md`."""
-    names = {*napari_mst.__all__, *RESULTS} - {"__version__"}
-    ordered = sorted(names, key=lambda name: (name.lower(), name))  # `Metamers` before `metamers`
-    return _HEAD + "".join(line for name in ordered for line in _lines(entries_of(name)))
+    parts = [_HEAD]
+    for title, names in TASKS.items():
+        lines = [line for name in names for line in _lines(entries_of(name))]
+        parts += [f"\n## {title}\n", _COLUMNS, *lines]
+    return "".join(parts)
 
 
 def _lines(entries: list[Entry]) -> list[str]:
@@ -160,9 +250,11 @@ def _lines(entries: list[Entry]) -> list[str]:
         if label not in labels:
             own_labels.setdefault(text, []).append(label)
     told = [f"{', '.join(alike)}: {text}" for text, alike in own_labels.items()]
-    first = _row(own.name, own.title, "<br>".join(told))
-    rows = [_row(f".{each.label}", each.title, table.get(each.label, "")) for each in members]
-    return [first, *rows]
+    rows = [_row(own.call, own.title, "<br>".join(told))]
+    for each in members:
+        call = each.call.split(".", each.name.count("."))[-1]
+        rows.append(_row(f".{call}", each.title, table.get(each.label, "")))
+    return rows
 
 
 def _row(name: str, title: str, told: str) -> str:

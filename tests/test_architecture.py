@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -102,9 +103,13 @@ def test_a_first_run_does_not_wait_for_the_compiler_of_torch() -> None:
     assert not loaded_by(f"import napari_mst, numpy\n{run}", ("sympy",))
 
 
-def test_every_public_name_can_be_imported() -> None:
-    for name in napari_mst.__all__:
-        assert getattr(napari_mst, name) is not None
+PACKAGES = (napari_mst, napari_mst.attention, napari_mst.light)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_every_public_name_can_be_imported(package: ModuleType) -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
 
 
 def test_unknown_public_name_is_an_attribute_error() -> None:
@@ -112,13 +117,14 @@ def test_unknown_public_name_is_an_attribute_error() -> None:
         napari_mst.cubes  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_type_checkers_see_the_names_that_python_sees() -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_type_checkers_see_the_names_that_python_sees(package: ModuleType) -> None:
     """Python splits the lines of the list; an import over several lines would be lost on it."""
-    text = Path(napari_mst.__file__).with_suffix(".pyi").read_text("utf-8")
+    text = (Path(package.__path__[0]) / "__init__.pyi").read_text("utf-8")
     imports = [each for each in ast.parse(text).body if isinstance(each, ast.ImportFrom)]
     names = [alias.asname for each in imports for alias in each.names]
-    assert napari_mst.__all__ == ["__version__", *names]
-    assert dir(napari_mst) == sorted(napari_mst.__all__)
+    assert [name for name in package.__all__ if name != "__version__"] == names
+    assert dir(package) == sorted(package.__all__)
 
 
 def test_public_names_are_found_in_a_zip_file(tmp_path: Path) -> None:

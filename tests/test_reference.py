@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.reference import PAGE, RESULTS, Entry, entries_of, page
+from tests.reference import PAGE, RESULTS, TASKS, Entry, entries_of, page, public_names
 
 import napari_mst
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
@@ -18,7 +18,7 @@ from napari_mst.models import MODELS
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.chart import CHARTS
 
-NAMES = sorted({*napari_mst.__all__, *RESULTS} - {"__version__"})
+NAMES = sorted({*public_names(), *RESULTS})
 
 ARRAYS = r"\b(ndarray|NDArray|_NestedSequence|SpectralCube|Photo|Spectrum)\b"
 """The types of arguments and results that hold numbers with a unit."""
@@ -100,11 +100,11 @@ def test_page_of_reference_is_that_of_the_docstrings() -> None:
 
 BESIDE_A_PHOTO: dict[str, tuple[Any, ...]] = {
     "calibrate": (napari_mst.Chart(((5, 5), (5, 55), (35, 55), (35, 5))),),
-    "capture_from_patch": (napari_mst.GreyPatch((35, 5)),),
-    "estimate_light": ("srgb",),
+    "light.capture_from_patch": (napari_mst.light.GreyPatch((35, 5)),),
+    "light.estimate": ("srgb",),
     "estimated_noise": (),
     "find_chart": (),
-    "white_balance": (),
+    "light.white_balance": (),
 }
 
 
@@ -118,10 +118,11 @@ def test_what_takes_a_photo_takes_a_file_and_an_array(
         np.asarray(chart),
         napari_mst.Photo.read(tmp_path / "chart.png"),
     )
+    own, *_ = entries_of(name)
     answers = []
     for photo in given:
         try:
-            answers.append(getattr(napari_mst, name)(photo, *BESIDE_A_PHOTO[name]))
+            answers.append(own.thing(photo, *BESIDE_A_PHOTO[name]))
         except napari_mst.NapariMstError as error:
             answers.append(re.sub(r"chart\.png|the photo", "", str(error)))
     assert len({repr(answer) for answer in answers}) == 1
@@ -134,5 +135,10 @@ def test_reprs_of_public_things_are_short() -> None:
 
 
 def test_no_two_public_names_differ_by_case_alone_and_there_are_few() -> None:
-    names = [name.lower() for name in napari_mst.__all__ if name != "__version__"]
-    assert len(set(names)) == len(names) <= 58
+    names = [name.lower() for name in public_names()]
+    assert len(set(names)) == len(names)
+    assert len(napari_mst.__all__) <= 56
+
+
+def test_every_name_of_the_reference_has_one_task() -> None:
+    assert sorted(name for names in TASKS.values() for name in names) == NAMES

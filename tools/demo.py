@@ -82,7 +82,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     Three pictures are left in *out*; one needs no napari: six attentions of a pixel.
     """
     photo = Path(__file__).parents[1] / "sample_data" / "coffee.jpg"
-    six = nm.attention_figure(nm.side_by_side(photo, *PIXEL))
+    six = nm.attention.figure(nm.attention.side_by_side(photo, *PIXEL))
     six.savefig(out / "attention-six.png", dpi=90)
     dock = open_dock(viewer, "Attention")
     workspace = workspace_of(viewer)

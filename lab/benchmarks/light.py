@@ -66,7 +66,7 @@ def errors(values, camera, light):
 
     Then the same for the nearest of the candidates.
     """
-    told = nm.estimate_light(common.sensor_photo(values), camera)
+    told = nm.light.estimate(common.sensor_photo(values), camera)
     true = unbalanced_response(camera, light).sum(axis=0)
     powers = [told.power, *(each.power for each in told.candidates)]
     whites = [unbalanced_response(camera, "E").T @ power for power in powers]
@@ -162,7 +162,7 @@ def estimated(photo, camera, light):
     if light in HELD_OUT_LIGHTS:
         estimate.light_table = lambda: light_table(light)
     try:
-        return nm.estimate_light(photo, camera)
+        return nm.light.estimate(photo, camera)
     finally:
         estimate.light_table = whole_table
 
@@ -195,11 +195,11 @@ def duration(_):
     """Print how long a large photo takes."""
     codes = np.random.default_rng(0).integers(500, 60_000, (4000, 6000, 3), dtype=np.uint16)
     photo = Photo.from_array(codes, encoding="linear", full_scale=float(common.FULL))
-    nm.estimate_light(photo, "Nikon_D5100")
+    nm.light.estimate(photo, "Nikon_D5100")
     taken = []
     for _ in range(9):
         start, busy = time.perf_counter(), time.process_time()
-        nm.estimate_light(photo, "Nikon_D5100")
+        nm.light.estimate(photo, "Nikon_D5100")
         taken.append((time.perf_counter() - start, time.process_time() - busy))
     wall, busy = (np.array(taken) * 1000).T
     print(

@@ -1,5 +1,10 @@
-"""Every public name and the module that has it: the one list, for Python and for type checkers."""
+"""Every public name and the module that has it: the one list, for Python and for type checkers.
 
+`attention`, `light` and `maps` are groups of names; the first two have lists of their own.
+"""
+
+from napari_mst import attention as attention
+from napari_mst import light as light
 from napari_mst.adaptation.adapting import adapt as adapt
 from napari_mst.adaptation.bands import error_bands as error_bands
 from napari_mst.adaptation.bands import spectrum_band as spectrum_band
@@ -8,16 +13,6 @@ from napari_mst.adaptation.calibrating import calibrate as calibrate
 from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
-from napari_mst.attention.blocks import record_attention as record_attention
-from napari_mst.attention.explorer import AttentionExplorer as AttentionExplorer
-from napari_mst.attention.explorer import features as features
-from napari_mst.attention.files import read_attention as read_attention
-from napari_mst.attention.files import write_attention as write_attention
-from napari_mst.attention.maps import Selection as Selection
-from napari_mst.attention.record import AttentionRecord as AttentionRecord
-from napari_mst.attention.record import attention_figure as attention_figure
-from napari_mst.attention.side_by_side import side_by_side as side_by_side
-from napari_mst.attention.what_if import HeadEffects as HeadEffects
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.denoising.noise import estimated_noise as estimated_noise
@@ -27,19 +22,15 @@ from napari_mst.engine.checking import check_network as check_network
 from napari_mst.errors import NapariMstError as NapariMstError
 from napari_mst.formats import read_cube as read_cube
 from napari_mst.formats import write_cube as write_cube
-from napari_mst.light.estimate import estimate_light as estimate_light
-from napari_mst.light.white_balance import white_balance as white_balance
-from napari_mst.models import Model as Model
-from napari_mst.models import load_model as load_model
+from napari_mst.models.checkpoint import Model as Model
+from napari_mst.models.checkpoint import load_model as load_model
 from napari_mst.photo.cameras import Capture as Capture
 from napari_mst.photo.chart import Chart as Chart
 from napari_mst.photo.chart import find_chart as find_chart
 from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
-from napari_mst.photo.white import GreyPatch as GreyPatch
-from napari_mst.photo.white import capture_from_patch as capture_from_patch
 from napari_mst.plugin.adding import add_cube as add_cube
-from napari_mst.reconstruction.choosing import models as models
+from napari_mst.reconstruction.choosing import list_models as list_models
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra import maps as maps

@@ -9,16 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from napari_mst import (
-    AttentionExplorer,
-    Reconstructor,
-    Selection,
-    load_model,
-    read_attention,
-    record_attention,
-    write_attention,
-)
-from napari_mst.attention.blocks import attention_blocks
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.blocks import attention_blocks, record_attention
+from napari_mst.attention.explorer import AttentionExplorer
+from napari_mst.attention.files import read_attention, write_attention
+from napari_mst.attention.maps import Selection
 from napari_mst.attention.overlays import OVERLAYS
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.attention.record import AttentionRecord

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from napari_mst import AttentionExplorer, Reconstructor, Selection, features, load_model
+from napari_mst import Reconstructor, load_model
 from napari_mst.attention import explorer
 from napari_mst.attention.blocks import attention_blocks
-from napari_mst.attention.maps import AttentionMap
+from napari_mst.attention.explorer import AttentionExplorer, features
+from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import DESCRIPTIONS, OVERLAYS
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.errors import AttentionError, Cancelled

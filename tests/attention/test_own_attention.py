@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from napari_mst import AttentionExplorer, Reconstructor, Selection, load_model
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.files import read_attention, write_attention
+from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_mst import attention_figure
 from napari_mst.attention.files import read_attention, write_attention, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
-from napari_mst.attention.record import AttentionRecord, BlockAttention
+from napari_mst.attention.record import AttentionRecord, BlockAttention, attention_figure
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError, SaveError
 

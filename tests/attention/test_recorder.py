@@ -9,8 +9,9 @@ import pytest
 import torch
 from tests.conftest import Authors
 
-from napari_mst import AttentionExplorer, Reconstructor, load_model, record_attention
-from napari_mst.attention.blocks import attention_blocks
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.blocks import attention_blocks, record_attention
+from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord, BlockAttention, block_title
 from napari_mst.engine.run import Execution, run
 from napari_mst.errors import AttentionError, Cancelled

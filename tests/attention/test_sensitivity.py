@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import AttentionExplorer, Reconstructor, load_model
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.sensitivity import Value, mixing_matrices, reach
 from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_mst import Photo, attention_figure, non_local_means, side_by_side
-from napari_mst.attention.side_by_side import SideBySide
+from napari_mst import Photo, non_local_means
+from napari_mst.attention.comparing import SideBySide, side_by_side
+from napari_mst.attention.record import attention_figure
 from napari_mst.cli.main import main
 from napari_mst.errors import AttentionError, DenoisingError
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import HeadEffects, Reconstructor, load_model, record_attention
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.blocks import record_attention
+from napari_mst.attention.what_if import HeadEffects
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
 from napari_mst.networks.attends import with_equal_weights

@@ -45,8 +45,8 @@ def test_attention_is_saved_with_its_maps(
     assert "100%" in err
     model = napari_mst.load_model(weights)
     reconstructor = napari_mst.Reconstructor(model, "cpu", precision=precision)
-    expected = napari_mst.AttentionExplorer(reconstructor, photo, region=region).record()
-    record = napari_mst.read_attention(target)
+    expected = napari_mst.attention.Explorer(reconstructor, photo, region=region).record()
+    record = napari_mst.attention.read(target)
     assert len(record) == 5
     assert record.provenance == expected.provenance
     np.testing.assert_array_equal(
@@ -114,7 +114,7 @@ def test_both_halves_of_a_network_are_saved(run: Run, photo: Path, folder: Path)
     target = photo.with_name("both.npz")
     model = ("--model", folder / "hybrid.safetensors")
     assert run("attention", photo, "-o", target, *model, "--pixel", "0,0")[0] == 0
-    record = napari_mst.read_attention(target)
+    record = napari_mst.attention.read(target)
     assert list(record) == list(record.pixel_blocks)
     assert record["stages.0.bottleneck"].attention.shape == (4, 4, 4)
     with np.load(target) as archive:
@@ -134,16 +134,16 @@ def test_the_mean_over_a_folder_is_that_of_the_matrices_of_its_photos(
     reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
     block = "stages.0.bottleneck"
     matrices = [
-        napari_mst.AttentionExplorer(reconstructor, path).record()[block].attention
+        napari_mst.attention.Explorer(reconstructor, path).record()[block].attention
         for path in sorted(folder.iterdir())
     ]
-    record = napari_mst.read_attention(target)
+    record = napari_mst.attention.read(target)
     assert record.provenance.source == "mean of 3 photos of photos"
     np.testing.assert_allclose(record[block].attention, np.mean(matrices, axis=0), atol=1e-6)
     spread = record[block].spread
     assert spread is not None
     np.testing.assert_allclose(spread, np.std(matrices, axis=0), atol=1e-6)
-    table = napari_mst.write_attention(photo.with_name("mean.csv"), record).read_text()
+    table = napari_mst.attention.write(photo.with_name("mean.csv"), record).read_text()
     lines = [line.split(",") for line in table.splitlines()]
     assert lines[0] == ["block", "head", "key", "query", "logit", "attention", "spread"]
     stored = [float(line[5]) for line in lines if line[0] == block]

@@ -11,8 +11,16 @@ from PIL import Image
 from tests.cli.conftest import Run
 from tests.raw_photos import Camera, write_dng
 
-from napari_mst import Capture, Chart, Photo, Reconstructor, load_model, read_attention, read_cube
+from napari_mst import (
+    Capture,
+    Chart,
+    Photo,
+    Reconstructor,
+    load_model,
+    read_cube,
+)
 from napari_mst.arrays import Doubles
+from napari_mst.attention.files import read_attention
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.photo.cameras import GRID, load_cameras, load_illuminants, unbalanced_response
 from napari_mst.photo.chart import CHARTS

@@ -336,7 +336,7 @@ def test_other_things_of_many_numbers_have_short_texts_too() -> None:
     assert repr(photo) == "<Photo without a name: 6 x 8, uint8 srgb>"
     leaf = nm.Spectrum(np.arange(400.0, 701, 10), np.zeros(31), name="leaf\n", spread="std")
     assert repr(leaf) == "<Spectrum leaf?: 31 values, 400-700 nm, std>"
-    record = nm.AttentionRecord({}, Provenance(model="m", source="a.jpg"))
+    record = nm.attention.Record({}, Provenance(model="m", source="a.jpg"))
     assert repr(record) == "<AttentionRecord of 0 blocks, m, a.jpg>"
 
 

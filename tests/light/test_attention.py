@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_mst.light.estimate import LightAttention
+from napari_mst.light.estimating import LightAttention
 
 BLOCKS, HEADS, GRID = 2, 3, 4
 TOKENS = GRID**2 + 1

@@ -10,7 +10,7 @@ import napari_mst as nm
 from lab.compositions import ColourfulSimulator
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
-from napari_mst.light.estimate import LightEstimate, warning_of
+from napari_mst.light.estimating import LightEstimate, warning_of
 from napari_mst.networks.attends import with_equal_weights
 from napari_mst.photo.cameras import OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Encoding, Photo
@@ -44,14 +44,14 @@ def error(told: LightEstimate, light: str) -> float:
 
 @pytest.fixture(scope="module")
 def told() -> LightEstimate:
-    return nm.estimate_light(sensor_photo("A"), CAMERA)
+    return nm.light.estimate(sensor_photo("A"), CAMERA)
 
 
 def test_whites_are_told_much_better_than_daylight_for_every_photo() -> None:
     lights = ("A", "F11", "LED-B2", "daylight 9000 K", "0.5 A + 0.5 D65", "Planck 2300 K")
     # The first scene is nearly of one colour, which no network tells from a light.
     photos = [(light, index) for light in lights for index in range(8)]
-    own = [error(nm.estimate_light(sensor_photo(a, index=i), CAMERA), a) for a, i in photos]
+    own = [error(nm.light.estimate(sensor_photo(a, index=i), CAMERA), a) for a, i in photos]
     daylight = unbalanced_response(CAMERA, "D65").sum(axis=0)
     guessed = [angle(daylight, unbalanced_response(CAMERA, a).sum(axis=0)) for a, _ in photos]
     assert np.mean(own) < 4
@@ -76,8 +76,8 @@ def test_a_head_turns_the_light_as_an_estimate_with_equal_weights_in_it_does(
     network = nm.load_model("light-vit").network
     softmax = network.get_submodule("blocks.1.attention.softmax")
     changed = with_equal_weights(network, [softmax], head=2)
-    monkeypatch.setattr("napari_mst.light.estimate._network", lambda: changed)
-    other = nm.estimate_light(sensor_photo("A"), CAMERA)
+    monkeypatch.setattr("napari_mst.light.estimating._network", lambda: changed)
+    other = nm.light.estimate(sensor_photo("A"), CAMERA)
     assert effects.shape == (4, 4)
     assert effects[1, 2] == pytest.approx(angle(other.white, told.white), abs=1e-6)
     assert effects[1, 2] > 0.01
@@ -93,7 +93,7 @@ def test_the_illuminant_has_a_name_that_a_capture_takes(told: LightEstimate) -> 
 
 
 def test_the_same_photo_tells_the_same_light(told: LightEstimate) -> None:
-    again = nm.estimate_light(sensor_photo("A"), CAMERA)
+    again = nm.light.estimate(sensor_photo("A"), CAMERA)
     assert again.illuminant == told.illuminant
     np.testing.assert_array_equal(again.attention.blocks, told.attention.blocks)
 
@@ -104,18 +104,18 @@ def test_exposure_changes_little_where_nothing_is_clipped() -> None:
         Photo.from_array(photo.pixels // share, encoding="linear", full_scale=FULL)
         for share in (2, 6)
     )
-    whites = [nm.estimate_light(each, CAMERA).white for each in (bright, dark)]
+    whites = [nm.light.estimate(each, CAMERA).white for each in (bright, dark)]
     assert angle(*whites) < 0.5
 
 
 def test_photos_of_any_size_and_with_holes_are_told() -> None:
     pixels = np.moveaxis(sensor_photo("A").pixels, 0, -1).astype(np.float32) / np.float32(FULL)
     for part in (pixels[30:31, 30:31], pixels[:3, :50], pixels[:50, :7]):
-        assert nm.estimate_light(Photo.from_array(part, encoding="linear"), CAMERA).candidates
+        assert nm.light.estimate(Photo.from_array(part, encoding="linear"), CAMERA).candidates
     holed = pixels.copy()
     holed[10:20] = np.nan
-    whole = nm.estimate_light(Photo.from_array(pixels, encoding="linear"), CAMERA)
-    rest = nm.estimate_light(Photo.from_array(holed, encoding="linear"), CAMERA)
+    whole = nm.light.estimate(Photo.from_array(pixels, encoding="linear"), CAMERA)
+    rest = nm.light.estimate(Photo.from_array(holed, encoding="linear"), CAMERA)
     assert angle(whole.white, rest.white) < 5
 
 
@@ -134,7 +134,7 @@ def test_what_tells_nothing_is_refused(pixels: NDArray[Any], camera: str, messag
     encoding: Encoding = "srgb" if pixels.dtype == np.uint8 else "linear"
     photo = Photo.from_array(pixels, encoding=encoding)
     with pytest.raises((PhotoError, CameraError), match=message):
-        nm.estimate_light(photo, camera)
+        nm.light.estimate(photo, camera)
 
 
 def test_only_srgb_photos_far_from_daylight_are_warned_of() -> None:

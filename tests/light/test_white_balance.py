@@ -11,7 +11,7 @@ from lab.compositions import ColourfulSimulator
 from napari_mst.cli.main import main
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError
-from napari_mst.light.white_balance import WhiteBalance
+from napari_mst.light.balancing import WhiteBalance
 from napari_mst.photo.cameras import unbalanced_response
 from napari_mst.photo.white import Place
 
@@ -38,7 +38,7 @@ def orange(tmp_path: Path) -> Path:
 
 def test_white_of_a_patch_becomes_grey_and_stays_as_bright_as_it_was(orange: Path) -> None:
     photo = nm.Photo.read(orange)
-    balance = nm.white_balance(photo, (6, 6))
+    balance = nm.light.white_balance(photo, (6, 6))
     white = unbalanced_response("sRGB", LAMP).sum(axis=0)
     np.testing.assert_allclose(balance.white, white / white.max(), atol=0.02)
     card = balance.corrected(photo).pixels[:, *PATCH].mean(axis=(1, 2))
@@ -50,20 +50,20 @@ def test_a_patch_of_a_colour_is_refused_in_daylight() -> None:
     codes = codes_under("D65", 1)
     codes[:6, :6] = (230, 160, 90)
     with pytest.raises(PhotoError, match="Expected a grey patch, got one that is"):
-        nm.white_balance(nm.Photo.from_array(codes), (2, 2))
+        nm.light.white_balance(nm.Photo.from_array(codes), (2, 2))
 
 
 def test_estimate_brings_white_nearer_to_grey_and_daylight_is_left_alone() -> None:
     photos = [nm.Photo.from_array(codes_under(LAMP, index)) for index in range(4)]
-    told = [nm.white_balance(photo) for photo in photos]
-    true = [nm.white_balance(photo, (6, 6)).degrees for photo in photos]
+    told = [nm.light.white_balance(photo) for photo in photos]
+    true = [nm.light.white_balance(photo, (6, 6)).degrees for photo in photos]
     left = []
     for photo, balance in zip(photos, told, strict=True):
-        left.append(nm.white_balance(balance.corrected(photo), (6, 6)).degrees)
+        left.append(nm.light.white_balance(balance.corrected(photo), (6, 6)).degrees)
     assert np.mean(left) < 0.5 * np.mean(true)
     assert all(balance.is_far for balance in told)
     daylight = [nm.Photo.from_array(codes_under("D65", index)) for index in range(4)]
-    assert sum(nm.white_balance(photo).is_far for photo in daylight) <= 1
+    assert sum(nm.light.white_balance(photo).is_far for photo in daylight) <= 1
 
 
 def test_dark_and_masked_pixels_stay_as_they_are() -> None:
@@ -86,7 +86,7 @@ def test_white_without_a_colour_is_refused(white: tuple[float, float, float]) ->
 def test_linear_photo_is_refused() -> None:
     photo = nm.Photo.from_array(np.full((4, 5, 3), 0.5), encoding="linear")
     with pytest.raises(PhotoError, match="Expected an sRGB photo to correct its white balance"):
-        nm.white_balance(photo)
+        nm.light.white_balance(photo)
     with pytest.raises(PhotoError, match="Expected an sRGB photo to correct its white balance"):
         WhiteBalance((1, 0.5, 0.5)).corrected(photo)
 
@@ -100,7 +100,7 @@ def test_shell_makes_the_cube_of_python_and_its_history_says_so(orange: Path, wh
     photo = nm.Photo.read(orange)
     places: dict[str, Place] = {"6,6": (6, 6), "2:10,2:10": (2, 10, 2, 10)}
     place = places.get(where)
-    corrected = nm.white_balance(photo, place).corrected(photo)
+    corrected = nm.light.white_balance(photo, place).corrected(photo)
     expected = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(corrected)
     np.testing.assert_array_equal(cube.data, expected.data)
     assert cube.provenance.source_sha256 == corrected.sha256 != photo.sha256

@@ -9,13 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst import (
-    Model,
-    NapariMstError,
-    Reconstructor,
-    load_model,
-    record_attention,
-)
+from napari_mst import Model, NapariMstError, Reconstructor, load_model
+from napari_mst.attention.blocks import record_attention
 from napari_mst.engine.run import Execution
 from napari_mst.errors import ModelError
 from napari_mst.models import MODELS

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst import Capture, FlatField, GreyPatch, Photo, capture_from_patch
+from napari_mst import Capture, FlatField, Photo
 from napari_mst.arrays import Array
 from napari_mst.cube.colour import reflectances, stored
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.raw import Shot
+from napari_mst.photo.white import GreyPatch, capture_from_patch
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)

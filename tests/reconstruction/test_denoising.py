@@ -190,9 +190,9 @@ def test_a_photo_is_denoised_once_for_all_that_is_computed_of_it(
         return denoised_photo(*given)
 
     monkeypatch.setattr(denoising, "denoised_photo", counted)
-    explorer = nm.AttentionExplorer(reconstructor("mstpp-srgb"), NOISY)
+    explorer = nm.attention.Explorer(reconstructor("mstpp-srgb"), NOISY)
     record = explorer.record()
-    made = explorer.map("attention", nm.Selection("stages.0.encoder.0"))
+    made = explorer.map("attention", nm.attention.Selection("stages.0.encoder.0"))
     assert record.provenance.denoising == made.provenance.denoising != ""
     assert len(calls) == 1
 

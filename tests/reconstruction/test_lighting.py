@@ -47,7 +47,7 @@ def estimated(model: Model, photo: Photo) -> SpectralCube:
 def test_the_cube_is_that_of_the_estimated_light_told(
     model: Model, photo: Photo, estimated: SpectralCube
 ) -> None:
-    illuminant = nm.estimate_light(photo, CAMERA).illuminant
+    illuminant = nm.light.estimate(photo, CAMERA).illuminant
     told = cube_of(model, photo, illuminant)
     np.testing.assert_array_equal(estimated.data, told.data)
     assert estimated.provenance.illuminant == told.provenance.illuminant == illuminant
@@ -111,7 +111,7 @@ def test_a_raw_photo_tells_its_light_however_it_is_balanced(
 ) -> None:
     capture = nm.Capture(CAMERA, ESTIMATED, balance=balance)
     cube = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
-    light = nm.estimate_light(photo, CAMERA).illuminant
+    light = nm.light.estimate(photo, CAMERA).illuminant
     told = replace(capture, illuminant=light)
     same = nm.Reconstructor(model, "cpu", capture=told).reconstruct(raw(photo))
     np.testing.assert_array_equal(cube.data, same.data)

@@ -98,7 +98,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     Examples
     --------
     >>> model = nm.load_model("mstpp-srgb")
-    >>> with nm.record_attention(model) as record:
+    >>> with nm.attention.recording(model) as record:
     ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
     >>> [name for name in record if "bottleneck" in name]
     ['stages.0.bottleneck']

@@ -65,7 +65,7 @@ class PhotoExplorer:
         --------
         >>> from napari_mst.watch import Watch
         >>> photo = np.full((16, 16, 3), 128, np.uint8)
-        >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+        >>> explorer = nm.attention.Explorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
         >>> shares = []
         >>> record = explorer.watched_by(Watch(shares.append)).record()
         >>> shares[-1]
@@ -167,9 +167,9 @@ class AttentionExplorer(PhotoExplorer):
     Examples
     --------
     >>> photo = np.full((16, 16, 3), 128, np.uint8)
-    >>> explorer = nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+    >>> explorer = nm.attention.Explorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
     >>> block = next(iter(explorer.record()))
-    >>> explorer.map("score", nm.Selection(block, key=3, query=5)).values.shape
+    >>> explorer.map("score", nm.attention.Selection(block, key=3, query=5)).values.shape
     (16, 16)
     >>> explorer.steps(block).keys.shape
     (31, 16, 16)
@@ -319,7 +319,7 @@ def features(
     --------
     >>> photo = np.full((16, 24, 3), 128, np.uint8)
     >>> reconstructor = nm.Reconstructor(nm.load_model("mstpp-srgb"))
-    >>> nm.features(reconstructor, photo, "stages.0.down.1").shape
+    >>> nm.attention.features(reconstructor, photo, "stages.0.down.1").shape
     (124, 4, 6)
     """
     explorer = PhotoExplorer(reconstructor, photo, region=region, watch=watch)

@@ -59,7 +59,7 @@ def write_attention(
 
     Examples
     --------
-    >>> nm.write_attention("attention.npz", nm.AttentionRecord()).name
+    >>> nm.attention.write("attention.npz", nm.attention.Record()).name
     'attention.npz'
     """
     if Path(path).suffix.lower() == ".csv":
@@ -120,9 +120,9 @@ def read_attention(path: str | Path) -> AttentionRecord:
 
     Examples
     --------
-    >>> record = nm.AttentionRecord(provenance=nm.Provenance(model="mstpp-srgb"))
-    >>> path = nm.write_attention("attention.npz", record)
-    >>> nm.read_attention(path).provenance.model
+    >>> record = nm.attention.Record(provenance=nm.Provenance(model="mstpp-srgb"))
+    >>> path = nm.attention.write("attention.npz", record)
+    >>> nm.attention.read(path).provenance.model
     'mstpp-srgb'
     """
     source = Path(path)

@@ -34,7 +34,7 @@ class Selection:
 
     Examples
     --------
-    >>> selection = nm.Selection("stages.0.encoder.1", head=1, key=3)
+    >>> selection = nm.attention.Selection("stages.0.encoder.1", head=1, key=3)
     >>> print(selection)
     stages.0.encoder.1, head 1, i 3, j all
     >>> selection.check(heads=2, channels=31)
@@ -89,7 +89,7 @@ class AttentionMap:
 
     Examples
     --------
-    >>> selection = nm.Selection("stages.0.encoder.0", key=3, query=5)
+    >>> selection = nm.attention.Selection("stages.0.encoder.0", key=3, query=5)
     >>> from napari_mst.attention.maps import AttentionMap
     >>> score = AttentionMap(np.eye(2, dtype=np.float32), "score", "1", selection, 1, (0, 0), 2)
     >>> score.describe()["block"], score.describe()["total"]

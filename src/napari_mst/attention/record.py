@@ -132,7 +132,7 @@ class AttentionRecord:
     Examples
     --------
     >>> model = nm.load_model("mstpp-srgb")
-    >>> with nm.record_attention(model) as record:
+    >>> with nm.attention.recording(model) as record:
     ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
     >>> len(record), record["stages.0.bottleneck"].attention.shape
     (5, (4, 31, 31))
@@ -185,10 +185,10 @@ class AttentionRecord:
         Examples
         --------
         >>> explorers = [
-        ...     nm.AttentionExplorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+        ...     nm.attention.Explorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
         ...     for photo in np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), np.uint8)
         ... ]
-        >>> mean = nm.AttentionRecord.mean([each.record() for each in explorers], "two photos")
+        >>> mean = nm.attention.Record.mean([each.record() for each in explorers], "two photos")
         >>> mean["stages.0.bottleneck"].spread.shape
         (4, 31, 31)
         """
@@ -323,9 +323,9 @@ def attention_figure(
     Examples
     --------
     >>> model = nm.load_model("mstpp-srgb")
-    >>> with nm.record_attention(model) as record:
+    >>> with nm.attention.recording(model) as record:
     ...     cube = nm.Reconstructor(model).reconstruct(np.full((16, 16, 3), 128, np.uint8))
-    >>> nm.attention_figure(record, ["stages.0.bottleneck"]).axes[0].get_title()
+    >>> nm.attention.figure(record, ["stages.0.bottleneck"]).axes[0].get_title()
     'stage 1, bottleneck 124, head 0 of 4'
     """
     return shown.plot() if blocks is None else cast("AttentionRecord", shown).plot(blocks)

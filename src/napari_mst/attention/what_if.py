@@ -57,7 +57,7 @@ class HeadEffects(PhotoExplorer):
     Examples
     --------
     >>> photo = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
-    >>> effects = nm.HeadEffects(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
+    >>> effects = nm.attention.HeadEffects(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
     >>> effects.map("stages.0.decoder.0", 1).values.shape
     (16, 16)
     >>> [len(shares) for shares in effects.shares().blocks.values()]

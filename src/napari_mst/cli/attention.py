@@ -112,7 +112,7 @@ def save_attention(
     photos = PhotoOptions.of(taken, paths)
     if side_by_side is not None:
         with asked_to_stop():
-            from napari_mst.attention.side_by_side import side_by_side as drawn  # imports torch
+            from napari_mst.attention.comparing import side_by_side as drawn  # imports torch
 
             figure = drawn(photos.read(photo), *side_by_side).plot()
             print(write_figure(target, figure, overwrite=overwrite))

@@ -39,9 +39,9 @@ def list_models(*, json: bool = False) -> None:
         cards = (*MODELS.values(), *LIGHT_MODELS.values())
         print_json({card.name: asdict(card) for card in cards})
         return
-    from napari_mst.reconstruction.choosing import models
+    from napari_mst.reconstruction.choosing import list_models
 
-    print(models())
+    print(list_models())
 
 
 def export_model(output: Path, *, model: str = DEFAULT_MODEL, overwrite: bool = False) -> None:

@@ -21,7 +21,7 @@ from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
-    from napari_mst.light.white_balance import WhiteBalance
+    from napari_mst.light.balancing import WhiteBalance
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
@@ -312,7 +312,7 @@ class PhotoOptions:
         if isinstance(taken.balance, str):
             balance = taken.balance
         elif taken.balance is not None:
-            from napari_mst.light.white_balance import white_balance
+            from napari_mst.light.balancing import white_balance
 
             path = one_photo(taken.patch_photo, photos, "--balance ROW,COLUMN", "patch")
             balance = white_balance(Photo.read(path), taken.balance)
@@ -365,7 +365,7 @@ class PhotoOptions:
     def _balanced(self, photo: Photo) -> Photo:
         """The *photo* corrected; as it is, with a note, where its own light is near D65."""
         # It imports torch, which --help and a refused argument must not wait for.
-        from napari_mst.light.white_balance import WhiteBalance, white_balance
+        from napari_mst.light.balancing import WhiteBalance, white_balance
 
         balance = self.balance
         white = balance if isinstance(balance, WhiteBalance) else white_balance(photo)

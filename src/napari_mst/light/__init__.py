@@ -1,1 +1,18 @@
-"""The light that a photo was taken in, estimated from the photo by a small vision transformer."""
+"""The light that a photo was taken in: estimated from it, or measured on a grey surface in it.
+
+Notes
+-----
+=================  =====================================================================
+estimate           probabilities 0-1, relative power at 400-700 nm
+white_balance      factors of linear channels; an angle in degrees
+GreyPatch          pixels (row, column); reflectance above 0, to 1.5
+=================  =====================================================================
+"""
+
+from napari_mst import listed
+
+__getattr__, __all__ = listed(__name__, __loader__, __path__[0])
+
+
+def __dir__():
+    return __all__

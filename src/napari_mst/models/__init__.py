@@ -1,7 +1,5 @@
 """Models: `MODELS`, the cards of the known ones, and `load_model`. Only loading imports torch."""
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from napari_mst.models.cards import MODELS, ModelCard
@@ -18,15 +16,3 @@ def __getattr__(name: str) -> Any:
     from napari_mst.models import checkpoint
 
     return getattr(checkpoint, name)
-
-
-class _Room(ModuleType):
-    """The folder `models`, which hides the public function of its name: a call goes to that."""
-
-    def __call__(self) -> object:
-        import napari_mst
-
-        return napari_mst.__getattr__("models")()
-
-
-sys.modules[__name__].__class__ = _Room

@@ -63,7 +63,7 @@ class GreyPatch:
 
     Examples
     --------
-    >>> nm.GreyPatch((120, 80), reflectance=0.18)
+    >>> nm.light.GreyPatch((120, 80), reflectance=0.18)
     GreyPatch(place=(120, 80), reflectance=0.18)
     """
 
@@ -118,8 +118,9 @@ def capture_from_patch(
     --------
     >>> card = nm.Capture("Nikon_D5100", "D65").white_of_sensor * 0.18
     >>> photo = nm.Photo.from_array(np.full((40, 60, 3), card), encoding="linear")
-    >>> patch = nm.GreyPatch((20, 30), reflectance=0.18)
-    >>> capture = nm.capture_from_patch(photo, patch, "Nikon_D5100", start="by the sensitivities")
+    >>> patch = nm.light.GreyPatch((20, 30), reflectance=0.18)
+    >>> start = "by the sensitivities"
+    >>> capture = nm.light.capture_from_patch(photo, patch, "Nikon_D5100", start=start)
     >>> capture.illuminant, round(capture.white, 2)
     ('D65', 1.0)
     """

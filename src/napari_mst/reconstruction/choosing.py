@@ -27,7 +27,7 @@ def reconstruct(photo: PhotoLike, model: str | PathLike[str] | Model | None = No
     photo
         A file, an array (H, W, 3) or a `Photo`.
     model
-        A model, its name or its file; by default the first of `models`.
+        A model, its name or its file; by default the first of `list_models`.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class ModelTable(dict[str, ModelCard]):
         )
 
 
-def models() -> ModelTable:
+def list_models() -> ModelTable:
     """The models to choose from: for which photos, how accurate, how fast here, and how large.
 
     The error is the mean of abs(estimate - truth) / truth. The speed is measured now, on a photo of
@@ -95,7 +95,7 @@ def models() -> ModelTable:
 
     Examples
     --------
-    >>> list(nm.models())
+    >>> list(nm.list_models())
     ['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mstpp-mixed', 'mst-plus-plus']
     """
     return ModelTable()

@@ -12,7 +12,7 @@ import torch
 from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.errors import CameraError
-from napari_mst.light.estimate import LightEstimate, estimate_light, warning_of
+from napari_mst.light.estimating import LightEstimate, estimate_light, warning_of
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
 from napari_mst.photo.corrections import balancing_gains

@@ -14,8 +14,8 @@ from qtpy.QtCore import QPointF, Qt
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import done, photo_of
 
+from napari_mst.attention.comparing import side_by_side
 from napari_mst.attention.pixels import PixelExplorer
-from napari_mst.attention.side_by_side import side_by_side
 from napari_mst.models import load_model
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo

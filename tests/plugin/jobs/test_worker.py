@@ -14,7 +14,8 @@ from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QThreadPool
 
-from napari_mst import AttentionExplorer, Reconstructor, load_model
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.explorer import AttentionExplorer
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError

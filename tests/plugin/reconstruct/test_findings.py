@@ -19,8 +19,8 @@ from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
-from napari_mst.light.estimate import LightAttention
-from napari_mst.light.white_balance import white_balance
+from napari_mst.light.balancing import white_balance
+from napari_mst.light.estimating import LightAttention
 from napari_mst.models import MODELS
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (

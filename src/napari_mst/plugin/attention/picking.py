@@ -51,8 +51,8 @@ from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 if TYPE_CHECKING:
+    from napari_mst.attention.comparing import SideBySide
     from napari_mst.attention.head_steps import HeadSteps, PixelWeights, WindowSteps
-    from napari_mst.attention.side_by_side import SideBySide
 
 NETWORK = "network"
 WINDOW = "window"
@@ -297,7 +297,7 @@ class Picking(ViewerHelper):
 
         def work(request: Request, reports: Reports) -> object:
             # These are computed while the mouse waits, and torch takes seconds to import.
-            import napari_mst.attention.side_by_side  # noqa: F401
+            import napari_mst.attention.comparing  # noqa: F401
 
             reports.say(WAITING)
             photo = request.read()
@@ -363,7 +363,7 @@ class Picking(ViewerHelper):
         return PixelView(text, None, window_of(photo, made), made)
 
     def _shown_six(self, _: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
-        from napari_mst.attention.side_by_side import side_by_side  # the job has imported torch
+        from napari_mst.attention.comparing import side_by_side  # the job has imported torch
 
         six = side_by_side(alike.photo, *pixel, alike.how.codes)
         return PixelView(six.sentence, six=six)

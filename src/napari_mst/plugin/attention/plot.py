@@ -19,7 +19,7 @@ from napari_mst.errors import shown
 from napari_mst.plugin.attention.exploration import RecordedHead
 
 if TYPE_CHECKING:
-    from napari_mst.attention.side_by_side import SideBySide
+    from napari_mst.attention.comparing import SideBySide
 
 COLORMAP = "inferno"
 SIGNED = "CET-D1A"

@@ -28,8 +28,8 @@ from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.engine.device import DeviceChoice
-    from napari_mst.light.estimate import LightEstimate
-    from napari_mst.light.white_balance import WhiteBalance
+    from napari_mst.light.balancing import WhiteBalance
+    from napari_mst.light.estimating import LightEstimate
 
 
 Part = Literal["whole", "visible", "drawn"]
@@ -290,7 +290,7 @@ class ReconstructionForm:
             self.illuminant = name
             return
         # torch, which it imports, is there since the light was estimated.
-        from napari_mst.light.white_balance import balance_for
+        from napari_mst.light.balancing import balance_for
 
         balance = balance_for(finding.light, name)
         self.finding = replace(finding, balance=balance, corrects_white=True)

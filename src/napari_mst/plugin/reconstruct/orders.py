@@ -275,8 +275,8 @@ def _frames(
 
 
 def _srgb_light(photo: Photo) -> Finding:
-    from napari_mst.light.estimate import estimate_light
-    from napari_mst.light.white_balance import balance_for
+    from napari_mst.light.balancing import balance_for
+    from napari_mst.light.estimating import estimate_light
 
     estimate = estimate_light(photo, SRGB)
     _ = estimate.head_effects
@@ -290,7 +290,7 @@ def _srgb_light(photo: Photo) -> Finding:
 
 
 def _srgb_patch(place: Place, photo: Photo) -> Finding:
-    from napari_mst.light.white_balance import white_balance
+    from napari_mst.light.balancing import white_balance
 
     balance = white_balance(photo, place)
     text = f"The next run corrects the white balance: {balance}."

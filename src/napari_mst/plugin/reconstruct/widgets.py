@@ -37,7 +37,7 @@ from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
 
 if TYPE_CHECKING:
-    from napari_mst.light.estimate import LightAttention, LightEstimate
+    from napari_mst.light.estimating import LightAttention, LightEstimate
 
 
 ASKS = {

@@ -16,7 +16,7 @@ from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import XYZ_TO_SRGB
 from napari_mst.cube.illuminants import BRADFORD
 from napari_mst.errors import PhotoError
-from napari_mst.light.estimate import LightEstimate, estimate_light
+from napari_mst.light.estimating import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -56,7 +56,7 @@ class WhiteBalance:
 
     Examples
     --------
-    >>> from napari_mst.light.white_balance import WhiteBalance
+    >>> from napari_mst.light.balancing import WhiteBalance
     >>> orange = WhiteBalance((1.0, 0.6, 0.25), "a grey card")
     >>> round(orange.degrees), (orange.matrix @ orange.white).round(3)
     (26, array([1., 1., 1.]))
@@ -153,10 +153,10 @@ def white_balance(photo: PhotoLike, patch: Place | None = None) -> WhiteBalance:
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((40, 60, 3), (0.5, 0.4, 0.26)))
-    >>> measured = nm.white_balance(photo, patch=(20, 30))
+    >>> measured = nm.light.white_balance(photo, patch=(20, 30))
     >>> [round(value, 2) for value in measured.white]
     [1.0, 0.62, 0.26]
-    >>> nm.white_balance(photo).is_far
+    >>> nm.light.white_balance(photo).is_far
     True
     """
     photo = as_photo(photo)

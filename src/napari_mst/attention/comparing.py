@@ -224,7 +224,7 @@ def side_by_side(photo: PhotoLike, row: int, column: int, codes: float | None = 
     Examples
     --------
     >>> photo = np.random.default_rng(0).integers(0, 256, (64, 72, 3), np.uint8)
-    >>> shown = nm.side_by_side(photo, 20, 30, codes=40)
+    >>> shown = nm.attention.side_by_side(photo, 20, 30, codes=40)
     >>> [answer.keys for answer in shown.answers]
     [256, 361, 64, 64, 144, 4608, 3]
     """

@@ -158,7 +158,7 @@ class LightEstimate:
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
-    >>> estimate = nm.estimate_light(photo, "Nikon_D5100")
+    >>> estimate = nm.light.estimate(photo, "Nikon_D5100")
     >>> len(estimate.candidates), estimate.power.shape, estimate.white.shape
     (3, (31,), (3,))
     >>> estimate.head_effects.shape
@@ -253,7 +253,7 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
-    >>> estimate = nm.estimate_light(photo, "Nikon_D5100")
+    >>> estimate = nm.light.estimate(photo, "Nikon_D5100")
     >>> capture = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
     >>> len(estimate.candidates)
     3
