@@ -40,6 +40,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# No test finds what another one, or the person who runs them, has computed before.
+os.environ["NAPARI_MST_CACHE"] = ""
+
+
 @pytest.fixture(scope="module", params=["numba", "torch"])
 def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     """The ways to compute on a CPU: the kernels that numba compiles, or torch alone."""

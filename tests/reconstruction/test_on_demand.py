@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst import Reconstructor, load_model, read_cube, write_cube
+from napari_mst import Model, Reconstructor, load_model, read_cube, write_cube
 from napari_mst.arrays import Array
 from napari_mst.cube.lazy import Lazy
 from napari_mst.engine.crop import execute_crop
 from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
-from napari_mst.reconstruction import on_demand
+from napari_mst.reconstruction import on_demand, statistics
 from napari_mst.watch import Watch
 
 SHAPE = (150, 170)
@@ -119,3 +119,72 @@ def test_what_is_not_exact_is_not_opened(options: Any) -> None:
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", **options)
     with pytest.raises(ModelError, match="no ensemble to open a photo"):
         reconstructor.open(waves())
+
+
+def texture() -> Array:
+    """A photo large enough for squares, which differs from place to place."""
+    drawn = np.random.default_rng(2)
+    small = drawn.integers(40, 216, (10, 11, 3), dtype=np.uint8).repeat(64, 0).repeat(64, 1)
+    return small[:600, :640] + drawn.integers(0, 30, (600, 640, 3), dtype=np.uint8)
+
+
+def test_an_estimate_says_how_far_it_is_off_and_so_does_its_file(tmp_path: Path) -> None:
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+    whole = reconstructor.reconstruct(texture())
+    cube = reconstructor.open(texture(), estimate=True)
+    history = cube.provenance
+    key = (slice(None), slice(200, 400), slice(200, 400))
+    assert history.is_estimate
+    assert not whole.provenance.is_estimate
+    # As the network makes them: spectra are moved to the colours of the photo afterwards.
+    assert ROUNDING < off(cube[key], whole, key) < 3 * history.estimate_error < 0.2
+    assert f"off by about {history.estimate_error:.2%}" in history.assumptions[-1]
+    saved = read_cube(write_cube(tmp_path / "a.hdr", cube.crop((0, 9), (0, 9)))).provenance
+    assert saved.estimate_error == history.estimate_error
+    origin = reconstructor.origin(history.source_sha256, history.encoding)
+    assert whole.provenance.gives_the_cube_of(origin)
+    assert not history.gives_the_cube_of(origin)
+
+
+def other_weights(model: Model) -> Model:
+    network = load_model("mstpp-srgb").network
+    next(network.parameters()).data[0] *= 1.01
+    return replace(model, network=network)
+
+
+def test_statistics_are_kept_for_the_same_photo_weights_and_settings_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(statistics.FOLDER, str(tmp_path / "kept"))
+    passes = list[object]()
+
+    def counted(job: Any) -> Any:
+        passes.append(job)
+        return statistics.added_up(job)
+
+    monkeypatch.setattr(on_demand, "added_up", counted)
+    model, photo = load_model("mstpp-srgb"), waves(9.0)
+    reconstructor = Reconstructor(model, "cpu", denoise="off")
+    spectrum = reconstructor.open(photo).spectrum(70, 80)
+    again = reconstructor.open(photo, estimate=True)
+    np.testing.assert_array_equal(again.spectrum(70, 80), spectrum)
+    assert not again.provenance.is_estimate
+    assert len(passes) == 1
+    changed = photo.copy()
+    changed[0, 0, 0] ^= 1
+    reconstructor.open(changed)
+    reconstructor.open(photo, region=(0, 149, 0, 170))
+    reconstructor.open(Photo.from_array(photo, full_scale=250.0))
+    Reconstructor(model, "cpu", denoise=1.0).open(photo)
+    Reconstructor(other_weights(model), "cpu", denoise="off").open(photo)
+    assert len(passes) == 6
+    # Whoever swaps the files, or loses a bit of one, has none.
+    files = sorted((tmp_path / "kept").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    assert len(files) == 6
+    files[0].write_bytes(files[1].read_bytes())
+    reconstructor.open(photo)
+    whole = bytearray(files[0].read_bytes())
+    whole[-9] ^= 1
+    files[0].write_bytes(whole)
+    reconstructor.open(photo)
+    assert len(passes) == 8

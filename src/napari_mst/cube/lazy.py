@@ -56,6 +56,13 @@ class Lazy:
     and `transpose` read nothing. `np.asarray` reads all, and raises `OutOfMemory` where they are
     more than the memory that is free. It does not change, so a deep copy is the same object; a
     pickle holds the numbers. *sides* (b, h, w) are those of the smallest part that can be had.
+
+    Attributes
+    ----------
+    tiles
+        The tiles that are kept, see `kept`.
+    coarse
+        The numbers (B, h, w) averaged down over the image, in memory, for viewers; None without.
     """
 
     ndim = 3
@@ -74,6 +81,8 @@ class Lazy:
         self.dtype = np.dtype(dtype)
         self.size = prod(shape)
         self.nbytes = self.size * self.dtype.itemsize
+        self.tiles: dict[Place, Array] = {}
+        self.coarse: Array | None = None
         self._read = read
 
     def __len__(self) -> int:
@@ -221,7 +230,9 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
                     del tiles[place]
         return part
 
-    return Lazy(numbers.name, numbers.shape, numbers.dtype, read, sides)
+    lazy = Lazy(numbers.name, numbers.shape, numbers.dtype, read, sides)
+    lazy.tiles = tiles
+    return lazy
 
 
 def _fetch(

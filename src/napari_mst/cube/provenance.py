@@ -37,6 +37,10 @@ class Provenance:
     precision_error
         How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
         of the largest value.
+    estimate_error
+        How far a cube is off, at most and as a share of the largest value, whose statistics were
+        estimated from a part of the photo: measured there, and never 0 for such a cube. 0 says that
+        they are those of the whole photo; see `is_estimate`.
     camera, illuminant, white, white_balance
         How a linear photo came about (see `cameras.Capture`), for models that take it.
     sensor
@@ -72,6 +76,7 @@ class Provenance:
     ===============  ============================================
     white            a stored value; 0 is unknown
     precision_error  a share of the largest value: 0.001 is 0.1 %
+    estimate_error   as `precision_error`
     ===============  ============================================
 
     Examples
@@ -93,6 +98,7 @@ class Provenance:
     device: str = ""
     precision: str = ""
     precision_error: float = 0.0
+    estimate_error: float = 0.0
     engine: str = ""
     denoise: str = ""
     denoising: str = ""
@@ -116,6 +122,11 @@ class Provenance:
     options: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def is_estimate(self) -> bool:
+        """True for a cube from estimated statistics, which is not yet exact."""
+        return self.estimate_error > 0
 
     @property
     def calibration(self) -> str:

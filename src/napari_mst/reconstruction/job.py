@@ -49,6 +49,8 @@ class Job:
         Sentences about what had to be assumed so far.
     precision_error
         The largest error of 16 bits, a share of the largest value; 0 in another precision.
+    estimate_error
+        The largest error of estimated statistics, a share of the largest value; 0 for exact ones.
     is_preview
         Whether the part was averaged down.
     denoising
@@ -70,6 +72,7 @@ class Job:
     watch: Watch = UNWATCHED
     notes: tuple[str, ...] = ()
     precision_error: float = 0.0
+    estimate_error: float = 0.0
     is_preview: bool = False
     denoising: Denoising | None = None
     is_light_estimated: bool = False

@@ -12,22 +12,21 @@ from itertools import product
 import numpy as np
 import torch
 
-from napari_mst.arrays import Array, DType, Floats
+from napari_mst.arrays import Array, DType
 from napari_mst.cube.lazy import Lazy, Read, kept
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.plan import Plan, PlannedRun, make_plan
-from napari_mst.engine.run import execute
+from napari_mst.engine.plan import Plan
 from napari_mst.engine.windows import Window
-from napari_mst.networks.network import Folded, Pass, Program
+from napari_mst.networks.network import Program
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import ColourCheck
 from napari_mst.reconstruction.consistency.correction import REGION, Correction, aim, corrected
 from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
-from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.running import RunResult, least_of, response_of, run
-from napari_mst.watch import Watch
+from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
+from napari_mst.reconstruction.running import RunResult, least_of, response_of
+from napari_mst.reconstruction.statistics import Statistics, added_up, estimated, keep, recalled
 
 TILE = 128
 """Pixels along each side of the tiles that are computed and kept."""
@@ -37,12 +36,19 @@ NO_QUALITY = np.empty((0, 0), np.float32)
 """The quality of pixels of which none is computed yet."""
 AT_ONCE = 2**16
 """Pixels that are computed at once, at most: with their surroundings they take about 200 MB."""
+COARSE_FROM = 2**21
+"""Pixels of a photo from which its cube is averaged down as well, for viewers."""
+NOISE_SIDE = 2**10
+"""Pixels along each side of the middle of a photo, whose noise an estimate takes for all of it."""
 
 
-def on_demand(job: Job, shot: Photo) -> tuple[RunResult, Correction | None]:
+def on_demand(
+    job: Job, shot: Photo, is_estimate: bool = False
+) -> tuple[RunResult, Correction | None]:
     """The result of a denoised *job* as `Lazy` planes, and how its colours are corrected.
 
-    *shot* is its part before it was denoised. The statistics are computed now.
+    *shot* is its part before it was denoised. The statistics are those of an earlier pass over the
+    photo, or added up now; for an estimate, where there are none, those of a few squares.
 
     Raises
     ------
@@ -51,43 +57,62 @@ def on_demand(job: Job, shot: Photo) -> tuple[RunResult, Correction | None]:
     OutOfMemory
         As `run`.
     """
-    known, plan = _statistics(job.stage(0, 0.9))
-    program = job.setup.program
-    shape = (program.output.channels, *shot.shape)
-    dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
-    raw = Lazy(job.photo.name, shape, dtype, _estimated(program, known, job.source(), dtype))
-    check = noise = correction = None
-    if job.setup.corrects_colour:
-        check = ColourCheck(raw, shot, response_of(job).astype(np.float32), least_of(job))
-        noise = removed_noise(check, job.watch.part(0.9, 1))
-        correction = Correction(NO_QUALITY, aim(check, noise), noise is not None and noise.is_jpeg)
-    finished = Lazy(raw.name, shape, dtype, _finished(raw, shot, check, noise))
-    return RunResult(job, plan, kept(finished, (shape[0], TILE, TILE), ALONE)), correction
-
-
-def _statistics(job: Job) -> tuple[Known, Plan]:
-    """The statistics of the photo that the passes of its network use, and the plan of that run."""
-    setup = job.setup
-    device, program = setup.device.device, setup.program
     plan = Plan()
-    folded: Folded = {}
-    makers = [each.writes for each in program.passes if each.statistic is not None]
-    if makers:
-        # The engine gives a result for each pixel: one thin plane, which nobody looks at.
-        last = Pass("thin", (makers[-1],), lambda features: features[:, :1], 1, work=1.0)
-        thin = program.until(makers[-1], last)
+    statistics = recalled(job)
+    is_new = statistics is None
+    if statistics is None and is_estimate:
+        statistics = estimated(job.stage(0, 0.8))
+    if statistics is None:
+        statistics, plan = added_up(job.stage(0, 0.9))
+    known, noise = statistics.known, statistics.noise
+    data = _raw(job, known)
+    correction = None
+    if job.setup.corrects_colour:
+        if is_new:
+            noise = _noise(job, shot, data, bool(statistics.error))
+        is_jpeg = noise is not None and noise.is_jpeg
+        correction = Correction(NO_QUALITY, aim(_check(job, data, shot), noise), is_jpeg)
+    if is_new and not statistics.error:
+        keep(job, Statistics(known, noise))
+    numbers = kept(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
+    if shot.shape[0] * shot.shape[1] >= COARSE_FROM:
+        small = replace(job, part=job.part.reduced(PREVIEW_PIXELS, job.watch))
+        seen = small.part if job.part is shot else shot.reduced(PREVIEW_PIXELS, job.watch)
+        numbers.coarse = np.asarray(_finished(small, _raw(small, known), seen, None))
+    return RunResult(_noted(job, statistics.error), plan, numbers), correction
 
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-            folded.update(execute(thin, source, device, plan, watch).folded)
-            return np.empty((1, 1, 1), np.float32)
 
-        options = setup.options
-        needs = PlannedRun(
-            thin, *job.part.shape, device, options.precision, beside=bytes_to_denoise(job)
-        )
-        plan = make_plan(needs, options.memory, options.device_memory)
-        plan = run(replace(job, compute=compute), plan).plan
-    return Known(folded, device=device), plan
+def _noted(job: Job, error: float) -> Job:
+    if not error:
+        return job
+    note = (
+        "Estimated from squares of the photo, off by about "
+        f"{error:.2%} of the largest value at most, as two halves of the squares differ."
+    )
+    return replace(job.noted(note), estimate_error=error)
+
+
+def _noise(job: Job, shot: Photo, data: Lazy, is_estimate: bool) -> Noise | None:
+    """The noise that the network removes from the photo, or for an estimate from its middle."""
+    part = shot
+    if is_estimate:
+        tops = [max(0, (side - NOISE_SIDE) // 2) // REGION * REGION for side in shot.shape]
+        window = Window(tops[0], tops[0] + NOISE_SIDE, tops[1], tops[1] + NOISE_SIDE)
+        window = window.clipped(shot.shape)
+        part, data = shot.cropped(window), data.part(slice(None), window.rows, window.columns)
+    return removed_noise(_check(job, data, part), job.watch.part(0.9, 1))
+
+
+def _check(job: Job, data: Array | Lazy, shot: Photo) -> ColourCheck:
+    return ColourCheck(data, shot, response_of(job).astype(np.float32), least_of(job))
+
+
+def _raw(job: Job, known: Known) -> Lazy:
+    """The numbers as the network estimates them."""
+    program = job.setup.program
+    dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
+    shape = (program.output.channels, *job.part.shape)
+    return Lazy(job.photo.name, shape, dtype, _estimated(program, known, job.source(), dtype))
 
 
 def _estimated(program: Program, known: Known, source: PhotoRows, dtype: DType) -> Read:
@@ -109,8 +134,8 @@ def _estimated(program: Program, known: Known, source: PhotoRows, dtype: DType) 
     return part
 
 
-def _finished(raw: Lazy, shot: Photo, check: ColourCheck | None, noise: Noise | None) -> Read:
-    """Gives the *raw* numbers in the colours of a photo, which has some *noise*, as it was *shot*.
+def _finished(job: Job, raw: Lazy, shot: Photo, noise: Noise | None) -> Lazy:
+    """The *raw* numbers in the colours of a photo, which has some *noise*, as it was *shot*.
 
     They are NaN where the photo is unknown.
     """
@@ -122,12 +147,12 @@ def _finished(raw: Lazy, shot: Photo, check: ColourCheck | None, noise: Noise | 
         grown = window.grown(side - 1).aligned(side).clipped(shot.shape)
         numbers: Array = raw[:, grown.rows, grown.columns]
         photo = shot.cropped(grown)
-        if check is not None:
-            corrected(ColourCheck(numbers, photo, check.response, check.least), noise)
+        if job.setup.corrects_colour:
+            corrected(_check(job, numbers, photo), noise)
         if photo.valid is not None:
             numbers[:, ~photo.valid] = np.nan
         down, across = window.inside(grown)
         step = slice(bands.start, bands.stop, bands.step)
         return numbers[step, down, across][:, :: rows.step, :: columns.step]
 
-    return part
+    return Lazy(raw.name, raw.shape, raw.dtype, part)

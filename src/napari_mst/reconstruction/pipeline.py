@@ -101,7 +101,7 @@ class SeenPhoto:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
         return reconstruct(self._noted(self._decided(watching(watch))))
 
-    def open(self, watch: Watched = None) -> SpectralCube:
+    def open(self, watch: Watched = None, *, estimate: bool = False) -> SpectralCube:
         """The cube of the photo, computed where it is looked at; see `Reconstructor.open`."""
         if self._setup.is_narrow or self._setup.options.ensemble:
             raise ModelError(
@@ -111,7 +111,7 @@ class SeenPhoto:
         watch = watching(watch)
         job = self.job(watch.part(0, SEEING))
         stage = replace(job, watch=watch.part(SEEING, 1))
-        return build_cube(*on_demand(stage, self._decided(watch).part))
+        return build_cube(*on_demand(stage, self._decided(watch).part, estimate))
 
     def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.

@@ -86,6 +86,7 @@ def provenance_of(result: RunResult) -> Provenance:
         assumptions=assumptions,
         denoising=str(job.denoising) if job.denoising else "",
         precision_error=job.precision_error,
+        estimate_error=job.estimate_error,
         is_light_estimated=job.is_light_estimated,
         is_preview=job.is_preview,
     )

@@ -307,7 +307,12 @@ class Reconstructor:
         return self.see(photo, region).preview(watch)
 
     def open(
-        self, photo: PhotoLike, watch: Watched = None, *, region: Rectangle | None = None
+        self,
+        photo: PhotoLike,
+        watch: Watched = None,
+        *,
+        region: Rectangle | None = None,
+        estimate: bool = False,
     ) -> SpectralCube:
         """The cube of *photo*, or of a *region*, of which only what is looked at is computed.
 
@@ -318,7 +323,21 @@ class Reconstructor:
         photo whose cube would not fit into memory; where all of it fits and is needed,
         `reconstruct` is faster.
 
+        The statistics are kept in a folder of the user, so that the same photo with the same
+        weights and settings opens at once the next time. The environment variable
+        `NAPARI_MST_CACHE` names another folder; where it is empty, none are kept.
+
         Errors are those of `reconstruct`.
+
+        Parameters
+        ----------
+        photo, watch, region
+            See `reconstruct`.
+        estimate
+            Do not wait for the statistics: take those of squares of the photo, in a few seconds.
+            `cube.provenance.is_estimate` is then true, and `estimate_error` says how far the cube
+            is off, as a share of its largest value, also in the file of such a cube. Where the
+            statistics are known already, or cannot be estimated, the cube is exact all the same.
 
         Raises
         ------
@@ -331,8 +350,10 @@ class Reconstructor:
         >>> cube = reconstructor.open(np.full((40, 60, 3), 128, np.uint8))
         >>> cube.spectrum(row=20, column=30)[::10].round(2)
         array([0.17, 0.22, 0.22, 0.22], dtype=float32)
+        >>> cube.provenance.is_estimate
+        False
         """
-        return self.see(photo, region).open(watch)
+        return self.see(photo, region).open(watch, estimate=estimate)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""

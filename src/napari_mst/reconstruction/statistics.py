@@ -1,0 +1,276 @@
+"""The statistics of a whole photo, by which any part of its cube can be computed.
+
+They are added up in one pass over the photo and kept in a file for the next time; or, long before
+that, estimated from squares of the photo. Letters: C channels, H rows, W columns, N squares.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from napari_mst import crash_safe
+from napari_mst.arrays import Floats
+from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.features import PaddedPhoto, PhotoRows
+from napari_mst.engine.plan import Plan, PlannedRun, make_plan
+from napari_mst.engine.run import exact_products, execute
+from napari_mst.engine.schedule import Sweep
+from napari_mst.engine.steps import needs, precisions, steps_of
+from napari_mst.engine.windows import Window
+from napari_mst.errors import SaveError
+from napari_mst.networks.network import PHOTO, Folded, Pass, Program
+from napari_mst.reconstruction.consistency.noise import Noise
+from napari_mst.reconstruction.denoising import bytes_to_denoise
+from napari_mst.reconstruction.job import Job
+from napari_mst.reconstruction.running import run
+from napari_mst.watch import Watch
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What is known of a whole photo.
+
+    Attributes
+    ----------
+    known
+        The statistics that the passes of the network use.
+    noise
+        The noise that the network removes from the photo, once that was measured.
+    error
+        The largest error that estimated statistics have made on the squares, as a share of the
+        largest number there; 0 for those of the whole photo.
+    """
+
+    known: Known
+    noise: Noise | None = None
+    error: float = 0.0
+
+
+# ------------------------------------------------------------------------------ of the whole photo
+
+
+def added_up(job: Job) -> tuple[Statistics, Plan]:
+    """The statistics of all of the photo, and the plan of the run that has added them up.
+
+    Raises
+    ------
+    Cancelled, OutOfMemory
+        As `run`.
+    """
+    setup = job.setup
+    device, program = setup.device.device, setup.program
+    plan = Plan()
+    folded: Folded = {}
+    makers = _makers(program)
+    if makers:
+        # The engine gives a result for each pixel: one thin plane, which nobody looks at.
+        last = Pass("thin", (makers[-1],), lambda features: features[:, :1], 1, work=1.0)
+        thin = program.until(makers[-1], last)
+
+        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+            folded.update(execute(thin, source, device, plan, watch).folded)
+            return np.empty((1, 1, 1), np.float32)
+
+        options = setup.options
+        beside = bytes_to_denoise(job)
+        planned = PlannedRun(thin, *job.part.shape, device, options.precision, beside=beside)
+        plan = make_plan(planned, options.memory, options.device_memory)
+        plan = run(replace(job, compute=compute), plan).plan
+    return Statistics(Known(folded, device=device)), plan
+
+
+def _makers(program: Program) -> list[str]:
+    return [each.writes for each in program.passes if each.statistic is not None]
+
+
+# ------------------------------------------------------------------------------------- estimated
+
+SIDE = 64
+"""Pixels along each side of a square from which statistics are estimated."""
+SAMPLE = 350_000
+"""Pixels of all squares with what lies around them: as many take about a second."""
+_JUDGED = 3
+"""Squares on which the error is measured."""
+
+
+def estimated(job: Job) -> Statistics | None:
+    """The statistics of squares from all over the photo, and the error that they make there.
+
+    Each square is computed with all that it depends on, so that only the choice of squares is off.
+    Two halves of them give two cubes: half of their difference is the error of the mean of both.
+
+    None where the network has no statistics of this kind, or the photo is not larger than a few
+    squares.
+    """
+    program = job.setup.program
+    device = job.setup.device.device
+    is_summed = all(each.halo is not None and not each.gathers for each in program.passes)
+    makers = _makers(program)
+    if not makers or not is_summed:
+        return None
+    margin = _margin(program, device)
+    full = SIDE + 2 * margin
+    count = max(2, int((SAMPLE / full**2) ** 0.5))
+    height, width = job.part.shape
+    if min(height, width) < count * full:
+        return None
+    grain = program.multiple
+    tops, lefts = (
+        (np.linspace(0, side - full, count) // grain * grain).astype(int).tolist()
+        for side in (height, width)
+    )
+    corners = [(top, left) for top in tops for left in lefts]
+    source = job.source()
+    photo = PaddedPhoto(source, device, program)
+    with exact_products(device), torch.inference_mode():
+        squares = torch.cat(
+            [photo.read(Window(top, top + full, left, left + full)) for top, left in corners]
+        )
+        half = [sum(divmod(at, count)) % 2 for at in range(len(corners))]
+        both, *halves = _of_squares(program, squares, margin, half, job.watch)
+    middle = len(corners) // 2
+    cubes = []
+    for known in halves:
+        parts = [
+            execute_crop(program, Known(known, device=device), source, window)
+            for top, left in corners[middle : middle + _JUDGED]
+            for window in [Window(top, top + full, left, left + full).grown(-margin)]
+        ]
+        cubes.append(np.concatenate(parts))
+    largest = float(np.abs(cubes[0]).max()) or 1.0
+    error = float(np.abs(cubes[0] - cubes[1]).max()) / 2 / largest
+    # Never 0, by which an exact cube is known.
+    return Statistics(Known(both, device=device), error=max(error, 1e-6))
+
+
+def _margin(program: Program, device: torch.device) -> int:
+    """The pixels around a square on which it depends, in whole steps of the coarsest map."""
+    far, grain = 2**12, max(8, program.multiple)
+    window = Window(far, far + SIDE, far, far + SIDE)
+    everything = Sweep(program.passes, (program.output.writes,), ())
+    steps = steps_of(everything, device, precisions(program, program.dtype, program.dtype))
+    read = needs(steps, {program.output.writes: window}, program.sizes(2 * far, 2 * far))[PHOTO]
+    return -(-max(far - read.top, read.bottom - far - SIDE) // grain) * grain
+
+
+def _of_squares(
+    program: Program, squares: Tensor, margin: int, half: Sequence[int], watch: Watch
+) -> list[Folded]:
+    """The statistics of the middles of all *squares* (N, C, H, W), then those of either half."""
+    found: list[Folded] = [{}, {}, {}]
+    count = len(squares)
+
+    def apply(each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+        # One after the other, so that a pass needs little memory beside the maps.
+        results = []
+        for at in range(count):
+            watch.check()
+            results.append(each.apply([read[at : at + 1] for read in maps], folded))
+        watch.reach((program.passes.index(each) + 1) / len(program.passes))
+        result = torch.cat(results)
+        if each.statistic is not None:
+            step = squares.shape[-1] // result.shape[-1]
+            inner = slice(margin // step, -(margin // step) or None)
+            sums = [each.statistic(result[at : at + 1, :, inner, inner]) for at in range(count)]
+            pixels = (SIDE // step) ** 2
+            for folds, chosen in zip(found, ((0, 1), (0,), (1,)), strict=True):
+                mine = [total for total, which in zip(sums, half, strict=True) if which in chosen]
+                folds[each.writes] = each.fold(torch.stack(mine).sum(0), pixels * len(mine))
+            folded[each.writes] = found[0][each.writes]  # type: ignore[index] # of `whole` itself
+        return result
+
+    program.whole(squares, apply=apply)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- kept
+
+FOLDER = "NAPARI_MST_CACHE"
+"""The environment variable with the folder of statistics that are kept; "" keeps none."""
+MOST_FILES = 200
+"""Files in that folder; the oldest go. One takes .2 to .6 MB."""
+
+
+def recalled(job: Job) -> Statistics | None:
+    """The statistics of an earlier pass over this photo, with this network and these settings."""
+    from safetensors import SafetensorError, safe_open
+
+    path, seal = _place(job)
+    if path is None:
+        return None
+    with suppress(OSError, SafetensorError, ValueError, KeyError, TypeError):
+        with safe_open(path, "pt", device=str(job.setup.device.device)) as file:
+            facts = file.metadata()
+            folded = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if (facts["seal"], facts["sha256"]) == (seal, _digest(folded)):
+            noise = json.loads(facts["noise"])
+            known = Known(folded, device=job.setup.device.device)
+            noise = noise and Noise(tuple(noise["deviation"]), noise["is_jpeg"])
+            return Statistics(known, noise)
+    return None
+
+
+def keep(job: Job, statistics: Statistics) -> None:
+    """Keep the *statistics* of the photo of *job* for `recalled`, if that can be."""
+    from safetensors.torch import save_file
+
+    path, seal = _place(job)
+    folded = dict(statistics.known.folded)
+    if path is None or not all(isinstance(value, Tensor) for value in folded.values()):
+        return
+    noise = statistics.noise and asdict(statistics.noise)
+    facts = {"seal": seal, "sha256": _digest(folded), "noise": json.dumps(noise)}
+    size = sum(value.nbytes for value in folded.values())
+    with suppress(OSError, SaveError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with crash_safe.saving(path, needed=size + 2**16, overwrite=True) as (temporary,):
+            save_file({name: each.contiguous() for name, each in folded.items()}, temporary, facts)
+        files = sorted(path.parent.glob("*.safetensors"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-MOST_FILES]:
+            file.unlink()
+
+
+def _place(job: Job) -> tuple[Path | None, str]:
+    """The file of the statistics of *job*, and the text that seals it; no file if none is kept."""
+    photo, setup = job.photo, job.setup
+    named = os.environ.get(FOLDER)
+    if named == "" or not photo.sha256 or not _makers(setup.program):
+        return None, ""
+    from platformdirs import user_cache_path
+
+    capture = setup.options.capture
+    facts = [
+        photo.sha256,
+        photo.encoding,
+        photo.full_scale,
+        _digest(setup.network.state_dict()),
+        setup.model.card.is_linear,
+        job.extrema,
+        str(job.denoising),
+        capture and [asdict(capture), np.asarray(capture.response).tolist()],
+        setup.options.region,
+        setup.options.precision,
+        setup.device.device.type,
+        torch.__version__,
+    ]
+    seal = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    folder = Path(named) if named else user_cache_path("napari-mst") / "statistics"
+    return folder / f"{seal[:32]}.safetensors", seal
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """The sha256 of the names and the numbers of *tensors*."""
+    checksum = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        checksum.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        checksum.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return checksum.hexdigest()
