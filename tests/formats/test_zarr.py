@@ -1,11 +1,13 @@
 """OME-Zarr against zarr itself: what we write it reads, what it writes we read."""
 
+import importlib
 import json
 import shutil
 import threading
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
 from napari_mst.formats import check_target, find_format, numbers, read_cube, write_cube
+from napari_mst.formats.record import CHANGED
 from napari_mst.formats.zarr import reading
 
 DATA = np.arange(31 * 600 * 9, dtype=np.float32).reshape(31, 600, 9)
@@ -36,15 +39,45 @@ def test_zarr_reads_an_ome_image_with_a_wavelength_axis(tmp_path: Path) -> None:
     (image,) = ome["multiscales"]
     assert ome["version"] == "0.5"
     assert [axis["name"] for axis in image["axes"]] == ["wavelength", "y", "x"]
-    assert image["axes"][0] == {"name": "wavelength", "type": "channel", "unit": "nanometer"}
+    assert image["axes"][0] == {"name": "wavelength", "type": "wavelength", "unit": "nanometer"}
     (dataset,) = image["datasets"]
     scale, translation = dataset["coordinateTransformations"]
     assert (scale["scale"], translation["translation"]) == ([10, 1, 1], [400, 0, 0])
-    assert ome["omero"]["channels"][30]["label"] == "700 nm"
     array: Any = group[dataset["path"]]
     assert np.array_equal(array[...], DATA)
     assert array.metadata.dimension_names == ("wavelength", "y", "x")
     assert array.metadata.zarr_format == 3
+
+
+def test_a_large_image_has_smaller_levels_that_napari_shows_as_one_layer(tmp_path: Path) -> None:
+    data = np.random.default_rng(1).random((2, 2101, 1030), np.float32)
+    path = write_cube(tmp_path / "a.zarr", SpectralCube(data, WAVELENGTHS[:2]))
+    group = judge.open_group(str(path), mode="r")
+    levels: list[Any] = [array[...] for _, array in sorted(group.arrays())]
+    assert [level.shape for level in levels] == [(2, 2101, 1030), (2, 1051, 515), (2, 526, 258)]
+    np.testing.assert_array_equal(levels[0], data)
+    for before, level in pairwise(levels):
+        even = before[:, : before.shape[1] // 2 * 2, : before.shape[2] // 2 * 2]
+        means = even.reshape(2, even.shape[1] // 2, 2, -1, 2).mean((2, 4))
+        np.testing.assert_allclose(level[:, : means.shape[1], : means.shape[2]], means, rtol=1e-6)
+        np.testing.assert_allclose(level[:, -1, 0], before[:, -1, :2].mean(1), rtol=1e-6)
+    ome: Any = group.attrs["ome"]
+    (image,) = ome["multiscales"]
+    places = [level["coordinateTransformations"] for level in image["datasets"]]
+    assert [scale["scale"] for scale, _ in places] == [[10, n, n] for n in (1, 2, 4)]
+    assert [to["translation"] for _, to in places] == [[400, n, n] for n in (0, 0.5, 1.5)]
+    readers: Any = importlib.import_module("napari_builtins.io")
+    ((layer,),) = readers.napari_get_reader(str(path))(str(path))
+    assert [level.shape for level in layer] == [level.shape for level in levels]
+
+
+def test_a_copy_without_our_seal_has_wavelengths_by_its_axis(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.zarr", CUBE)
+    array: Any = judge.open_array(str(path / "0"))
+    array.attrs.clear()
+    copy = read_cube(path)
+    assert copy.metadata["warnings"] == (CHANGED,)
+    np.testing.assert_allclose(copy.wavelengths, CUBE.wavelengths)
 
 
 def test_a_large_cube_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
-from napari_mst.formats.numbers import by_bands, stored_type
+from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_tiff
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
@@ -304,11 +304,8 @@ def write_cube(
     # Besides the numbers there are headers and the record.
     needed = cube.data.size * dtype.itemsize + 2**20
     is_ours = form.is_mine if form.is_folder else None
-    with (
-        crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places,
-        by_bands(cube, path.parent, watching(watch)) as (ordered, rest),
-    ):
-        form.write(*places, ordered, dtype, rest)
+    with crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
+        form.write(*places, cube, dtype, watching(watch))
     return files[-1]
 
 

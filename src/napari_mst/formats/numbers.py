@@ -3,9 +3,9 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -13,12 +13,13 @@ from typing import IO, Any
 import numpy as np
 
 from napari_mst.arrays import Array, DType
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room, in_file
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20
+STRIP_BYTES = 16 * 2**20
+"""Bytes of the blocks in which a cube is written, where no tile or chunk has more."""
 LAZY_BYTES = 256 * 2**20
 """Up to this size numbers are read into memory and their checksum is verified.
 
@@ -63,7 +64,7 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     alike = [each for each in types if (each.kind == "f") == is_float]
     fitting = [each for each in alike if np.can_cast(dtype, each, "safe")]
     if not fitting and dtype.kind in "iu":
-        ends = [(block.min(), block.max()) for block in blocks(data, data.dtype)]
+        ends = [(band.min(), band.max()) for band in data]
         low, high = int(np.min(ends)), int(np.max(ends))
         fitting = [
             each for each in alike if np.iinfo(each).min <= low and high <= np.iinfo(each).max
@@ -76,44 +77,85 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     return fitting[0]
 
 
-def blocks(data: Array, dtype: DType, watch: Watch = UNWATCHED) -> Iterator[Array]:
-    """The (B, H, W) cube band by band, as C-contiguous blocks (rows, W) of *dtype*.
-
-    The *watch* hears of each band.
-    """
-    bands, height, width = data.shape
-    rows = max(1, BLOCK_BYTES // (width * dtype.itemsize))
-    # Block by block, so that a mapped cube never comes into memory as a whole.
-    for band in range(bands):
-        for start in range(0, height, rows):
-            yield np.ascontiguousarray(data[band, start : start + rows], dtype=dtype)
-        watch.reach((band + 1) / bands)
-
-
 @contextmanager
-def by_bands(
-    cube: SpectralCube, folder: Path, watch: Watch
-) -> Iterator[tuple[SpectralCube, Watch]]:
-    """*cube* for one who takes band after band: by way of a file in *folder*, where that helps.
+def by_bands(data: Numbers, folder: Path, watch: Watch) -> Iterator[tuple[Array, Watch]]:
+    """*data* (B, H, W) for a format whose bands lie one after the other in a stream.
 
-    Bands that can only be had together would be read, or computed, again for each of them. With it
-    comes the *watch* for the rest of the work.
+    Bands that can only be had together would be read, or computed, again for each of them: they go
+    by way of a file in *folder*. With it comes the *watch* for the rest of the work.
     """
-    data = cube.data
     if not isinstance(data, Lazy) or data.sides[0] == 1:
-        yield cube, watch
+        yield data, watch
         return
-    bands, height, width = data.shape
-    step = max(data.sides[1], BLOCK_BYTES // (bands * width))
     with TemporaryFile(dir=folder) as file:
-        for top in range(0, height, step):
-            for band, plane in enumerate(data[:, top : top + step]):
-                file.seek((band * height + top) * width * data.dtype.itemsize)
-                file.write(np.ascontiguousarray(plane).data)
-            watch.reach(min(1.0, (top + step) / height) / 2)
+        write_planes(file, data, data.dtype, watch.part(0, 0.5))
         file.flush()
-        mapped = np.memmap(file, data.dtype, "r", shape=data.shape)
-        yield replace(cube, data=mapped), watch.part(0.5, 1)
+        yield np.memmap(file, data.dtype, "r", shape=data.shape), watch.part(0.5, 1)
+
+
+def write_planes(file: IO[bytes], data: Numbers, dtype: DType, watch: Watch) -> str:
+    """Write *data* as *dtype* in (B, H, W) order from the place of *file* on; return the CRC-32."""
+    start = file.tell()
+    _, height, width = data.shape
+
+    def put(place: tuple[slice, slice], block: Array) -> None:
+        bands, rows = place
+        for band, plane in enumerate(block, bands.start):
+            file.seek(start + (band * height + rows.start) * width * dtype.itemsize)
+            file.write(plane.data)
+
+    return write_blocks(data, dtype, watch, put)
+
+
+def write_blocks(
+    data: Numbers,
+    dtype: DType,
+    watch: Watch,
+    put: Callable[[tuple[slice, slice], Array], object],
+    side: int = 1,
+) -> str:
+    """Give *put* the (B, H, W) numbers in blocks of whole rows; return the CRC-32 of `checksum`.
+
+    A block has all bands where bands can only be had together, so that a cube which is computed as
+    it is read is computed once, and never in memory as a whole. All others come one after the other
+    in that order, unless *side* is more than 1.
+
+    Parameters
+    ----------
+    put
+        Takes the bands and rows of a block, and its numbers as *dtype*.
+    side
+        Blocks begin at multiples of so many rows, where they are none of a `Lazy` tile.
+    """
+    bands, height, width = data.shape
+    row_bytes = width * dtype.itemsize
+    together, least = data.sides[:2] if isinstance(data, Lazy) else (1, 1)
+    side = max(side, least)
+    rows = side * max(1, STRIP_BYTES // (together * side * row_bytes))
+    planes = max(together, STRIP_BYTES // (min(rows, height) * row_bytes))
+    crcs = [0] * bands
+    for first, top in product(range(0, bands, planes), range(0, height, rows)):
+        place = slice(first, first + planes), slice(top, top + rows)
+        block = np.ascontiguousarray(data[place], dtype)
+        for band, plane in enumerate(block, first):
+            crcs[band] = crc32(plane, crcs[band])
+        put(place, block)
+        done = len(block) * min(top + rows, height) / height
+        watch.reach((first + done) / bands)
+    total, size = 0, height * row_bytes
+    zeros = _crc_of_zeros(size)
+    for crc in crcs:
+        # CRC(A, B) is CRC(A, zeros) xor CRC(zeros) xor CRC(B), of as many zeros as B has bytes.
+        total = _crc_of_zeros(size, total) ^ zeros ^ crc
+    return f"{total:08x}"
+
+
+def _crc_of_zeros(count: int, crc: int = 0) -> int:
+    """The CRC-32 of *count* bytes of zero, continued from *crc*."""
+    zeros = np.zeros(min(count, BLOCK_BYTES), np.uint8)
+    for start in range(0, count, BLOCK_BYTES):
+        crc = crc32(zeros[: count - start], crc)
+    return crc
 
 
 def in_native_order(data: Array) -> Numbers:
@@ -132,21 +174,9 @@ def crc32(block: Array, crc: int = 0) -> int:
     return int(imagecodecs.deflate_crc32(stored, crc))
 
 
-def checksum(data: Array, dtype: DType) -> str:
+def checksum(data: Numbers, dtype: DType) -> str:
     """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
-    return write_numbers(None, data, dtype)
-
-
-def write_numbers(
-    file: IO[bytes] | None, data: Array, dtype: DType, watch: Watch = UNWATCHED
-) -> str:
-    """Write the numbers as *dtype* in (B, H, W) order to the *file*, if any; return the CRC-32."""
-    crc = 0
-    for block in blocks(data, dtype, watch):
-        if file is not None:
-            file.write(block.data)
-        crc = crc32(block, crc)
-    return f"{crc:08x}"
+    return write_blocks(data, dtype, UNWATCHED, lambda *_: None)
 
 
 def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:

@@ -36,10 +36,11 @@ from napari_mst.formats.arrays import (
 )
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
+    by_bands,
     in_native_order,
     is_large,
     too_large,
-    write_numbers,
+    write_blocks,
 )
 from napari_mst.formats.record import (
     CHANGED,
@@ -94,7 +95,10 @@ def is_own_npz(path: Path) -> bool:
 
 def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* uncompressed, so that a large one can be mapped."""
-    with zipfile.ZipFile(path, "w") as archive:
+    with (
+        by_bands(cube.data, path.parent, watch) as (data, rest),
+        zipfile.ZipFile(path, "w") as archive,
+    ):
         # zipfile has to know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
             header = {
@@ -103,7 +107,7 @@ def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> Non
                 "shape": cube.shape,
             }
             npy.write_array_header_1_0(file, header)
-            crc = write_numbers(file, cube.data, dtype, watch)
+            crc = write_blocks(data, dtype, rest, lambda _, block: file.write(block.data))
         if cube.has_wavelengths:
             _add(archive, "wavelengths", cube.wavelengths)
         _add(archive, OWN, np.array(json.dumps(record_of(cube))))

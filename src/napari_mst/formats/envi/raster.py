@@ -40,7 +40,7 @@ from napari_mst.formats.numbers import (
     crc32,
     in_native_order,
     is_large,
-    write_numbers,
+    write_planes,
 )
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.steady import Contents, held, steady_read
@@ -245,7 +245,7 @@ def _doubts(header: Header, path: Path, layout: DataLayout, excess: int) -> list
 def write_envi(data: Path, header: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* as the two files of a raster."""
     with data.open("wb") as file:
-        crc = write_numbers(file, cube.data, dtype, watch)
+        crc = write_planes(file, cube.data, dtype, watch)
     header.write_text(_header_text(in_envi(cube), dtype, crc), "ascii", newline="\n")
 
 

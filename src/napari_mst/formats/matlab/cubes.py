@@ -36,7 +36,7 @@ from napari_mst.formats.matlab.stored import (
     hdf5_arrays,
     version_5_arrays,
 )
-from napari_mst.formats.numbers import DEFLATE_RATIO, crc32, too_large
+from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, crc32, too_large
 from napari_mst.formats.record import (
     CHANGED,
     OWN,
@@ -222,17 +222,21 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     bands, height, width = cube.shape
     turned = np.empty((width, height), dtype)
     crc = 0
-    with _full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
+    with (
+        by_bands(cube.data, path.parent, watch) as (data, rest),
+        _full_disk_as_os_error(),
+        h5py.File(path, "w", userblock_size=USERBLOCK) as file,
+    ):
         # Zeros would be written first, only to be replaced.
         stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
         stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
         for band in range(bands):
-            plane = np.ascontiguousarray(cube.data[band], dtype)
+            plane = np.ascontiguousarray(data[band], dtype)
             crc = crc32(plane, crc)
             for row in range(0, height, _ROWS):
                 turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
             stored[band] = turned
-            watch.reach((band + 1) / bands)
+            rest.reach((band + 1) / bands)
         wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
         others = bands_description(wavelengths)
         stored.attrs[SEAL] = np.bytes_(seal_of(cube, dtype, f"{crc:08x}", others))

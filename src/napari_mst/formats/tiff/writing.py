@@ -23,7 +23,7 @@ from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.errors import shown
 from napari_mst.formats.envi.georeference import MAP_INFO, georeference_of, with_losses
-from napari_mst.formats.numbers import blocks, checksum
+from napari_mst.formats.numbers import write_planes
 from napari_mst.formats.record import (
     IGNORED,
     OWN,
@@ -183,6 +183,7 @@ def _text(value: object) -> str:
 CLASSIC_BYTES = 2**32 - 2**25
 """The most that offsets of 32 bits reach, less room for tags; beyond it the file is a BigTIFF."""
 _ASCII = 2
+_NO_CRC = "0" * 8  # until the numbers are written
 
 Tag = tuple[int, str | int, int, Any, bool]
 """Code, type, count and value, and True for the first page only, as tifffile takes tags."""
@@ -199,10 +200,8 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
     if nodata:
         tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
     seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
-    sealed = seal_of(cube, dtype, checksum(cube.data, dtype), seen)
-    tifffile.imwrite(
+    written: Any = tifffile.imwrite(
         path,
-        blocks(cube.data, dtype, watch),
         shape=cube.shape,
         dtype=dtype,
         byteorder="<",
@@ -211,8 +210,14 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
         # A single band has no planes to keep apart.
         planarconfig="separate" if len(cube.data) > 1 else None,
         metadata={"axes": "CYX", **record_of(cube)},
-        extratags=[*tags, _text_tag(SEAL, sealed)],
+        extratags=[*tags, _text_tag(SEAL, seal_of(cube, dtype, _NO_CRC, seen))],
+        returnoffset=True,
     )
+    with path.open("r+b") as file:
+        file.seek(written[0])
+        crc = write_planes(file, cube.data, dtype, watch)
+    with tifffile.TiffFile(path, mode="r+") as tif:
+        tif.pages.first.tags[SEAL].overwrite(seal_of(cube, dtype, crc, seen))
 
 
 def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:

@@ -258,12 +258,27 @@ def _foreign(
         raise mismatch(path.name, "bands, rows and columns", fault, "Save one stack as a file.")
     shape = tuple(array.shape[at] for at in left)
     axis = 0
-    if axes[left[0]] != "channel" or band_axis is not None:
+    along: tuple[list[str], str] = [], ""
+    if axes[left[0]] in ("", "space", "time") or band_axis is not None:
         axis, _ = band_axis_of(shape, 0, band_axis)
+    else:
+        along = _wavelengths(multiscales, left[0], shape[0])
     data = np.moveaxis(_loaded(path, array, left), axis, 0)
     if isinstance(data, np.ndarray):
         data = np.ascontiguousarray(data)
-    return described_cube(data, Description(names=_labels(ome)), warnings)
+    return described_cube(data, Description(*along, _labels(ome)), warnings)
+
+
+def _wavelengths(image: Mapping[str, Any], axis: int, count: int) -> tuple[list[str], str]:
+    """The places of *count* bands along an *axis* of an OME-Zarr image, and "nm"; else nothing."""
+    if image["axes"][axis].get("unit") != "nanometer":
+        return [], ""
+    changes = image["datasets"][0]["coordinateTransformations"]
+    step, start = (
+        sum(each[kind][axis] for each in changes if each["type"] == kind)
+        for kind in ("scale", "translation")
+    )
+    return [repr(start + step * band) for band in range(count)], "nm"
 
 
 def _kept_axes(array: Any, types: list[str]) -> list[int]:

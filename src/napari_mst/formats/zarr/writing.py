@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns.
 
 import errno
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,50 +14,56 @@ import numpy as np
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import even_step
-from napari_mst.formats.numbers import crc32
+from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
-from napari_mst.formats.wavelengths import band_names
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
 from napari_mst.watch import Watch
 
 _CHUNK = 512  # the longest side of a chunk
-_BLOCK_BYTES = 16 * 2**20
+_SMALLEST = 1024  # the longest side of the smallest level: images that a screen shows whole
 _LEVEL = -1  # of zstd: level 1 saves a tenth of the bytes, and is four times as slow to read
 
 
 def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
-    """Save *cube* in chunks of one band, compressed without loss."""
+    """Save *cube* in chunks of one band, compressed without loss, and smaller copies of it."""
+    import zarr
+
     # Until the save ends the folder is called ".NAME.zarr.tmp".
-    array = _create(folder, cube, dtype, Path(folder.stem[1:]).stem)
+    ome = _ome(cube, Path(folder.stem[1:]).stem)
+    attributes = {"ome": ome, OWN: json.dumps(record_of(cube))}
+    group = zarr.create_group(str(folder), attributes=attributes, zarr_format=3)
 
     def written(share: float) -> None:
         watch.reach(share)
         # Where the folder has gone, zarr would make it again, with a part of the cube.
         folder.stat()
 
+    rest = Watch(written)
     try:
-        crc = _write_numbers(array, cube, dtype, Watch(written))
+        array = _level(group, "0", cube.shape, dtype)
+        _, side, _ = array.chunks
+        crc = write_blocks(cube.data, dtype, rest.part(0, 0.75), array.__setitem__, side)
+        for number in range(1, len(ome["multiscales"][0]["datasets"])):
+            # Each level has a quarter of the pixels of the one before.
+            _write_half(group, number, rest.part(1 - 0.25**number, 1 - 0.25 ** (number + 1)))
+        written(1.0)
     except BaseException:
         _wait_for_chunks()
         raise
-    others = Description(names=band_names(cube))
-    array.attrs[SEAL] = seal_of(cube, dtype, crc, others).decode()
+    array.attrs[SEAL] = seal_of(cube, dtype, crc, Description()).decode()
     stored, count = stored_chunks(folder, array)
     if stored != count:
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
 
 
-def _create(folder: Path, cube: SpectralCube, dtype: DType, name: str) -> Any:
-    """The array `0` of a new group in *folder*, as OME-Zarr calls the full size of an image."""
-    import zarr
+def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Any:
+    """A new array in *group*: one level of the pyramid."""
     from zarr.codecs import ZstdCodec
 
-    _, height, width = cube.shape
-    attributes = {"ome": _ome(cube, name), OWN: json.dumps(record_of(cube))}
-    group = zarr.create_group(str(folder), attributes=attributes, zarr_format=3)
+    _, height, width = shape
     return group.create_array(
-        "0",
-        shape=cube.shape,
+        name,
+        shape=shape,
         dtype=dtype,
         chunks=(1, _chunk_side(height), _chunk_side(width)),
         # The fastest codec that has a checksum and that GDAL reads, from 3.11 on: Blosc has none,
@@ -76,45 +83,43 @@ def _chunk_side(length: int) -> int:
     return -(-length // -(-length // _CHUNK))
 
 
+def _write_half(group: Any, number: int, watch: Watch) -> None:
+    """Add the level *number* to *group*: means of 2 x 2 pixels of the level before."""
+    before = group[f"{number - 1}"]
+    bands, height, width = before.shape
+    half = _level(group, f"{number}", (bands, -(-height // 2), -(-width // 2)), before.dtype)
+    _, side, _ = half.chunks
+    for band, top in product(range(bands), range(0, half.shape[1], side)):
+        rows = before[band, 2 * top : 2 * (top + side)]
+        # The last row and column may stand alone.
+        pairs = np.pad(rows, [(0, length % 2) for length in rows.shape], "edge")
+        means = pairs.reshape(len(pairs) // 2, 2, -1, 2).mean((1, 3), np.float64)
+        half[band, top : top + side] = means.astype(before.dtype)
+        watch.reach((band + 1) / bands)
+
+
 def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
-    """The OME metadata: one image with its axes, and a label for each band."""
-    bands = {"name": "wavelength", "type": "channel"}
-    scale, start = 1.0, 0.0
-    step = even_step(cube.wavelengths, 1e-6)
+    """The OME metadata: one image, its axes, and the levels of its pyramid."""
+    # A type of our own: programs make a layer of each band of an axis of type `channel`.
+    bands = {"name": "wavelength", "type": "wavelength"}
+    step, start = 1.0, 0.0
+    even = even_step(cube.wavelengths, 1e-6)
     # OME-Zarr has a scale for an axis, but no list of places: uneven bands have none.
-    if cube.has_wavelengths and step > 0:
+    if cube.has_wavelengths and even > 0:
         bands["unit"] = "nanometer"
-        scale, start = step, float(cube.wavelengths[0])
-    transformations = [
-        {"type": "scale", "scale": [scale, 1.0, 1.0]},
-        {"type": "translation", "translation": [start, 0.0, 0.0]},
-    ]
-    image = {
-        "name": name,
-        "axes": [bands, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}],
-        "datasets": [{"path": "0", "coordinateTransformations": transformations}],
-    }
-    channels = [{"label": label, "color": "FFFFFF"} for label in band_names(cube)]
-    return {"version": "0.5", "multiscales": [image], "omero": {"channels": channels}}
-
-
-def _write_numbers(array: Any, cube: SpectralCube, dtype: DType, watch: Watch) -> str:
-    """Fill the *array* by blocks of whole chunks, and return their checksum in (B, H, W) order."""
-    bands, height, width = cube.shape
-    row_bytes = width * dtype.itemsize
-    side = _chunk_side(height)
-    rows = side * max(1, _BLOCK_BYTES // (side * row_bytes))
-    planes = max(1, _BLOCK_BYTES // (height * row_bytes))
-    crc = 0
-    for band in range(0, bands, planes):
-        for row in range(0, height, rows):
-            part = (slice(band, band + planes), slice(row, row + rows))
-            block = np.ascontiguousarray(cube.data[part], dtype)
-            crc = crc32(block, crc)
-            array[part] = block
-            done = block.shape[0] * min(row + rows, height) / height
-            watch.reach((band + done) / bands)
-    return f"{crc:08x}"
+        step, start = even, float(cube.wavelengths[0])
+    _, height, width = cube.shape
+    datasets: list[dict[str, Any]] = []
+    while not datasets or max(height, width) > _SMALLEST << (len(datasets) - 1):
+        size = 2.0 ** len(datasets)
+        # The middle of a pixel of means lies between those of the pixels that it is the mean of.
+        transformations = [
+            {"type": "scale", "scale": [step, size, size]},
+            {"type": "translation", "translation": [start, size / 2 - 0.5, size / 2 - 0.5]},
+        ]
+        datasets.append({"path": f"{len(datasets)}", "coordinateTransformations": transformations})
+    axes = [bands, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    return {"version": "0.5", "multiscales": [{"name": name, "axes": axes, "datasets": datasets}]}
 
 
 def _wait_for_chunks() -> None:

@@ -311,8 +311,8 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
 
     Its numbers, its place in the image, and what the user has set stay.
     """
-    # A cube of one band has been opened without its first axis.
-    if layer.data.shape != cube.shape:
+    # A cube of one band has been opened without its first axis, and a pyramid is no cube.
+    if layer.multiscale or layer.data.shape != cube.shape:
         data, arguments, _ = cube_layer(cube, layer.name)
         return _exchange(viewer, layer, data, arguments)
     if isinstance(layer.data, np.ndarray):
