@@ -5,6 +5,7 @@
 #   make test-slow   the tests that take long, and all of the window's under the other binding of Qt: some minutes to an
 #                    hour together; CI runs them every night
 #   make docs        the code of README and docs, and the site in build/site, which a browser tries; CI runs it every night
+#   make pictures    every picture of README and of the site, anew
 #
 # Another interpreter than python3: make test PYTHON=python3.13
 
@@ -26,7 +27,7 @@ DISPLAYED = $(shell if $(NO_DISPLAY); then echo '$(XVFB)'; fi)
 # Each process has one thread: several on each core would only wait for one another.
 PYTEST = $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-.PHONY: demo test tests tests-pyqt6 tests-pyside6 test-slow docs checks kernels system clean
+.PHONY: demo test tests tests-pyqt6 tests-pyside6 test-slow docs pictures checks kernels system clean
 
 demo: .venv/ready
 	@# Settings of its own: napari writes the size of the window that it closes into them.
@@ -60,6 +61,12 @@ test-slow: .venv/ready
 docs: .venv/docs
 	$(BIN)/python site/build.py build/site
 	$(BIN)/python -m pytest -m docs
+
+pictures: .venv/docs
+	@command -v pngquant >/dev/null || sh tools/install_system_packages.sh pngquant
+	@command -v ffmpeg >/dev/null || sh tools/install_system_packages.sh ffmpeg
+	$(BIN)/python -m tools.pictures
+	NAPARI_CONFIG=build/napari.yaml $(DISPLAYED) $(BIN)/python -m tools.window_pictures
 
 checks: .venv/ready
 	@# pre-commit asks git for the files; those of a source distribution were checked before.
