@@ -5,13 +5,16 @@ python site/build.py build/site
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+import generated  # type: ignore[import-not-found]  # beside this file
 import torch
 from tests.reference import RESULTS, TASKS, entries_of
 from torch import Tensor, nn
@@ -50,64 +53,17 @@ PAGES = [
 ]
 """All that pages link to."""
 
-SECTIONS = {
-    "start": (
-        "Start",
-        "From a photo to the first spectrum.",
-        ("README", "docs/window", "docs/python", "docs/command_line", "docs/README"),
-    ),
-    "how_to": (
-        "How to",
-        "One task a page.",
-        (
-            "docs/camera",
-            "docs/known_spectra",
-            "docs/denoising",
-            "docs/pictures",
-            "docs/arrays",
-            "docs/files",
-            "docs/clusters",
-        ),
-    ),
-    "notebooks": (
-        "Notebooks",
-        "Six, each run while this site was built.",
-        (
-            "notebooks/first_cube",
-            "notebooks/known_spectra",
-            "notebooks/compare",
-            "notebooks/foreign_cube",
-            "notebooks/attention",
-            "notebooks/train",
-        ),
-    ),
-    "understand": (
-        "Understand",
-        "Colour, attention, and how sure we are.",
-        ("docs/metamers", "docs/error_bands", "docs/attention", "docs/models"),
-    ),
-    "reference": (
-        "Reference",
-        "Every public name with its signature, units and ranges; `import napari_mst as nm`.",
-        ("reference/*", "docs/reference", "CHANGELOG"),
-    ),
-    "laboratory": (
-        "Laboratory",
-        "How the numbers and the models came about, and how the code is made.",
-        (
-            "docs/start_reading",
-            "CONTRIBUTING",
-            "docs/training",
-            "lab/README",
-            "lab/training_log",
-            "lab/benchmarks/README",
-            "src/napari_mst/data/README",
-            "sample_data/README",
-            "SECURITY",
-        ),
-    ),
+NOTEBOOKS = (
+    "Notebooks",
+    "Six, each run while this site was built.",
+    ("first_cube", "known_spectra", "compare", "foreign_cube", "attention", "train"),
+)
+MORE = {
+    "Start": ("README",),
+    "Reference": ("reference/*", "CHANGELOG"),
+    "Laboratory": ("src/napari_mst/data/README", "sample_data/README", "SECURITY"),
 }
-"""The pages of the bar at the top: title, sentence, and the pages below each."""
+"""Pages below a section of docs/README.md that are not in its list."""
 
 RUNTIME = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm", "ort-wasm-simd-threaded.mjs"
 
@@ -177,16 +133,18 @@ def build_pages(folder: Path) -> None:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, pages / name)
     shutil.copytree(HERE / "notebooks", pages / "notebooks")
+    sections = _sections()
     index = (HERE / "index.md").read_text("utf-8")
-    (pages / "index.md").write_text(f"{index}\n{_tree(tuple(SECTIONS), 'hidden')}", "utf-8")
-    for name, (title, sentence, below) in SECTIONS.items():
+    (pages / "index.md").write_text(f"{index}\n{_tree(map(_name, sections), 'hidden')}", "utf-8")
+    for title, (sentence, below) in sections.items():
         text = f"# {title}\n\n{sentence}\n\n{_tree(below, 'glob')}"
-        (pages / f"{name}.md").write_text(text, "utf-8")
+        (pages / f"{_name(title)}.md").write_text(text, "utf-8")
     reference = pages / "reference"
     reference.mkdir()
     for title, names in TASKS.items():
-        path = reference / f"{title.lower().replace(' ', '_').replace(',', '')}.md"
-        path.write_text(_reference(title, names), "utf-8")
+        (reference / f"{_name(title)}.md").write_text(_reference(title, names), "utf-8")
+    for name, text in generated.pages().items():
+        (reference / f"{name}.md").write_text(text, "utf-8")
     options = ["-W", "--keep-going", "--quiet", "-c", str(HERE)]
     command = [sys.executable, "-m", "sphinx", *options, str(pages), str(folder)]
     # A backend of the caller's would take the figures out of the notebooks.
@@ -197,7 +155,27 @@ def build_pages(folder: Path) -> None:
     shutil.rmtree(pages)
 
 
-def _tree(names: tuple[str, ...], option: str) -> str:
+def _sections() -> dict[str, tuple[str, list[str]]]:
+    """The bar at the top: the sentence and the pages below each title, from docs/README.md."""
+    listed = (ROOT / "docs" / "README.md").read_text("utf-8").split("\n## ")[1:]
+    sections = {}
+    for text in listed:
+        title, sentence = text.split("\n")[:3:2]
+        links = re.findall(r"\]\((\S+)\.md\)", text)
+        pages = [os.path.normpath(f"docs/{link}") for link in links]
+        sections[title] = (sentence, [*pages, *MORE.get(title, ())])
+        if title == "How to":
+            name, words, below = NOTEBOOKS
+            sections[name] = (words, [f"notebooks/{each}" for each in below])
+    return sections
+
+
+def _name(title: str) -> str:
+    """The name of the file of the page *title*."""
+    return title.lower().replace(" ", "_").replace(",", "")
+
+
+def _tree(names: Iterable[str], option: str) -> str:
     """The list of the pages of these *names*."""
     return "\n".join(["```{toctree}", f":{option}:", ":maxdepth: 1", "", *names, "```", ""])
 

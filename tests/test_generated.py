@@ -31,7 +31,7 @@ def generated() -> ModuleType:
     [
         lambda: nm.read_cube("no.hdr"),
         lambda: nm.load_model("no model"),
-        lambda: nm.GreyPatch((1, 2), 3.0),
+        lambda: nm.light.GreyPatch((1, 2), 3.0),
         lambda: nm.SpectralCube(np.zeros((2, 3, 3), np.float32), np.array([400.0, 500, 600])),
         lambda: nm.Capture("no camera", "D65"),
     ],

@@ -1,40 +1,56 @@
-"""The Python code of README and docs runs as it stands there (`make docs`)."""
+"""The code of README and docs runs as it stands there, Python and shell (`make docs`)."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
+from tests.raw_photos import write_dng
 
 import napari_mst as nm
 
 ROOT = Path(__file__).parents[1]
-PAGES = (
-    "README.md",
-    "docs/arrays.md",
-    "docs/attention.md",
-    "docs/denoising.md",
-    "docs/error_bands.md",
-    "docs/known_spectra.md",
-    "docs/metamers.md",
-    "docs/pictures.md",
-    "docs/python.md",
-    "docs/start_reading.md",
-)
+BLOCK = r"(?ms)^```(\w+)\n(.*?)^```$"
+PAGES = [
+    str(page.relative_to(ROOT))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if re.search(r"(?m)^```(python|sh)$", page.read_text("utf-8"))
+]
+TELLS = {"matlab", "text", "yaml"}
+"""Blocks that no test runs: other programs, or words."""
 
 pytestmark = pytest.mark.docs
 
 
 @pytest.fixture
-def names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models_as_before: None
-) -> dict[str, Any]:
-    """The things that the pages take for granted: a photo, its cube, and what is known of it."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the pages take for granted: a clone, with a photo and folders of photos."""
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "sample_data", "sample_data")
     steps = np.random.default_rng(0).integers(60, 200, (25, 25, 3), dtype=np.uint8)
-    Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1)).save("photo.jpg")
+    photo = Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1))
+    photo.save("photo.jpg")
+    for name in ("photos/one.jpg", "photos/trip/two.jpg", "frames/0001.png", "frames/0002.png"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        photo.resize((96, 80)).save(name)
+    for name, level in (("white.dng", 0.8), ("dark.dng", 0.0), ("shot.dng", 0.4)):
+        write_dng(Path(name), np.full((64, 80, 3), level))
+    linear = (np.asarray(photo).astype(float) / 255) ** 2.2 * 60000
+    tifffile.imwrite("raw.tif", linear.astype(np.uint16))
+    return tmp_path
+
+
+@pytest.fixture
+def names(folder: Path, models_as_before: None) -> dict[str, Any]:
+    """The things that the Python of the pages takes for granted, and what is known of them."""
     cube = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct("photo.jpg")
     # Spectra of the colours that the photo has where the pages measure them.
     tile, leaf = (nm.point_spectrum(cube, *place, window=5) for place in ((120, 83), (40, 150)))
@@ -45,9 +61,46 @@ def names(
     return {"cube": cube, "photo": "photo.jpg", "labels": labels, **known}
 
 
+@pytest.fixture
+def programs(folder: Path) -> dict[str, str]:
+    """The environment of the shell: our command, and words in place of what would leave here."""
+    here = folder / "programs"
+    here.mkdir()
+    for name in ("ffmpeg", "git", "make", "pip", "uv"):
+        (here / name).write_text("#!/bin/sh\n")
+        (here / name).chmod(0o755)
+    path = f"{here}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path}
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs_as_it_stands(page: str, names: dict[str, Any]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
+def test_the_code_of_a_page_runs_as_it_stands(
+    page: str, names: dict[str, Any], programs: dict[str, str]
+) -> None:
+    for language, block in re.findall(BLOCK, (ROOT / page).read_text("utf-8")):
+        if language == "python":
+            exec(compile(block, page, "exec"), names)
+        elif language == "sh":
+            check_installs(block)
+            done = subprocess.run(
+                ["sh", "-eu"], input=block, env=programs, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+        else:
+            assert language in TELLS
+
+
+def check_installs(block: str) -> None:
+    """What a page has pip and make do is there: extras, and targets."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for extras in re.findall(r"pip install [^\n]*\[([\w, -]+)\]", block):
+        assert set(re.split(r", *", extras)) <= set(project["optional-dependencies"])
+    targets = re.findall(r"(?m)^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"))
+    assert set(re.findall(r"(?m)^make ([\w-]+)", block)) <= set(targets)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_commands_stand_where_they_are_run(page: Path) -> None:
+    """Not in blocks of four blanks, which no test reads."""
+    text = re.sub(BLOCK, "", page.read_text("utf-8"))
+    assert not re.findall(r"(?m)^    (?:napari-mst|nm\.|pip|import).*$", text)

@@ -295,7 +295,7 @@ def folder() -> Figure:
 def balance() -> Figure:
     """A photo in the white of a light bulb, and corrected by what it shows itself."""
     bulb = coffee().render("A", adapted=False)
-    found = nm.white_balance(nm.Photo.from_array(bulb))
+    found = nm.light.white_balance(nm.Photo.from_array(bulb))
     corrected = found.corrected(nm.Photo.from_array(bulb))
     pixels = nm.Photo.from_array(np.asarray(corrected.pixels)).rows(0, linear=False)
     truth, wrong = coffee(), reconstructor().reconstruct(bulb)
@@ -377,10 +377,10 @@ def network() -> Figure:
     for place, (layer, channel) in enumerate(
         (("stages.0.encoder.0", 4), ("stages.0.encoder.1", 9), ("stages.0.bottleneck", 20)), start=2
     ):
-        features = nm.features(model, PHOTO, layer)
+        features = nm.attention.features(model, PHOTO, layer)
         title = f"{layer.removeprefix('stages.0.')}: 1 of {len(features)}"
         show(axes[place], features[channel], title, cmap="viridis")
-    decoder = nm.features(model, PHOTO, "stages.0.decoder.1")
+    decoder = nm.attention.features(model, PHOTO, "stages.0.decoder.1")
     show(axes[5], decoder[4], f"decoder.1: 1 of {len(decoder)}", cmap="viridis")
     added = coffee().sel(wavelength=600) - first.sel(wavelength=600)
     limit = float(np.quantile(np.abs(added), 0.99))

@@ -32,7 +32,8 @@ from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.metrics import delta_e
 from napari_mst.spectra.spectrum import Spectrum
 
-# CIEDE2000 between a spectrum and the photo from which on they disagree: see docs/known_spectra.md.
+# CIEDE2000 between a spectrum and the photo from which on they disagree: see
+# lab/results/known_spectra.md.
 _MOST = 5.0
 _MOST_OF_JPEG = 8.0
 _OF_UNCERTAINTY = 50.0

@@ -23,7 +23,7 @@ JPEG = "JPEG"
 _AT = (400, 460, 520, 580, 640, 700)
 # Standard deviations of log reflectance at these wavelengths (nm), which single pixels of such
 # photos are off: those that simulated scenes give the models, times 0.65 and 0.5. The shares were
-# chosen on six scenes of CAVE; docs/known_spectra.md shows the other six.
+# chosen on six scenes of CAVE; lab/results/known_spectra.md shows the other six.
 _DEVIATION = {
     NOISE: (0.056, 0.039, 0.038, 0.032, 0.030, 0.030),
     JPEG: (0.066, 0.062, 0.046, 0.037, 0.048, 0.049),
