@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import colour
 import numpy as np
@@ -15,7 +16,9 @@ import tifffile
 from PIL import Image, ImageCms
 from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
+from napari_mst.cube.lazy import mapped_file
 from napari_mst.errors import PhotoError
+from napari_mst.photo import files, values
 from napari_mst.photo.files import camera_named_in, orientation
 from napari_mst.photo.photo import Photo, as_photo
 
@@ -28,6 +31,34 @@ def test_gdal_reads_the_same_16_bits(make: Make, tmp_path: Path) -> None:
     # GDAL warns that it has no place on earth.
     with warnings.catch_warnings(action="ignore"), rasterio.open(path) as judge:
         np.testing.assert_array_equal(Photo.read(path).pixels, judge.read())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        tiff(RGB16, photometric="rgb", tile=(16, 16)),
+        tiff(RGB16, photometric="rgb", rowsperstrip=3, bigtiff=True, compression="zlib"),
+        tiff(RGB16.transpose(2, 0, 1), photometric="rgb", planarconfig="separate"),
+        tiff(RGB16[..., 0], photometric="miniswhite"),
+        lambda _: pytest.importorskip("dask.array").from_array(RGB16, chunks=5),
+        lambda folder: pytest.importorskip("zarr").create_array(str(folder / "a"), data=RGB16),
+    ],
+    ids=["tiles", "strips", "planes", "white-is-zero", "dask", "zarr"],
+)
+def test_a_photo_too_large_for_memory_lies_in_a_file(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make(tmp_path)
+    small = as_photo(source)
+    for module in (files, values):
+        monkeypatch.setattr(module, "MAX_PIXELS", 7)
+    mapped = Mock(wraps=mapped_file)
+    for module in (files, values):
+        monkeypatch.setattr(module, "mapped_file", mapped)
+    large = as_photo(source)
+    mapped.assert_called_once()
+    np.testing.assert_array_equal(large.pixels, small.pixels)
+    assert (large.sha256, large.assumptions) == (small.sha256, small.assumptions)
 
 
 LAYOUTS: dict[str, Callable[[Array], Array]] = {

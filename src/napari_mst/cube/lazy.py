@@ -3,8 +3,10 @@
 Letters: B bands, H rows, W columns; b, h, w those of a part.
 """
 
+import mmap
 import operator
 import os
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from io import FileIO
@@ -47,6 +49,29 @@ def check_room(what: str, needed: int) -> None:
             f"Expected {needed} bytes of free memory for {shown(what)}, got {free}. "
             "Close other programs, or use a computer with more."
         )
+
+
+def mapped_file(length: int) -> Array:
+    """*length* bytes in a temporary file that vanishes with its last user.
+
+    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a
+    dead process later. (macOS allocates nothing ahead: there, only a plan has seen that there is
+    room.)
+    """
+    try:
+        # The file has no name, and once mapped it lives until its last user is gone.
+        with tempfile.TemporaryFile(prefix="napari-mst-") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, length)
+            else:
+                file.truncate(length)
+            return np.frombuffer(mmap.mmap(file.fileno(), length), np.uint8)
+    except OSError as error:
+        needed = f"{length / 1e9:.1f} GB"
+        raise OutOfMemory(
+            f"Expected {needed} of disk in {tempfile.gettempdir()}, got: {error.strerror}. "
+            "Free some."
+        ) from error
 
 
 class Lazy:

@@ -2,8 +2,6 @@
 
 import functools
 import mmap
-import os
-import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,9 +9,9 @@ import torch
 from torch import Tensor
 
 from napari_mst.arrays import Singles
+from napari_mst.cube.lazy import mapped_file
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
-from napari_mst.errors import OutOfMemory
 from napari_mst.networks.network import Program, reflected_index
 
 
@@ -84,7 +82,7 @@ class Slab:
         self._block: Tensor | None = None
         # Only Linux lets a program ask for large pages.
         if is_in_file:
-            self._memory = _mapped_file(size, dtype)
+            self._memory = torch.from_numpy(mapped_file(dtype.itemsize * size)).view(dtype)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
             self._block = KEPT.take(dtype.itemsize * size)
             self._memory = self._block[: dtype.itemsize * size].view(dtype)
@@ -109,30 +107,6 @@ class Slab:
         """The block of memory of this slab, whose maps are no more; none if it cannot be kept."""
         block, self._block = self._block, None
         return [] if block is None else [block]
-
-
-def _mapped_file(size: int, dtype: torch.dtype) -> Tensor:
-    """*size* values in a temporary file that vanishes with its last user.
-
-    The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a
-    dead process later. (macOS allocates nothing ahead: there, only the plan has seen that there is
-    room.)
-    """
-    length = dtype.itemsize * size
-    try:
-        # The file has no name, and once mapped it lives until its last user is gone.
-        with tempfile.TemporaryFile(prefix="napari-mst-") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, length)
-            else:
-                file.truncate(length)
-            return torch.frombuffer(mmap.mmap(file.fileno(), length), dtype=dtype)
-    except OSError as error:
-        needed = f"{length / 1e9:.1f} GB"
-        raise OutOfMemory(
-            f"Expected {needed} of disk in {tempfile.gettempdir()}, got: {error.strerror}. "
-            "Free some."
-        ) from error
 
 
 # The photo

@@ -23,9 +23,10 @@ from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
 from napari_mst.arrays import Array
 from napari_mst.cube.georeference import TAGS, Georeference
+from napari_mst.cube.lazy import mapped_file
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.photo.planes import whole_series
-from napari_mst.photo.raw import Shot, check_size, develop_raw, too_large
+from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_large
 from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
 Pixels = Array
@@ -56,10 +57,10 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str, Shot | None]
     Raises
     ------
     PhotoError
-        If the file is missing, damaged, not an image, larger than 178 megapixels, or holds several
-        images.
+        If the file is missing, damaged, not an image, larger than 178 megapixels (but for a TIFF),
+        or holds several images.
     OutOfMemory
-        If its pixels do not fit into memory.
+        If its pixels do not fit into memory, or those of a larger TIFF onto the disk.
     """
     with _explained(path), _opened(path) as file, _quiet():
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -295,14 +296,27 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
         if page.photometric not in (*_AS_STORED, tifffile.PHOTOMETRIC.MINISWHITE):
             return _decode_image(file, notes)
         is_planar = _is_planar_tiff(series)
-        check_size(page.imagewidth, page.imagelength)
-        pixels = series.asarray()
+        pixels = _decoded(file, series)
         if is_planar:
             pixels = np.moveaxis(pixels, 0, -1)
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
-            pixels = np.invert(pixels)
+            np.invert(pixels, out=pixels)
         notes += _profile_notes(page.tags.valueof("InterColorProfile"))
         return upright(pixels, _orientation(page, notes))
+
+
+def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Pixels:
+    """The pixels of an image in a TIFF *file*: of a large one in a file that is mapped.
+
+    Its strips or tiles are decoded one by one, so that only a few are in memory at a time.
+    """
+    if series.size <= 3 * MAX_PIXELS:
+        return series.asarray()
+    # No deflate stream grows by more than 1032 times (RFC 1951): a larger image is a bomb.
+    if series.nbytes > 1040 * file.seek(0, io.SEEK_END):
+        raise too_large()
+    pixels = mapped_file(series.nbytes).view(series.dtype).reshape(series.shape)
+    return series.asarray(out=pixels)
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:

@@ -135,8 +135,9 @@ class Photo:
         Raises
         ------
         PhotoError
-            If the file is missing, damaged, not an image, larger than 178 megapixels, or holds
-            several images; or if it is a RAW photo that LibRaw does not know, or said to be sRGB.
+            If the file is missing, damaged, not an image, larger than 178 megapixels (but for a
+            TIFF, which is decoded into a file), or holds several images; or if it is a RAW photo
+            that LibRaw does not know, or said to be sRGB.
 
         Examples
         --------

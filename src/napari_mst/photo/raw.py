@@ -123,8 +123,8 @@ def _seconds(time: float) -> str:
 SATURATED = 65535
 """The value of a pixel at the saturation of its sensor: the full scale of a developed photo."""
 
-_MAX_PIXELS = 178_956_970
-"""Largest photo that is read; Pillow's own limit against decompression bombs."""
+MAX_PIXELS = 178_956_970
+"""Largest photo that is read into memory; Pillow's own limit against decompression bombs."""
 
 # Of memory for each pixel: its samples, four colours, the photo developed twice, and as floats.
 _PIXEL_BYTES = 64
@@ -191,15 +191,15 @@ def developed(path: Path) -> Answer:
 
 def check_size(columns: int, rows: int) -> None:
     """Refuse a photo of more than 178 megapixels. Raises `PhotoError`."""
-    if columns * rows > _MAX_PIXELS:
+    if columns * rows > MAX_PIXELS:
         raise too_large()
 
 
 def too_large() -> PhotoError:
     """The error about a photo of too many pixels."""
     return PhotoError(
-        f"Expected at most {_MAX_PIXELS:,} pixels, got more. "
-        "Crop the photo, or pass it as an array."
+        f"Expected at most {MAX_PIXELS:,} pixels, got more. "
+        "Crop the photo, pass it as an array, or save it as a TIFF of strips or tiles."
     )
 
 

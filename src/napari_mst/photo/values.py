@@ -7,17 +7,20 @@ person. Letters: H rows, W columns, C channels.
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import DType, Mask
+from napari_mst.cube.lazy import mapped_file
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
+from napari_mst.photo.raw import MAX_PIXELS
 
 BLOCK_ROWS = 64
 """Rows that are worked on at a time: few enough that their copies are small."""
+_SLICES = 512  # rows or columns of a large array that are copied at a time: usual sides of chunks
 
 
 def as_array(source: ArrayLike) -> Pixels:
@@ -25,7 +28,7 @@ def as_array(source: ArrayLike) -> Pixels:
     if _is_multiscale(source):
         source = source[0]
     try:
-        array = np.asanyarray(source)
+        array = _on_disk(source) if _is_large(source) else np.asanyarray(source)
     except (TypeError, ValueError) as error:
         raise PhotoError(
             f"Expected an array of numbers, got {type(source).__name__}. Pass (H, W, 3)."
@@ -35,6 +38,23 @@ def as_array(source: ArrayLike) -> Pixels:
             f"Expected real numbers, got {array.dtype} values. Convert the array first."
         )
     return array if np.ma.is_masked(array) else np.asarray(array)
+
+
+def _is_large(source: Any) -> bool:
+    """True for an array of zarr, dask or h5py, of more numbers than are read into memory."""
+    is_apart = hasattr(source, "dtype") and not isinstance(source, np.ndarray)
+    return is_apart and math.prod(source.shape) > 3 * MAX_PIXELS
+
+
+def _on_disk(source: Any) -> Pixels:
+    """A copy of an array that is read where it is sliced, in a file that is mapped."""
+    dtype = np.dtype(source.dtype)
+    copy = mapped_file(math.prod(source.shape) * dtype.itemsize).view(dtype).reshape(source.shape)
+    axis = int(np.argmax(source.shape))
+    for start in range(0, source.shape[axis], _SLICES):
+        part = (*[slice(None)] * axis, slice(start, start + _SLICES))
+        copy[part] = source[part]
+    return copy
 
 
 def channels_last(array: Pixels, notes: list[str]) -> Pixels:
