@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 import tifffile
 from PIL import Image
@@ -237,7 +238,8 @@ NEEDS = {
 
 def asked(name: str) -> str:
     """The options that the map *name* needs."""
-    return NEEDS[MAPS[name].needs] + " --text r650/r500" * (name == "formula")
+    texts = {"formula": " --text r650/r500", "span": " --text 500-600"}
+    return NEEDS[MAPS[name].needs] + texts.get(name, "")
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".hdr", ".npz"])
@@ -250,7 +252,8 @@ def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     made = read_cube(f"map{suffix}")
     assert made.shape[1:] == CUBE.shape[1:]
     is_cube = MAPS[name].content == "cube"
-    assert made.quantity == (CUBE.quantity if is_cube else MAPS[name].title)
+    changed = "continuum removed" if name == "transformed" else CUBE.quantity
+    assert made.quantity == (changed if is_cube else MAPS[name].title)
     assert made.has_wavelengths == is_cube
     assert (made.provenance.model, made.provenance.source) == ("tiny", "leaf.jpg")
     assert made.provenance.error_band == {}
@@ -258,7 +261,7 @@ def test_every_map_is_saved_as_a_cube_that_knows_its_history(
     assert made.metadata["map"] == name
 
 
-OF_SEVERAL = ("components", "abundances", "unmixed", "noise-fractions")
+OF_SEVERAL = ("span", "components", "abundances", "unmixed", "noise-fractions")
 OF_ONE_PLANE = [n for n in MAPS if n not in OF_SEVERAL and MAPS[n].content != "cube"]
 
 
@@ -289,6 +292,18 @@ def test_a_formula_and_an_index_are_kinds_and_say_which_bands_were_taken(run: Ru
     make(run, "map cube.hdr ngrdi")
     np.testing.assert_array_equal(only_band("cube_ngrdi.tif"), index(CUBE, "NGRDI").data)
     assert "G at 550 nm" in make(run, "info cube_ngrdi.tif")[0]
+
+
+def test_classes_are_measured_with_their_names(run: Run) -> None:
+    run("map", "cube.hdr", "clusters", "--number", "3", "-o", "classes.tif")
+    code, out, _ = run("labels", "cube.hdr", "classes.tif")
+    assert (code, out) == (0, "cube_labels.csv\n")
+    read = pd.read_csv(out.strip()).to_dict("list")
+    labels = np.asarray(read_cube("classes.tif").data[0])
+    assert read["name"] == ["cluster 1", "cluster 2", "cluster 3"]
+    assert read["pixels"] == np.bincount(labels.ravel())[1:].tolist()
+    np.testing.assert_allclose(read["mean 450 nm"][0], CUBE.data[1, labels == 1].mean(), rtol=1e-6)
+    assert_is_one_error(run("labels", "cube.hdr", "classes.tif")[2], "cube_labels.csv which exists")
 
 
 def test_components_have_a_band_each_and_tell_their_shares(run: Run) -> None:

@@ -1,5 +1,6 @@
 """Transforms against numpy and `spectral`, and the spectrum itself."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,24 @@ import pytest
 import spectral
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
+from scipy.signal import savgol_filter
+from scipy.stats import zscore
+from sklearn.preprocessing import normalize
 from tests.spectra.conftest import bounds, curve
 
+import napari_mst as nm
+from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Spectrum
-from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised, resampled
+from napari_mst.spectra.transforms import (
+    CONTINUUM_REMOVED,
+    WAYS,
+    continuum_removed,
+    first_derivative,
+    normalised,
+    resampled,
+)
 
 WAVELENGTHS = np.array([400.0, 410, 425, 450, 500, 590, 700])
 VALUES = np.array([0.2, 0.5, 0.1, 0.4, 0.8, 0.3, 0.35])
@@ -82,7 +96,7 @@ def test_derivative_of_a_parabola_is_exact_on_any_spacing() -> None:
 def test_derivative_has_no_bounds_and_needs_two_bands() -> None:
     found = first_derivative(SPECTRUM)
     assert (found.lower, found.upper, found.spread) == (None, None, "")
-    with pytest.raises(SpectrumError, match="two or more bands"):
+    with pytest.raises(SpectrumError, match="2 or more bands"):
         first_derivative(curve([500.0], [1.0]))
 
 
@@ -143,3 +157,72 @@ def test_wavelengths_that_go_to_and_fro_are_refused(change: Any) -> None:
 def test_what_does_not_fit_together_is_no_spectrum(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SpectrumError, match=message):
         Spectrum(**{"wavelengths": [400, 500], "values": [1, 2], **fields})
+
+
+PIXELS = np.random.default_rng(3).uniform(0.1, 0.9, (31, 6, 5))
+NM = np.arange(400.0, 701, 10)
+FILTERED = partial(savgol_filter, PIXELS, 7, 2, axis=0, delta=10)
+BY_OTHERS: dict[str, Any] = {
+    "continuum removed": lambda: spectral.remove_continuum(PIXELS.transpose(1, 2, 0), NM).transpose(
+        2, 0, 1
+    ),
+    "first derivative": lambda: FILTERED(deriv=1),
+    "second derivative": lambda: FILTERED(deriv=2),
+    "smoothed": FILTERED,
+    "normalised to area": lambda: PIXELS / trapezoid(PIXELS, NM, axis=0),
+    "normalised to maximum": lambda: normalize(PIXELS.reshape(31, -1), "max", axis=0),
+    "standard normal variate": lambda: zscore(PIXELS, axis=0),
+    "absorbance": lambda: np.log10(1 / PIXELS),
+    "reflectance of absorbance": lambda: np.power(10.0, -PIXELS),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_transform_of_a_cube_is_that_of_other_libraries(way: str) -> None:
+    expected = BY_OTHERS[way]().reshape(31, 6, 5)
+    for step in (1, -1):  # falling wavelengths give the same
+        cube = SpectralCube(PIXELS[::step], NM[::step])
+        made = nm.maps.transformed(cube, way, window=7).data[::step]
+        np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_absorbance_has_an_inverse() -> None:
+    there = nm.maps.transformed(SpectralCube(PIXELS, NM), "absorbance").to_cube()
+    back = nm.maps.transformed(there, "reflectance of absorbance")
+    np.testing.assert_allclose(back.data, PIXELS, rtol=1e-6)
+
+
+def test_bad_bands_and_what_is_no_number_are_left_out() -> None:
+    data = PIXELS.copy()
+    data[30], data[4, 0, 0] = 9, np.nan
+    cube = SpectralCube(data, NM, metadata={"bbl": [1] * 30 + [0]})
+    made = nm.maps.transformed(cube, "smoothed").data
+    assert np.isnan(made[30]).all()
+    assert np.isnan(made[:, 0, 0]).all()
+    assert np.isfinite(made[:30, 0, 1:]).all()
+    with pytest.raises(SpectrumError, match="99 or more bands to fit parabolas to, got 30"):
+        nm.maps.transformed(cube, "smoothed", window=99)
+
+
+def test_a_range_has_its_mean_its_area_and_its_centre_of_mass() -> None:
+    cube = SpectralCube(PIXELS, NM)
+    mean, area, centre = nm.maps.span(cube, "650-500").data
+    part, at = PIXELS[10:26], NM[10:26]
+    np.testing.assert_allclose(mean, part.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(area, trapezoid(part, at, axis=0), rtol=1e-6)
+    first = trapezoid(part * at[:, None, None], at, axis=0)
+    np.testing.assert_allclose(centre, first / trapezoid(part, at, axis=0), rtol=1e-6)
+    for text in ("500", "300-500", "", "500-600-700"):
+        with pytest.raises(SpectrumError, match="Expected two wavelengths within 400-700 nm"):
+            nm.maps.span(cube, text)
+    with pytest.raises(SpectrumError, match="a range with a band in it, got 501-509 nm"):
+        nm.maps.span(cube, (501, 509))
+
+
+def test_the_depth_at_a_band_is_how_far_it_lies_below_the_continuum() -> None:
+    expected = 1 - spectral.remove_continuum(PIXELS.transpose(1, 2, 0), NM)[..., 15]
+    removed = nm.maps.transformed(SpectralCube(PIXELS, NM), CONTINUUM_REMOVED).to_cube()
+    np.testing.assert_allclose(nm.formula(removed, "1 - r552").data, expected, atol=1e-6)
+    text = nm.maps.MAPS["formula"].text
+    assert text is not None
+    assert next(iter(text.presets(removed).values())) == "Absorption depth"

@@ -13,12 +13,14 @@ import numpy as np
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import UNANSWERED, CubeAnswers, Output, Pixel
+from napari_mst.crash_safe import check_targets
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.photo.photo import Photo
+from napari_mst.spectra.cells import label_table, write_table
 from napari_mst.spectra.compare import Scores, cube_errors, psnr
 from napari_mst.spectra.formulas import expanded
 from napari_mst.spectra.library import read_spectra, spectra_text, write_spectra
@@ -200,6 +202,8 @@ def make_map(
     napari-mst map cube.hdr components -o components.tif
     napari-mst map cube.hdr ndvi
     napari-mst map cube.hdr 'r700 / r550' -o ratio.tif
+    napari-mst map cube.hdr span --text 500-600
+    napari-mst map cube.hdr clusters -o classes.tif
     """
     if kind not in MAPS:
         expanded(kind)  # a word that is no index is refused before the cube is read
@@ -272,6 +276,38 @@ def _asks(kind: MapKind) -> str:
     if kind.text is not None:
         parts.append(f"--text: {kind.text.label.lower()}")
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def measure_labels(
+    cube: Path, labels: Path, *, output: Output = None, overwrite: bool = False
+) -> None:
+    """Measure every label on a cube, such as classes or cells, write a table and print its path.
+
+    It has the area, the centre, the mean and the deviation of each band, and the indices of each.
+
+    Parameters
+    ----------
+    cube
+        a cube file of any kind
+    labels
+        an image of whole numbers of the same size, as `napari-mst map` writes classes
+    output : OUT
+        file to write, .csv (default: CUBE_labels.csv, here)
+    overwrite
+        replace an existing file
+
+    Examples
+    --------
+    napari-mst labels cube.hdr classes.tif -o classes.csv
+    """
+    target = output or Path(f"{cube.stem}_labels.csv")
+    with asked_to_stop():
+        check_targets([target], overwrite=overwrite)
+    image = read_cube(labels)
+    names = dict(enumerate(image.metadata.get("class names", ())))
+    with working(target.name) as bar:
+        table = label_table(read_cube(cube), np.asarray(image.data[0]), names, watch=bar)
+        print(write_table(target, table, overwrite=overwrite))
 
 
 def compare(

@@ -65,6 +65,7 @@ COMMANDS: list[Command] = [
     Command(
         "map", "make a map of a cube, as of classes or ratios", "cubes:make_map", "cubes:kinds"
     ),
+    Command("labels", "measure classes or cells of a cube, as a table", "cubes:measure_labels"),
     Command("compare", "measure how far a cube is from a reference", "cubes:compare"),
     Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:adapt_cube"),
     Command("attention", "save the attention: matrices, maps, pixels", "attention:save_attention"),

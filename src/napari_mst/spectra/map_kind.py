@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
+from numpy.typing import NDArray
 
 from napari_mst import crash_safe
 from napari_mst.arrays import Array, Codes
@@ -84,6 +85,8 @@ class Text(NamedTuple):
         The wavelengths that a text names, for lines in the plot; None where only presets will do.
     moved
         The text with the band of a number at another wavelength.
+    is_span
+        True where the bands are the ends of a range.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Text(NamedTuple):
     presets: Callable[[SpectralCube], Mapping[str, str]]
     bands: Callable[[SpectralCube, str], Mapping[str, float]] | None = None
     moved: Callable[[str, int, float], str] | None = None
+    is_span: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +269,8 @@ class Map:
 
         Pixels that touch, corners included, are one region. Takes the first plane.
         """
-        from skimage.measure import label
-
         _, pixels = self.planes[0]
-        labels: Array = label((pixels >= above) & (pixels <= below), connectivity=2)
-        return labels.astype(np.int32)
+        return regions_between(pixels, above, below)
 
     def to_cube(self) -> SpectralCube:
         """Return the map as a cube of numbered bands, (n, H, W), with the history of its source.
@@ -334,6 +335,14 @@ class Map:
         grey = np.rint(np.nan_to_num(codes)).astype(np.uint8)
         alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
         return np.dstack([grey, alpha]), {"black": low, "white": high}
+
+
+def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArray[np.int32]:
+    """Number the regions of *pixels* (H, W) from *above* to *below*, as `Map.to_labels` does."""
+    from skimage.measure import label
+
+    labels: Array = label((pixels >= above) & (pixels <= below), connectivity=2)
+    return labels.astype(np.int32)
 
 
 def check_map_target(path: Path, *, overwrite: bool = False) -> None:

@@ -12,6 +12,8 @@ components(), anomalies()                                      (n, H, W); (H, W)
 noise_fractions(), without_noise()                             (n, H, W) in noise; unit of the cube
 abundances(), unmixed()                                        (n + 1, H, W) shares; residual last
 formula(), index(), ratio(), normalised_difference()           (H, W) float32; wavelengths in nm
+span()                                                         (3, H, W) float32; centre in nm
+transformed()                                                  (B, H, W); unit by its *way*
 photo_difference()                                             (H, W) CIEDE2000; photo 0-255 or 0-1
 denoised()                                                     (B, H, W), unit of the cube
 reference_difference(), reference_rmse()                       (H, W), unit of the cube
@@ -30,6 +32,10 @@ Examples
 (<Map of NGRDI (20, 30) float32>, (20, 30))
 >>> nm.maps.normalised_difference(cube, 650, 550).facts["map bands"]
 'r650 at 650 nm, r550 at 550 nm'
+>>> nm.maps.span(cube, (450, 550)).titles[:2]
+('mean of 450-550 nm', 'area of 450-550 nm')
+>>> nm.maps.transformed(cube, "second derivative", 3).to_cube().quantity
+'second derivative'
 >>> nm.maps.classes(cube, [nm.point_spectrum(cube, 2, 3)], angle=5).data[2, 3]
 np.uint16(1)
 >>> nm.maps.clusters(cube, 4).data.max(), nm.maps.components(cube, 2).data.shape
@@ -53,7 +59,7 @@ np.float32(0.0)
 'k-means clusters'
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +72,13 @@ from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
-from napari_mst.spectra import classification, formulas, statistics, unmixing
+from napari_mst.spectra import classification, statistics, unmixing
+from napari_mst.spectra.band_maps import formula as formula
+from napari_mst.spectra.band_maps import index as index
+from napari_mst.spectra.band_maps import normalised_difference as normalised_difference
+from napari_mst.spectra.band_maps import ratio as ratio
+from napari_mst.spectra.band_maps import span as span
+from napari_mst.spectra.band_maps import transformed as transformed
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import MAPS as MAPS
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
@@ -219,99 +231,6 @@ def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map
 def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
     """The distance of each pixel from all others: see `statistics.anomalies`."""
     return Map(cube, statistics.anomalies(cube, watch))
-
-
-def _presets(cube: SpectralCube) -> Mapping[str, str]:
-    """Return a ratio and a difference at usual places, and the indices whose bands *cube* has."""
-    low = float(cube.wavelengths.min())
-    span = float(cube.wavelengths.max()) - low
-    a, b = (f"r{low + share * span:.0f}" for share in (0.75, 0.4))
-    simple = {f"{a} / {b}": "Ratio", f"({a} - {b}) / ({a} + {b})": "Normalised difference"}
-    found = formulas.indices_of(cube).values()
-    return simple | {index.name: f"{index.title}: {index.formula}" for index in found}
-
-
-@MapKind(
-    "Formula or index",
-    "Type a formula of bands, such as (r800 - r670) / (r800 + r670), or choose an index by name.",
-    text=Text("expression", "Formula", _presets, formulas.bands_taken, formulas.moved),
-    is_of_spectra=True,
-    colormap="viridis",
-)
-def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Map:
-    """A formula of bands, such as "(r800 - r670) / (r800 + r670)", or an index by its name.
-
-    Parameters
-    ----------
-    expression
-        Numbers, `+ - * / **`, brackets, `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
-        band at 800 (in the unit of the cube; nm), at most half a step away; `N` and other letters
-        are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands that the file
-        calls bad are not taken. Where a divisor is zero, the pixel is NaN.
-
-    Raises
-    ------
-    SpectrumError
-        If it is no formula, or the cube lacks a band.
-    Cancelled
-        Soon after *watch* was cancelled.
-
-    Notes
-    -----
-    =======  ======================================================================
-    cube     reflectance, as most indices expect; any other unit counts as it is
-    returns  float32, (H, W); `facts` says which bands were taken
-    =======  ======================================================================
-
-    Examples
-    --------
-    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
-    >>> nm.formula(cube, "sqrt(r600) / max(r500, r550)").data[0, 0].round(3)
-    np.float32(1.414)
-    """
-    taken = formulas.bands_taken(cube, expression)
-    bands = ", ".join(f"{name} at {at:.4g} {cube.unit}" for name, at in taken.items())
-    values = formulas.evaluated(cube, expression, watching(watch))
-    return Map(cube, values, (expression,), facts={"map bands": bands})
-
-
-def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
-    """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
-
-    Its formula and source are those of Awesome Spectral Indices (Montero et al., Scientific Data 10
-    (2023) 197, doi:10.1038/s41597-023-02096-0): `formulas.catalogue()` lists them.
-
-    Raises
-    ------
-    SpectrumError
-        If there is no such index, or the cube lacks a band of it.
-    Cancelled
-        Soon after *watch* was cancelled.
-
-    Notes
-    -----
-    =======  ======================================================================
-    cube     reflectance, 0 to about 1
-    returns  float32, (H, W); `facts` says which bands were taken
-    =======  ======================================================================
-
-    Examples
-    --------
-    >>> cube = nm.SpectralCube(np.ones((3, 4, 5), np.float32), [490, 665, 842])
-    >>> nm.index(cube, "ndvi").facts["map bands"]
-    'N at 842 nm, R at 665 nm'
-    """
-    return formula(cube, formulas.index_named(name).name, watch=watch)
-
-
-def ratio(cube: SpectralCube, a: float, b: float) -> Map:
-    """The band at wavelength *a* divided by that at *b*: a `formula`."""
-    return formula(cube, f"r{a:g} / r{b:g}")
-
-
-def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
-    """(A - B) / (A + B) of the bands at wavelengths *a* and *b*: a `formula`."""
-    return formula(cube, f"(r{a:g} - r{b:g}) / (r{a:g} + r{b:g})")
 
 
 @MapKind(

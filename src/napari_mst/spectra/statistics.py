@@ -133,7 +133,7 @@ def principal_components(
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
-    components = _statistics(cube, watch.part(0, 0.5)).principal_components
+    components = statistics_of(cube, watch.part(0, 0.5)).principal_components
     axes = components.eigenvectors[:, :count].T
     bands = _projected(cube, axes, components.stats.mean, watch.part(0.5, 1))
     # The pixels of a constant cube have no variance: each component then explains nothing.
@@ -179,8 +179,8 @@ def noise_fractions(
     if not 0 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 0 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
-    signal = _statistics(cube, watch.part(0, 0.3))
-    noise = _statistics(cube, watch.part(0.3, 0.6), _differences)
+    signal = statistics_of(cube, watch.part(0, 0.3))
+    noise = statistics_of(cube, watch.part(0.3, 0.6), _differences)
     noise.cov = noise.cov / 2
     if np.linalg.cond(noise.cov) > _WORST:
         raise SpectrumError(
@@ -245,7 +245,7 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
         Soon after *watch* was cancelled.
     """
     watch = watching(watch)
-    statistics = _statistics(cube, watch.part(0, 0.5))
+    statistics = statistics_of(cube, watch.part(0, 0.5))
     mean = statistics.mean[:, None]
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
@@ -254,7 +254,7 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
     return result
 
 
-def _statistics(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
+def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
     """Mean and covariance of all pixels, or of what *read* yields, as `spectral.GaussianStats`.
 
     Differences from the first pixels are added up: the squares of values far from zero would hide
@@ -262,18 +262,15 @@ def _statistics(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
     """
     from spectral import GaussianStats
 
-    bands = cube.shape[0]
     count = 0
-    origin = np.zeros(bands)
-    total = np.zeros(bands)
-    squares = np.zeros((bands, bands))
+    origin = total = squares = np.zeros(())
     for _, good, values in read(cube, watch):
         if not good.any():
             continue
         origin = origin if count else values.mean(axis=1)
         values -= origin[:, None]
-        total += values.sum(axis=1)
-        squares += values @ values.T
+        total = total + values.sum(axis=1)
+        squares = squares + values @ values.T
         count += values.shape[1]
     check_enough(count)
     covariance = (squares - np.outer(total, total) / count) / (count - 1)

@@ -1,10 +1,11 @@
 """Curves in another form: normalised, differentiated, without continuum, at other wavelengths.
 
-Each function takes a `Spectrum` and returns one. Gaps (NaN) stay gaps. Here are also the bands at
-which two spectra can be compared. Letters: B bands.
+Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `WAYS` has what is done to
+every pixel of a cube. Here are also the bands at which two spectra can be compared. Letters: B
+bands, n pixels.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,8 @@ from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.spectrum import Spectrum
+
+_LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
 
 FEWEST_BANDS = 2
 """Fewest bands on which two spectra are compared: one band has no angle."""
@@ -42,16 +45,13 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Sp
 
 
 def first_derivative(spectrum: Spectrum) -> Spectrum:
-    """Change of value per unit of the wavelengths, as nm, (B,).
+    """Change of value per unit of the wavelengths, as nm, (B,): see `fitted`.
 
-    These are second-order differences on any spacing: Fornberg, Mathematics of Computation 51
-    (1988) 699, doi:10.1090/S0025-5718-1988-0935077-0. Bounds are left out. Raises `SpectrumError`
-    if there are fewer than two bands, or their wavelengths neither rise nor fall.
+    Bounds are left out. Raises `SpectrumError` if there are fewer than two bands, or their
+    wavelengths neither rise nor fall.
     """
     rising_order(spectrum.wavelengths)
-    if spectrum.values.size < 2:
-        raise SpectrumError("Expected two or more bands for a derivative, got one.")
-    return spectrum.with_values(np.gradient(spectrum.values, spectrum.wavelengths))
+    return spectrum.with_values(fitted(spectrum.values[:, None], spectrum.wavelengths, 3, 1)[:, 0])
 
 
 def continuum_removed(spectrum: Spectrum) -> Spectrum:
@@ -61,16 +61,72 @@ def continuum_removed(spectrum: Spectrum) -> Spectrum:
     out. Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329. Raises
     `SpectrumError` if the wavelengths neither rise nor fall.
     """
-    from spectral import spectral_continuum
-
     order = rising_order(spectrum.wavelengths)
     order = order[np.isfinite(spectrum.values[order])]
     values = np.full(spectrum.values.shape, np.nan)
     if order.size:
-        ordered = spectrum.values[order]
-        continuum = spectral_continuum(ordered, spectrum.wavelengths[order])
-        values[order] = np.divide(ordered, continuum, out=values[order], where=continuum > 0)
+        ordered = spectrum.values[order, None]
+        values[order] = _under_continuum(ordered, spectrum.wavelengths[order])[:, 0]
     return spectrum.with_values(values)
+
+
+def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Doubles:
+    """The parabola through *window* bands around each, or one of its derivatives, (B, n).
+
+    *values* are (B, n), at the wavelengths *at* (B,), of any spacing. On an even one this is the
+    filter of Savitzky & Golay, Analytical Chemistry 36 (1964) 1627, doi:10.1021/ac60214a047; the
+    first and the last bands have the parabola of the nearest whole window.
+
+    Raises
+    ------
+    SpectrumError
+        If the window spans more bands than there are, or too few for the derivative.
+    """
+    window = min(window, len(at)) if window == _LEAST_WINDOW else window
+    if not derivative < window <= len(at):
+        raise SpectrumError(
+            f"Expected {max(window, derivative + 1)} or more bands to fit parabolas to, "
+            f"got {len(at)}. Take more bands, or a smaller window."
+        )
+    first = np.clip(np.arange(len(at)) - window // 2, 0, len(at) - window)
+    bands = first[:, None] + np.arange(window)
+    # Powers of small numbers are told apart better.
+    scale = np.ptp(at[bands], axis=1)[:, None]
+    powers = ((at[bands] - at[:, None]) / scale)[..., None] ** np.arange(min(3, window))
+    weights = np.linalg.pinv(powers)[:, derivative] * max(1, derivative) / scale**derivative
+    return np.stack([each @ values[span] for each, span in zip(weights, bands, strict=True)])
+
+
+def _under_continuum(values: Doubles, at: Doubles) -> Doubles:
+    from spectral import spectral_continuum
+
+    hull = spectral_continuum(np.ascontiguousarray(values.T), at).T
+    return np.divide(values, hull, out=np.full(hull.shape, np.nan), where=hull > 0)
+
+
+def _of_area(values: Doubles, at: Doubles) -> Doubles:
+    return values / np.trapezoid(values, at, axis=0)
+
+
+CONTINUUM_REMOVED = "continuum removed"
+"""The quantity of a cube without its continuum, and the name of that way."""
+
+WAYS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
+    CONTINUUM_REMOVED: lambda values, at, _: _under_continuum(values, at),
+    "first derivative": lambda values, at, window: fitted(values, at, window, 1),
+    "second derivative": lambda values, at, window: fitted(values, at, window, 2),
+    "smoothed": fitted,
+    "normalised to area": lambda values, at, _: _of_area(values, at),
+    "normalised to maximum": lambda values, *_: values / values.max(axis=0),
+    "standard normal variate": lambda values, *_: (values - values.mean(0)) / values.std(0),
+    "absorbance": lambda values, *_: -np.log10(values),
+    "reflectance of absorbance": lambda values, *_: 10**-values,
+}
+"""What is done to the values (B, n) of pixels at rising wavelengths (B,), by its name.
+
+The number is that of bands which a filter spans: Savitzky-Golay, as `fitted`. Absorbance is
+-log10(reflectance), and the last one its inverse; the others lose what their inverse would need.
+"""
 
 
 def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:

@@ -89,6 +89,7 @@ def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
     saved = read_spectra(tmp_path / "spectra.csv")[-1]
     np.testing.assert_allclose(saved.values, expected, rtol=1e-6)
     # It is no spectrum by which pixels could be classified.
+    bench.maps.choose("classes")
     bench.maps.run()
     assert cube_viewer.layers[-2].features["name"].tolist() == ["", "pick 1", "leaf"]
     bench.rename(bench.entries[-1], "change")
@@ -96,7 +97,7 @@ def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
     (*_, last) = bench.finish().curves.lines
     assert (last.spectrum.name, last.spectrum.colour) == ("change", "#102030")
     bench.delete(bench.entries[:1])
-    assert shown(bench) == ["leaf"]
+    assert shown(bench) == ["leaf", "pick 1", "leaf"]  # the pick, and both classes
 
 
 def test_an_error_is_shown_until_the_next_action(bench: Bench) -> None:

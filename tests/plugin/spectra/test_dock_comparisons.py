@@ -106,7 +106,7 @@ def test_a_curve_that_cannot_be_shown_in_the_chosen_way_says_so(desk: Desk) -> N
     (line,) = desk.lines()
     np.testing.assert_array_equal(line.spectrum.values, short.values)
     assert " ".join(desk.bench.snapshot.notes).startswith(
-        "Drawn as measured: This needs two or more bands for a derivative, but found one"
+        "Drawn as measured: This needs 2 or more bands to fit parabolas to, but found 1"
     )
     desk.choose("view", "As it is")
     desk.lines()

@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
@@ -13,6 +15,7 @@ from napari.utils.colormaps import DirectLabelColormap
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QFileDialog
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
@@ -25,8 +28,9 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
+from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.map_kind import Map
-from napari_mst.spectra.maps import MAPS, formula
+from napari_mst.spectra.maps import MAPS, formula, span
 from napari_mst.watch import Watch
 
 Make = Callable[[str], Any]
@@ -36,6 +40,7 @@ NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
 NAMES = {
     "Principal components": "PC 1 (",
     "Formula or index": "r",
+    "Range of wavelengths": "mean of 475-625 nm",
     "Abundances": "pick 1",
     "Minimum noise fraction": "MNF 1 (",
     "Endmembers and abundances": "pixel ",
@@ -155,6 +160,7 @@ def test_dragging_a_band_of_a_formula_makes_its_map_anew_in_the_same_layer(
     line.sigDragged.emit(line)
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     assert len(maps_dock.viewer.layers) == count
+    assert layer.name == "r430 / r520: chart"
     assert maps_dock.text.currentText() == "r430 / r520"
     assert not np.array_equal(layer.data, before)
     np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r430 / r520").data)
@@ -178,6 +184,78 @@ def test_indices_that_the_bands_allow_are_listed_and_a_formula_is_typed(
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
     layer = maps_dock.viewer.layers[-1]
     np.testing.assert_array_equal(layer.data, formula(cube_in(chart), "r500 /2 * r600").data)
+
+
+def test_a_range_is_dragged_as_a_whole_and_by_its_ends_and_its_mean_follows_from_the_first(
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot
+) -> None:
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Range of wavelengths"])
+    ends = maps_dock.plot.span
+    assert (ends.isVisible(), ends.getRegion()) == (True, (475, 625))
+    before = set(maps_dock.viewer.layers)
+    ends.setRegion((450, 600))
+    ends.lines[1].setValue(550)
+    qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)
+    made = [layer for layer in maps_dock.viewer.layers if layer not in before]
+    titles = [f"{what} of 450-550 nm: chart" for what in ("centre", "area", "mean")]
+    assert [layer.name for layer in made] == titles
+    assert [layer.visible for layer in made] == [False, False, True]
+    for layer, plane in zip(reversed(made), span(cube_in(chart), "450-550").data, strict=True):
+        np.testing.assert_array_equal(layer.data, plane)
+        assert layer.contrast_limits[1] <= plane.max()
+    maps_dock.text.setCurrentText("500")
+    assert not ends.isVisible()
+    assert "This needs two wavelengths within 400-700 nm" in maps_dock.about.text()
+
+
+def test_the_slider_numbers_the_regions_of_the_selected_map_as_labels_that_have_spectra(
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot, make: Make
+) -> None:
+    image, state = make("Formula or index"), maps_dock.maps
+    for share in (0.3, 0.7):
+        least = float(np.quantile(image.data, share))
+        maps_dock.least.setValue(least)
+        qtbot.waitUntil(lambda: not state.is_numbering, timeout=30_000)
+        (layer,) = [each for each in maps_dock.viewer.layers if isinstance(each, Labels)]
+        np.testing.assert_array_equal(layer.data > 0, image.data >= maps_dock.least.value())
+        assert maps_dock.viewer.layers.selection.active is image
+    qtbot.waitUntil(lambda: not maps_dock.bench.is_drawing, timeout=30_000)
+    names = [entry.first.name for entry in maps_dock.bench.entries]
+    assert names[0] == f"{layer.name} 1"
+    maps_dock.viewer.layers.selection.active = chart
+    qtbot.waitUntil(lambda: not maps_dock.least.isVisible())
+
+
+def test_labels_are_measured_into_the_features_of_their_layer_and_a_table(
+    maps_dock: MapsDock,
+    chart: Image,
+    qtbot: QtBot,
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    assert not maps_dock.measure.isVisible()
+    layer, path = make("k-means clusters"), tmp_path / "labels.csv"
+    bench = maps_dock.bench
+    layer.features = layer.features.assign(mine=range(7))
+    qtbot.waitUntil(maps_dock.measure.isVisible)
+    for answer in ("", str(path)):  # Cancel, and a file
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, to=answer: (to, ""))
+        bench.say("")
+        maps_dock.measure.click()
+        qtbot.waitUntil(lambda: "6 labels measured" in bench.snapshot.hint, timeout=30_000)
+        assert path.exists() == bool(answer)
+    expected = label_table(cube_in(chart), layer.data)
+    measured = layer.features.set_index("index").loc[1:]
+    for name in ("label", "row", "pixels", "mean 550 nm", "sd 400 nm", "GLI", "JM to 2"):
+        np.testing.assert_array_equal(measured[name], expected[name])
+    assert measured["mine"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert pd.read_csv(path)["name"].tolist() == [f"cluster {number}" for number in range(1, 7)]
+    # They have curves like other regions, but are not classified by.
+    names = [entry.first.name for entry in maps_dock.bench.entries]
+    assert names == measured["name"].tolist()
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Abundances"])
+    assert maps_dock.maps.lacks
 
 
 def test_the_difference_from_its_own_photo_is_not_seen(chart: Image, make: Make) -> None:

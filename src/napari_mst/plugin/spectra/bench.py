@@ -28,12 +28,14 @@ from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.reader import label_tasks, table_of
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
 from napari_mst.plugin.spectra.scene import SpectraScene, restore
 from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.spectra.cells import Table, write_table
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
@@ -41,6 +43,7 @@ from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 TWO_ROWS = "Select two rows of the table: click on one, and with Ctrl on the other."
+NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
 NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."
 FIRST_SHADE = 0.3
 """Share of a colour map at which the first page stands: below it lies what no dark theme shows."""
@@ -212,6 +215,41 @@ class Bench(SpectraScene):
             # Where regions are switched off, the user would draw one that gets no curve.
             self.set(has_regions=True)
         return layer
+
+    @property
+    def labels(self) -> Labels | None:
+        """The layer of labels that is selected, or else the topmost that is shown."""
+        every = [each for each in regions.region_layers(self.viewer) if isinstance(each, Labels)]
+        active = self.viewer.layers.selection.active
+        return active if active in every else next(reversed(every), None)
+
+    def measure_labels(self, path: str | PathLike[str] = "") -> None:
+        """Put what is measured of the `labels` into the features of their layer: see `label_table`.
+
+        The same goes into a CSV file, if there is a *path*.
+
+        Raises
+        ------
+        SpectrumError
+            If no cube or no labels are shown, or they do not lie in one plane.
+        """
+        on, layer = active_cube_layer(self.viewer), self.labels
+        rows = self._rows_of(layer)
+        tasks = rows and on and label_tasks(layer, table_of(on, rows.names()), 0, self.viewer)
+        if not tasks:
+            raise SpectrumError(NO_LABELS)
+
+        def run(watch: Watch) -> Table:
+            table: Table = tasks[0].run(watch)
+            if path:
+                write_table(path, table, overwrite=True)
+            return table
+
+        def use(table: Table) -> None:
+            rows.describe(table)
+            self.say(f"{len(table['label']):,} labels measured, into the features of their layer.")
+
+        self._start(Job(run, use, self.fail))
 
     # ------------------------------------------------------------ rows
 

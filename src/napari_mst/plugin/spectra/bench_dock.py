@@ -41,6 +41,7 @@ from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
 from napari_mst.plugin.viewer.widgets import Paragraph, fill
+from napari_mst.spectra.library import read_spectra
 
 INTERVAL = 25
 """Milliseconds between two drawings, at least."""
@@ -144,6 +145,7 @@ class BenchDock(Dock):
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
         self.plot.rows_clicked.connect(self.bench.choose)
+        self.plot.file_dropped.connect(self._on_file)
 
     def stack(self, *parts: QWidget | QLayout) -> None:
         """Put *parts* below each other; the plot among them takes the room that is left."""
@@ -227,6 +229,10 @@ class BenchDock(Dock):
             band = band_of(layer, self.viewer.dims.point) + step
             if 0 <= band < len(wavelengths):
                 go_to(self.viewer, layer, float(wavelengths[band]))
+
+    def _on_file(self, path: str) -> None:
+        with self.bench.reported():
+            self.bench.open_spectra(read_spectra(path))
 
     def _flip(self) -> None:
         flip_to_photo(self.viewer)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from napari.layers import Image, Layer
+from napari.layers import Image, Labels, Layer
 from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.arrays import Array
@@ -27,6 +27,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_layer,
     cube_of,
     put_on_top,
+    selection_kept,
 )
 from napari_mst.plugin.viewer.photos import (
     MAP,
@@ -36,7 +37,7 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind
+from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
@@ -124,6 +125,10 @@ def _label_look(made: Map) -> dict[str, Any]:
     return look
 
 
+def _numbered(pixels: Any, least: float, _: Watch) -> Array:
+    return regions_between(np.asarray(pixels), least)
+
+
 class MapMaker:
     """Makes the chosen map; when a band of its formula is moved, it is made again in its layer.
 
@@ -139,7 +144,9 @@ class MapMaker:
 
     def __init__(self, scene: SpectraScene, start: Start) -> None:
         self._scene = scene
-        self._latest = Latest(start)
+        self._latest, self._numbering = Latest(start), Latest(start)
+        # The labels of the regions above a threshold, by the layers of their maps.
+        self._regions = WeakKeyDictionary[Layer, Labels]()
         # Kept for each map, whose text is found as it was left.
         self._texts = dict[str, str]()
         # The notes of the chosen map, by the layers of the cubes that it was made of.
@@ -155,9 +162,10 @@ class MapMaker:
         self.number = 0.0 if number is None else number.default
         self.progress = 0.0
         self._notes.clear()
-        # The layer of another map does not follow the lines of this one. Weak, so that a map that a
+        # The layers of another map do not follow the lines of this one. Weak, so that a map that a
         # person deletes is freed.
-        self._drawn: weakref.ref[Any] | None = None
+        self._drawn: list[weakref.ref[Any]] = []
+        self._is_moved = False
         self._scene.publish()
 
     @property
@@ -214,12 +222,13 @@ class MapMaker:
         return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
-        """Move a band of the formula; the map that was made last follows it."""
+        """Move a band of the map; the layers that were made last follow it."""
         text = self.kind.text
         if self._cube is not None and text is not None and text.moved is not None:
             self.text = text.moved(self.text, number, wavelength)
-        # Only the last place counts: a run for the one before is cancelled.
-        if self.is_live:
+        # A run for the place before ends first, else nothing would be seen while it moves on.
+        self._is_moved = self.is_busy
+        if not self._is_moved:
             self._start()
 
     # ------------------------------------------------------------ runs
@@ -227,7 +236,7 @@ class MapMaker:
     @property
     def is_live(self) -> bool:
         """True while the map that was made last follows its lines."""
-        return self._drawn is not None and self._drawn() in self._scene.viewer.layers
+        return bool(self._drawn) and all(on() in self._scene.viewer.layers for on in self._drawn)
 
     @property
     def lacks(self) -> str:
@@ -245,8 +254,8 @@ class MapMaker:
         """Make the map that is chosen, as a new layer; raises `SpectrumError` where it `lacks`."""
         if self.lacks:
             raise SpectrumError(self.lacks)
-        # With no layer to follow, `_on_made` adds a new one.
-        self._drawn = None
+        # With no layer to follow, `_on_made` adds new ones.
+        self._drawn = []
         self._start()
 
     @property
@@ -257,6 +266,7 @@ class MapMaker:
     def cancel(self) -> None:
         """Cancel the run, if there is one."""
         if self.is_busy:
+            self._is_moved = False
             self._latest.cancel()
             self._scene.publish()
 
@@ -269,9 +279,13 @@ class MapMaker:
         run = partial(make_map, kind, cube, self._asked(cube), on)
         on_made = partial(self._on_made, kind, on)
         self._scene.intend(problem="")
-        job = Job(run, on_made, self._scene.fail, self._scene.publish, self._on_progress)
+        job = Job(run, on_made, self._scene.fail, self._on_end, self._on_progress)
         self._latest.run(job)
         self._on_progress(0.0)
+
+    def _on_end(self) -> None:
+        is_moved, self._is_moved = self._is_moved, False
+        self._start() if is_moved else self._scene.publish()
 
     def _on_progress(self, share: float) -> None:
         self.progress = share
@@ -311,10 +325,47 @@ class MapMaker:
 
     def _spectra(self, _: SpectralCube) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
-        measured = [entry for entry in self._scene.shown if entry.rows.is_measured]
+        shown = (entry for entry in self._scene.shown if entry.rows.is_measured)
+        # Not those of classes, which were made of such spectra themselves.
+        measured = [entry for entry in shown if entry.layer is None or not is_made(entry.layer)]
         # One more than can be used is enough to be refused, where thousands would take seconds.
         entries = measured[: MOST_CLASSES + 1]
         return [entry.first for entry in entries if entry.spectra[0] is not None] or None
+
+    # ------------------------------------------------------------ thresholds
+
+    @property
+    def measured(self) -> Image | None:
+        """The map that is selected: an image of one value for each pixel."""
+        active = self._scene.viewer.layers.selection.active
+        is_map = isinstance(active, Image) and active.ndim == 2 and not active.rgb
+        return active if is_map and not active.multiscale else None
+
+    @property
+    def is_numbering(self) -> bool:
+        """True while regions are numbered."""
+        return self._numbering.is_busy
+
+    def number_above(self, least: float) -> None:
+        """Number the regions of the selected map of *least* and more, as labels over it."""
+        image = self.measured
+        if image is not None:
+            pixels, on = image.data, weakref.ref(image)
+            run = partial(_numbered, pixels, least)
+            self._numbering.run(Job(run, partial(self._on_numbered, on), self._scene.fail))
+
+    def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
+        image, viewer = on(), self._scene.viewer
+        if image is None or image not in viewer.layers:
+            return
+        layer = self._regions.get(image)
+        if layer is not None and layer in viewer.layers:
+            layer.data = labels
+            return
+        with selection_kept(viewer):
+            look = {"name": f"regions of {image.name}", "opacity": LABELS_OPACITY}
+            place = Placement.of(image).image_kwargs()
+            self._regions[image] = viewer.add_labels(labels, **look, **place)
 
     def _on_made(self, kind: MapKind, on: Ground, result: tuple[list[LayerTuple], str]) -> None:
         made, note = result
@@ -322,15 +373,18 @@ class MapMaker:
         is_chosen, layer = kind is self.kind, on.cube()
         if is_chosen and layer is not None:
             self._notes[layer] = note
-        data, *_ = made[-1]
-        drawn: Any = None if self._drawn is None else self._drawn()
-        # A line may have been moved on another cube, whose plane does not fit into this layer.
-        if drawn in self._scene.viewer.layers and drawn.data.shape == data.shape:
-            drawn.data = data
+        drawn: list[Any] = [there() for there in self._drawn] if self.is_live else []
+        # A line may have been moved on another cube, whose planes do not fit into these layers.
+        if [layer.data.shape for layer in drawn] == [data.shape for data, *_ in made]:
+            for layer, (data, look, _) in zip(drawn, made, strict=True):
+                title = layer.metadata[UNIT_KEY]
+                layer.metadata, layer.data = look["metadata"], data
+                layer.name = layer.name.replace(title, layer.metadata[UNIT_KEY])
+                layer.contrast_limits = look["contrast_limits"]
             return
         layers = self._add(made, on)
-        if kind.text is not None and is_chosen:
-            self._drawn = weakref.ref(layers[-1])
+        if kind.text is not None and kind.text.moved is not None and is_chosen:
+            self._drawn = list(map(weakref.ref, layers))
 
     def _add(self, made: Sequence[LayerTuple], on: Ground) -> list[Layer]:
         """Add layers on top of all images, and select the one that is seen."""

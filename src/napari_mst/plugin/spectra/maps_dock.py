@@ -6,11 +6,13 @@ from qtpy.QtWidgets import (
     QComboBox,
     QCompleter,
     QDoubleSpinBox,
+    QFileDialog,
     QHBoxLayout,
     QProgressBar,
     QPushButton,
     QSizePolicy,
 )
+from superqt import QLabeledDoubleSlider
 
 from napari_mst.plugin.dock import STEPS
 from napari_mst.plugin.spectra.bench_dock import BenchDock
@@ -19,6 +21,12 @@ from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shr
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
 
+MEASURE = (
+    "Area, centre, mean and deviation of each band, and indices of each label; up to 20 also how\n"
+    "well they can be told apart (Jeffries-Matusita, 0 to 2): into the features of their layer."
+)
+MEASURED = "Save a table of labels (Cancel: only into their features)"
+LEAST = "Numbers the regions of the selected map from this value on, as a layer of labels."
 RUN_HINT = "Make this map of the selected cube as a new layer; press again to cancel."
 
 
@@ -34,6 +42,9 @@ class MapsDock(BenchDock):
         self.text = QComboBox(insertPolicy=never, toolTip="The formula of the map, or its index.")
         let_shrink(self.text, 12)
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
+        self.least = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
+        self.least.setToolTip(LEAST)
+        self.measure = QPushButton("Measure labels ...", toolTip=MEASURE)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
         self._lay_out()
@@ -41,6 +52,8 @@ class MapsDock(BenchDock):
         self.number.valueChanged.connect(self._on_number)
         self.text.currentTextChanged.connect(self._on_text)
         self.run_button.clicked.connect(self._on_button)
+        self.measure.clicked.connect(self._on_measure)
+        self.least.valueChanged.connect(self.maps.number_above)
         self.plot.handle_dragged.connect(self._on_marker)
         self._draw_kind()
 
@@ -53,7 +66,8 @@ class MapsDock(BenchDock):
         self.bar.hide()
         choice = (self.kinds, self.number, self.run_button)
         row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
-        self.stack(row, self.text, self.bar, self.about, self.problem, self.plot)
+        above = (row, self.text, self.least, self.measure, self.bar)
+        self.stack(*above, self.about, self.problem, self.plot)
 
     # ------------------------------------------------------------ forwarding
 
@@ -69,6 +83,11 @@ class MapsDock(BenchDock):
     def _on_button(self) -> None:
         self.maps.cancel() if self.maps.is_busy else self.run()
 
+    def _on_measure(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, MEASURED, "labels.csv", "Table (*.csv)")
+        with self.bench.reported():
+            self.bench.measure_labels(path)
+
     def _on_marker(self, number: int, wavelength: float) -> None:
         with self.bench.reported():
             self.maps.move_line(number, wavelength)
@@ -83,7 +102,16 @@ class MapsDock(BenchDock):
     def _draw_rows(self, *_: Snapshot) -> None:
         self._draw_kind()
         self._draw_busy()
-        self.plot.set_handles(self.maps.markers)
+        markers, text = self.maps.markers, self.maps.kind.text
+        is_span = text is not None and text.is_span
+        self.plot.set_handles(() if is_span else markers)
+        self.plot.set_span([marker.wavelength for marker in markers] if is_span else ())
+        self.measure.setVisible(self.bench.labels is not None)
+        image = self.maps.measured
+        self.least.setVisible(image is not None)
+        if image is not None:
+            with QSignalBlocker(self.least):
+                self.least.setRange(*image.contrast_limits_range)
 
     def _draw_kind(self) -> None:
         kind = self.maps.kind

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme, get_theme
-from qtpy.QtCore import QPointF, Qt, Signal
-from qtpy.QtGui import QColor
+from qtpy.QtCore import QPointF, QSignalBlocker, Qt, Signal
+from qtpy.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent
+from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
@@ -48,13 +49,15 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     """Draws the curves that it is given.
 
     `band_dragged` and `cursor_moved` carry a wavelength (None: no cursor), `handle_dragged` also
-    the number of the handle, `rows_clicked` the row of a curve in a list (empty: none).
+    the number of the handle or of an end of the span, `rows_clicked` the row of a curve in a list
+    (empty: none), `file_dropped` its path. A double click on a line asks for its wavelength.
     """
 
     band_dragged = Signal(float)
     cursor_moved = Signal(object)
     handle_dragged = Signal(int, float)
     handle_dropped = Signal()
+    file_dropped = Signal(str)
     rows_clicked = Signal(list)
 
     def __init__(self) -> None:
@@ -69,6 +72,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.band = _guide("", movable=True)
         self.cursor = _guide("")
         self.handles: list[pg.InfiniteLine] = []
+        self.span = pg.LinearRegionItem()
         self.legend = pg.TextItem(anchor=(1, 0))
         self._theme = get_theme("dark")
         self._keys: Sequence[LegendLine] = ()
@@ -81,6 +85,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._arrange_items()
         # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
         self.band.sigDragged.connect(self._on_band_dragged)
+        for changed in (self.span.sigRegionChanged, self.span.sigRegionChangeFinished):
+            changed.connect(self._on_span)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
         self.scene().sigMouseClicked.connect(self._on_mouse_clicked)
 
@@ -117,6 +123,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _arrange_items(self) -> None:
         self.view.addItem(self.curves, ignoreBounds=True)
+        self.view.addItem(self.span, ignoreBounds=True)
         self.legend.setParentItem(self.view)
         self.legend.setZValue(10)
         # A layout puts no two items into one cell.
@@ -124,7 +131,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view.sigResized.connect(self._place)
         for line in (self.band, self.cursor):
             self.guides.addItem(line, ignoreBounds=True)
-        for hidden in (self.band, self.cursor, self.legend):
+        for hidden in (self.band, self.cursor, self.legend, self.span):
             hidden.hide()
 
     def _place(self) -> None:
@@ -239,6 +246,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
             if not line.moving:
                 line.setValue(marker.wavelength)
 
+    def set_span(self, ends: Sequence[float]) -> None:
+        """Draw a range whose two *ends* can be dragged, or all of it; none without ends."""
+        self.span.setVisible(bool(ends))
+        # Under the mouse it is where the mouse is.
+        if ends and not any(part.moving for part in (self.span, *self.span.lines)):
+            with QSignalBlocker(self.span):
+                self.span.setRegion(ends)
+
     def _added_handle(self, marker: Marker) -> pg.InfiniteLine:
         faint = QColor(marker.colour)
         faint.setAlphaF(HANDLE_OPACITY)
@@ -318,11 +333,45 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         return best
 
     def _on_mouse_clicked(self, event: Any) -> None:
-        """Select the curve under a click; at a double click, show everything."""
+        """Select the curve under a click; a double click asks for a line, or shows everything."""
         if event.double():
-            self.show_all_wavelengths()
+            line = self._line_at(event.scenePos())
+            self.show_all_wavelengths() if line is None else self._ask(line)
         elif event.button() == Qt.MouseButton.LeftButton and _has(self.view, event.scenePos()):
             self.rows_clicked.emit(self.rows_at(event.scenePos()))
+
+    def _line_at(self, position: QPointF) -> pg.InfiniteLine | None:
+        """Return the line that can be dragged at a place in the scene, or whose label is there."""
+        lines = (self.band, *self.handles, *self.span.lines)
+        for item in self.scene().items(position):
+            while item is not None:
+                if item in lines:
+                    return item
+                item = item.parentItem()
+        return None
+
+    def _ask(self, line: pg.InfiniteLine) -> None:
+        """Move *line* to the wavelength that a person types."""
+        at, is_given = QInputDialog.getDouble(
+            self, "Wavelength", "Show it at:", line.value(), *self._home, 2
+        )
+        if is_given:
+            line.setValue(at)
+            line.sigDragged.emit(line)
+            line.sigPositionChangeFinished.emit(line)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Qt calls this when something is dragged over the plot: files are welcome."""
+        event.setAccepted(event.mimeData().hasUrls())
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        """See Qt; else the scene would refuse them."""
+        event.setAccepted(event.mimeData().hasUrls())
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Qt calls this when files are dropped."""
+        for url in event.mimeData().urls():
+            self.file_dropped.emit(url.toLocalFile())
 
     def leaveEvent(self, event: object) -> None:
         """Qt calls this when the mouse leaves the plot."""
@@ -340,6 +389,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _on_handle_dragged(self, line: pg.InfiniteLine) -> None:
         self.handle_dragged.emit(self.handles.index(line), line.value())
+
+    def _on_span(self) -> None:
+        for number, wavelength in enumerate(self.span.getRegion()):
+            self.handle_dragged.emit(number, wavelength)
 
     def _on_handle_dropped(self, _: pg.InfiniteLine) -> None:
         self.handle_dropped.emit()

@@ -6,7 +6,7 @@ the cube on another one. Letters: B bands, H rows, W columns.
 
 import logging
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -25,9 +25,10 @@ from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
+from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.regions import Labelled, Region, label_spectra, region_spectrum
+from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
 from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
@@ -188,7 +189,7 @@ class RegionReading:
     on: Image
     what: tuple[Hashable, ...]
     of_region: Callable[[Region], Any]
-    of_labels: Callable[[Array, Watch], Labelled[Any] | None]
+    of_labels: Callable[[Array, Watch], Any]
 
 
 def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
@@ -258,6 +259,17 @@ def spectra_of(on: Image, spread: Spread) -> RegionReading:
         lambda region: placed(region_spectrum(cube, region, spread, **facts), cube),
         lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
     )
+
+
+def table_of(on: Image, names: Mapping[int, str]) -> RegionReading:
+    """Measures the labels of the cube layer *on* as a table; they have these *names*."""
+    cube, facts = cube_at(on), _facts(on)
+    del facts["cube_name"]
+
+    def measured(labels: Array, watch: Watch) -> Any:
+        return label_table(cube, labels, names, **facts, watch=watch)
+
+    return RegionReading(on, ("table",), ignore, measured)
 
 
 def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:

@@ -19,6 +19,7 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Labelled
 from napari_mst.spectra.spectrum import Origin, Spectrum
@@ -34,9 +35,13 @@ RANGE = (5.0, 50.0, 95.0)
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
-    """Return the visible layers with regions, without the maps that we made."""
-    regions = (layer for layer in viewer.layers if isinstance(layer, Shapes | Labels))
-    return [layer for layer in regions if layer.visible and not is_made(layer)]
+    """Return the visible layers with regions; classes are regions, too, but no frame of a chart."""
+    visible = [layer for layer in viewer.layers if layer.visible]
+    return [
+        layer
+        for layer in visible
+        if isinstance(layer, Labels) or (isinstance(layer, Shapes) and not is_made(layer))
+    ]
 
 
 class ListedRows(Rows):
@@ -280,6 +285,18 @@ class LabelRows(RegionRows):
     def rgba(self, numbers: Any) -> Any:
         """See `RegionRows`."""
         return self.layer.colormap.map(numbers)
+
+    def describe(self, table: Table) -> None:
+        """Put the columns of *table* into the features, beside those that are there."""
+        # Here, for that takes long; napari has it.
+        import pandas as pd
+
+        there = self.layer.features.copy()
+        there.index = self._numbers(there)
+        measured = pd.DataFrame(table, index=table["label"])
+        kept = there.drop(columns=[*table, "index"], errors="ignore")
+        features = kept.join(measured, how="outer")
+        self.layer.features = features.assign(index=features.index)
 
     def changed(self, *, has_other_pixels: bool) -> None:
         """Take notice that names or colours have changed, and perhaps pixels."""

@@ -1,0 +1,257 @@
+"""Maps of bands that a person chooses: formulas, indices, ranges of wavelengths, and transforms.
+
+Letters: B bands, H rows, W columns, n pixels.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Singles
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import good_bands
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.spectra import formulas
+from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
+from napari_mst.spectra.strips import raw_strips
+from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
+from napari_mst.watch import Watched, watching
+
+
+def _presets(cube: SpectralCube) -> Mapping[str, str]:
+    """Return a ratio and a difference at usual places, and the indices whose bands *cube* has."""
+    low = float(cube.wavelengths.min())
+    span = float(cube.wavelengths.max()) - low
+    a, b = (f"r{low + share * span:.0f}" for share in (0.75, 0.4))
+    simple = {f"{a} / {b}": "Ratio", f"({a} - {b}) / ({a} + {b})": "Normalised difference"}
+    if cube.quantity == CONTINUUM_REMOVED:
+        simple = {f"1 - {b}": "Absorption depth", **simple}
+    found = formulas.indices_of(cube).values()
+    return simple | {index.name: f"{index.title}: {index.formula}" for index in found}
+
+
+@MapKind(
+    "Formula or index",
+    "Type a formula of bands, such as (r800 - r670) / (r800 + r670), or choose an index by name.",
+    text=Text("expression", "Formula", _presets, formulas.bands_taken, formulas.moved),
+    is_of_spectra=True,
+    colormap="viridis",
+)
+def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Map:
+    """A formula of bands, such as "(r800 - r670) / (r800 + r670)", or an index by its name.
+
+    Parameters
+    ----------
+    expression
+        Numbers, `+ - * / **`, brackets, `abs`, `exp`, `log`, `sqrt`, `min`, `max`. `r800` is the
+        band at 800 (in the unit of the cube; nm), at most half a step away; `N` and other letters
+        are broad bands (`formulas.BROAD`); `NDVI` and other names are indices. Bands that the file
+        calls bad are not taken. Where a divisor is zero, the pixel is NaN.
+
+    Raises
+    ------
+    SpectrumError
+        If it is no formula, or the cube lacks a band.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Notes
+    -----
+    =======  ======================================================================
+    cube     reflectance, as most indices expect; any other unit counts as it is
+    returns  float32, (H, W); `facts` says which bands were taken
+    =======  ======================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [500, 550, 600])
+    >>> nm.formula(cube, "sqrt(r600) / max(r500, r550)").data[0, 0].round(3)
+    np.float32(1.414)
+    """
+    taken = formulas.bands_taken(cube, expression)
+    bands = ", ".join(f"{name} at {at:.4g} {cube.unit}" for name, at in taken.items())
+    values = formulas.evaluated(cube, expression, watching(watch))
+    return Map(cube, values, (expression,), facts={"map bands": bands})
+
+
+def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
+    """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
+
+    Its formula and source are those of Awesome Spectral Indices (Montero et al., Scientific Data 10
+    (2023) 197, doi:10.1038/s41597-023-02096-0): `formulas.catalogue()` lists them.
+
+    Raises
+    ------
+    SpectrumError
+        If there is no such index, or the cube lacks a band of it.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Notes
+    -----
+    =======  ======================================================================
+    cube     reflectance, 0 to about 1
+    returns  float32, (H, W); `facts` says which bands were taken
+    =======  ======================================================================
+
+    Examples
+    --------
+    >>> cube = nm.SpectralCube(np.ones((3, 4, 5), np.float32), [490, 665, 842])
+    >>> nm.index(cube, "ndvi").facts["map bands"]
+    'N at 842 nm, R at 665 nm'
+    """
+    return formula(cube, formulas.index_named(name).name, watch=watch)
+
+
+def ratio(cube: SpectralCube, a: float, b: float) -> Map:
+    """The band at wavelength *a* divided by that at *b*: a `formula`."""
+    return formula(cube, f"r{a:g} / r{b:g}")
+
+
+def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
+    """(A - B) / (A + B) of the bands at wavelengths *a* and *b*: a `formula`."""
+    return formula(cube, f"(r{a:g} - r{b:g}) / (r{a:g} + r{b:g})")
+
+
+Range = str | tuple[float, float]
+"""A range of wavelengths as a person types it, "450-700", or as numbers."""
+
+ENDS = ("from", "to")
+"""The names of the wavelengths of a range."""
+
+_NUMBER = re.compile(r"\d+\.?\d*")
+
+
+def _ends(cube: SpectralCube, given: Range) -> dict[str, float]:
+    """The two wavelengths *given*, in the unit of *cube* and within it, by their names."""
+    found = list(map(float, _NUMBER.findall(str(given))))
+    low, high = cube.wavelengths.min(), cube.wavelengths.max()
+    if len(found) != len(ENDS) or not all(low <= at <= high for at in found):
+        raise SpectrumError(
+            f"Expected two wavelengths within {low:g}-{high:g} {shown(cube.unit, 20)}, "
+            f"got {shown(given, 30)!r}. Type a range, such as 500-600."
+        )
+    return dict(zip(ENDS, found, strict=True))
+
+
+def _moved(text: str, number: int, wavelength: float) -> str:
+    ends = _NUMBER.findall(text)
+    ends[number] = f"{wavelength:.4g}"
+    return "-".join(ends)
+
+
+def _middle(cube: SpectralCube) -> Mapping[str, str]:
+    """Return the text of the middle half of the range of *cube*."""
+    low, high = np.quantile(cube.wavelengths, (0.25, 0.75))
+    return {f"{low:.4g}-{high:.4g}": ""}
+
+
+@MapKind(
+    "Range of wavelengths",
+    "The mean of the bands in a range, the area under them, and their centre of mass.",
+    text=Text("between", "Wavelengths", _middle, _ends, _moved, is_span=True),
+)
+def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
+    """The mean of the bands *between* two wavelengths, their area, and their centre of mass.
+
+    Area and centre are integrals (trapezoids): a single band has an area of 0, and no centre. Bands
+    that the file calls bad do not count.
+
+    Parameters
+    ----------
+    between
+        (450, 700), or "450-700", in the unit of the cube.
+
+    Raises
+    ------
+    SpectrumError
+        If they are not two wavelengths within the cube, with a band between them.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    low, high = sorted(_ends(cube, between).values())
+    name = f"{low:g}-{high:g} {cube.unit}"
+    bands = _good_bands(cube, low, high)
+    if not bands:
+        raise SpectrumError(f"Expected a range with a band in it, got {name}. Choose a wider one.")
+
+    def measured(values: Doubles, at: Doubles) -> Doubles:
+        area = np.trapezoid(values, at, axis=0)
+        centre = np.trapezoid(values * at[:, None], at, axis=0) / area
+        return np.stack([values.mean(axis=0), area, centre])
+
+    titles = tuple(f"{what} of {name}" for what in ("mean", "area", "centre"))
+    planes = _by_pixel(cube, bands, measured, 3, watch)
+    return Map(cube, planes, titles, facts={"map range": name})
+
+
+@MapKind(
+    "Transformed spectra",
+    "A cube whose spectra are smoothed, differentiated, normalised, or without their continuum.",
+    content="cube",
+    number=Number("window", "Bands that a filter spans", 5, 3, 99),
+    text=Text("way", "Transform", lambda _: dict.fromkeys(WAYS, "")),
+    is_of_spectra=True,
+)
+def transformed(
+    cube: SpectralCube,
+    way: str = CONTINUUM_REMOVED,
+    window: float = 5,
+    *,
+    watch: Watched = None,
+) -> Map:
+    """*cube* with each spectrum changed in a *way* of `transforms.WAYS`.
+
+    Parameters
+    ----------
+    window
+        Bands that a filter spans (Savitzky-Golay, parabolas); other ways have none.
+
+    Raises
+    ------
+    SpectrumError
+        If there is no such way, the cube has fewer bands than *window*, or its wavelengths neither
+        rise nor fall.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    if way not in WAYS:
+        raise SpectrumError(f"Expected one of {', '.join(WAYS)}, got {shown(way, 30)!r}.")
+    bands = _good_bands(cube)
+    values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, watch)
+    return Map(replace(cube, quantity=way), values)
+
+
+def _good_bands(cube: SpectralCube, low: float = -np.inf, high: float = np.inf) -> list[int]:
+    """The bands that the file does not call bad, from *low* to *high*, by rising wavelength."""
+    good = good_bands(cube)
+    good = good[rising_order(cube.wavelengths[good])]
+    at = cube.wavelengths[good]
+    chosen: list[int] = good[(at >= low) & (at <= high)].tolist()
+    return chosen
+
+
+def _by_pixel(
+    cube: SpectralCube,
+    bands: Sequence[int],
+    change: Callable[[Doubles, Doubles], Doubles],
+    count: int,
+    watch: Watched,
+) -> Singles:
+    """The *count* planes that *change* makes of the values (b, n) of *bands*: (count, H, W).
+
+    It also gets their wavelengths. A *count* of 0 is a plane for each band of *cube*: all NaN for
+    those left out. NaN is a pixel that is not a number in one of the *bands*.
+    """
+    planes = range(count) if count else bands
+    made = np.full((count or len(cube.wavelengths), *cube.shape[1:]), np.nan, np.float32)
+    for rows, strip in raw_strips(cube, watching(watch), bands):
+        values = strip.reshape(len(bands), -1).astype(np.float64)
+        good = np.isfinite(values).all(axis=0)
+        with np.errstate(all="ignore"):
+            found = change(np.where(good, values, 1), cube.wavelengths[bands])
+        found[~np.isfinite(found) | ~good] = np.nan
+        made[:, rows][planes] = found.reshape(-1, *strip.shape[1:])
+    return made

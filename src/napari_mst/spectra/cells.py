@@ -1,0 +1,171 @@
+"""A table of labels, such as classes or cells: where each is, its mean spectrum, its indices.
+
+Letters: B bands, H rows, W columns; N labels.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from napari_mst import crash_safe
+from napari_mst.arrays import Doubles, Mask
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.pictures import good_bands
+from napari_mst.errors import SpectrumError
+from napari_mst.formats.wavelengths import text_cell
+from napari_mst.spectra import formulas
+from napari_mst.spectra.means import Numbers
+from napari_mst.spectra.regions import label_spectra
+from napari_mst.spectra.statistics import statistics_of
+from napari_mst.spectra.strips import raw_strips
+from napari_mst.watch import UNWATCHED, Watch, Watched, watching
+
+MOST_COMPARED = 20
+"""Labels up to which the separability of each two is measured: cells by thousands have none."""
+
+FEWEST_PIXELS = 3
+"""Pixels of a label from which on it has a separability."""
+
+_LEAST_SHARE = 1e-6  # of the largest variance: below it lies what float32 rounds
+
+Table = dict[str, Sequence[Any]]
+"""Columns of equal length, by their titles."""
+
+
+def label_table(  # noqa: PLR0913 (its options by name)
+    cube: SpectralCube,
+    labels: Numbers,
+    names: Mapping[int, str] | None = None,
+    *,
+    pixel_area: float = 1.0,
+    area_unit: str = "pixel",
+    watch: Watched = None,
+) -> Table:
+    """A row for each label of an (H, W) image but 0.
+
+    The columns are its number and its name; its centre, (row, column) in pixels; its pixels, and
+    how many more are not numbers; its area; the mean and the standard deviation of each band; each
+    index that the bands allow, of the mean spectrum; and for up to 20 labels their `separability`.
+
+    Parameters
+    ----------
+    names
+        Those of labels that have one.
+    pixel_area, area_unit
+        The area that one pixel covers.
+
+    Raises
+    ------
+    SpectrumError
+        If *labels* is not an image of whole numbers of the size of the cube, or all are 0.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Examples
+    --------
+    >>> from napari_mst.spectra.cells import label_table
+    >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
+    >>> table = label_table(cube, np.array([[0, 1, 1, 1], [0, 2, 2, 2], [2, 2, 2, 2]]))
+    >>> table["row"], table["pixels"], table["mean 500 nm"]
+    ([0.0, 1.57...], [3, 7], [2.0, 8.0])
+    """
+    from scipy.ndimage import center_of_mass
+
+    watch = watching(watch)
+    sizes: dict[str, Any] = {"pixel_area": pixel_area, "area_unit": area_unit}
+    read = label_spectra(cube, labels, **sizes, watch=watch.part(0, 0.5))
+    if not len(read):
+        raise SpectrumError("Expected an image with labels, got only 0. Draw some.")
+    spectra = list(read.values())
+    origins = [spectrum.origin for spectrum in spectra]
+    centres = np.transpose(center_of_mass(labels != 0, labels, read.numbers)).tolist()
+    table: Table = {
+        "label": list(read),
+        "name": [(names or {}).get(number, "") for number in read],
+        "row": centres[0],
+        "column": centres[1],
+        "pixels": [origin.pixels for origin in origins],
+        "excluded": [origin.excluded for origin in origins],
+        f"area ({area_unit})": [origin.area for origin in origins],
+    }
+    bounds = np.reshape([spectrum.upper for spectrum in spectra], read.curves.shape)
+    for kind, values in (("mean", read.curves), ("sd", bounds - read.curves)):
+        for at, column in zip(cube.wavelengths, values.T.tolist(), strict=True):
+            table[f"{kind} {at:g} {cube.unit}"] = column
+    # A cube of one column, whose pixels are the means.
+    means = replace(cube, data=read.curves.T[..., None])
+    for name in formulas.indices_of(cube):
+        table[name] = formulas.evaluated(means, name, UNWATCHED)[:, 0].tolist()
+    large = [at for at, origin in enumerate(origins) if origin.pixels >= FEWEST_PIXELS]
+    if 1 < len(large) <= MOST_COMPARED:
+        apart = np.full((len(large), len(read)), np.nan)
+        apart[:, large] = separability(cube, labels, read.numbers[large], watch.part(0.5, 1))
+        titles = (f"JM to {number}" for number in read.numbers[large])
+        table |= dict(zip(titles, apart.tolist(), strict=True))
+    watch.reach(1.0)
+    return table
+
+
+def separability(
+    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Watched = None
+) -> Doubles:
+    """The Jeffries-Matusita distances of the labels *numbers* (N,), (N, N): 0 alike, 2 apart.
+
+    Labels are taken as normal distributions: Richards, Remote Sensing Digital Image Analysis,
+    section 10.2. They are compared along the directions in which their pixels differ by more than
+    rounding, as an estimated cube has far fewer of these than bands, and along fewer of them than
+    the smallest label has pixels. Bands that the file calls bad do not count.
+
+    Raises
+    ------
+    SpectrumError
+        If fewer than two pixels of a label are numbers in all good bands.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    from spectral import GaussianStats, bdist
+
+    bands, watch = good_bands(cube).tolist(), watching(watch)
+
+    def statistics(number: int, part: Watch) -> Any:
+        def read(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask, Doubles]]:
+            for rows, strip in raw_strips(cube, watch, bands):
+                values = strip[:, labels[rows] == number].astype(np.float64)
+                good = np.isfinite(values.sum(axis=0))
+                yield rows, good, values[:, good]
+
+        return statistics_of(cube, part, read)
+
+    shares = np.linspace(0, 1, len(numbers) + 1)
+    parts = (watch.part(*ends) for ends in pairwise(shares))
+    every = [statistics(number, part) for number, part in zip(numbers, parts, strict=True)]
+    powers, axes = np.linalg.eigh(sum(each.cov * each.nsamples for each in every))
+    most = max(1, min(each.nsamples for each in every) - 2)
+    axes = axes[:, powers > _LEAST_SHARE * powers[-1]][:, -most:].T
+    seen = [
+        SimpleNamespace(stats=GaussianStats(axes @ each.mean, axes @ each.cov @ axes.T))
+        for each in every
+    ]
+    distances = [[float(np.squeeze(bdist(one, other))) for other in seen] for one in seen]
+    return 2 - 2 * np.exp(-np.array(distances))
+
+
+def write_table(path: str | PathLike[str], table: Table, *, overwrite: bool = False) -> Path:
+    """Save *table* as CSV, crash-safe. Raises `SaveError`, and an older file is then intact."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in (table, *zip(*table.values(), strict=True)):
+        writer.writerow([text_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    data = text.getvalue().encode("utf-8", errors="replace")
+    path = Path(path)
+    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
+        temporary.write_bytes(data)
+    return path
