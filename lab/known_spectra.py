@@ -26,13 +26,13 @@ from napari_mst.cli.training import chosen_inputs, noted
 from napari_mst.crash_safe import check_targets
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_mrae, core_pixels, mrae
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.training.tables import (

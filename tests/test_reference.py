@@ -17,6 +17,7 @@ from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.chart import CHARTS
+from napari_mst.spectra.map_kind import MAPS
 
 NAMES = sorted({*public_names(), *RESULTS})
 
@@ -130,8 +131,28 @@ def test_what_takes_a_photo_takes_a_file_and_an_array(
 
 def test_reprs_of_public_things_are_short() -> None:
     spectrum = napari_mst.Spectrum(np.arange(400, 701, 10.0), np.full(31, 0.5))
-    assert len(repr(MODELS)) <= 300
-    assert len(repr(napari_mst.metamers(spectrum))) <= 300
+    photo = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model(), "cpu")
+    explorer = napari_mst.attention.Explorer(reconstructor, photo)
+    selection = napari_mst.attention.Selection("stages.0.bottleneck")
+    light = napari_mst.light.estimate(photo, "sRGB")
+    known = napari_mst.KnownSpectrum(0, 2, np.full(31, 0.5), is_certain=True)
+    things = [
+        MODELS,
+        MAPS,
+        *MAPS.values(),
+        napari_mst.metamers(spectrum),
+        reconstructor.reconstruct(photo).provenance,
+        napari_mst.Region.of_mask(np.eye(32), name="diagonal"),
+        light,
+        light.attention,
+        explorer.map("attention", selection),
+        explorer.steps(selection.block),
+        napari_mst.attention.side_by_side(photo, 5, 5),
+    ]
+    texts = map(repr, things)
+    assert [text for text in texts if len(text) > 300 or "\n" in text] == []
+    assert repr(known) == "KnownSpectrum(row=0, column=2, spectrum=(31,) float64, is_certain=True)"
 
 
 def test_no_two_public_names_differ_by_case_alone_and_there_are_few() -> None:

@@ -127,7 +127,7 @@ def test_the_band_in_the_browser_is_that_of_python(page: Any) -> None:
         const tables = await (await fetch("tables.json")).json();
         done(await sides(arguments[0], tables.models[0], tables));
     """
-    shown = page.execute_async_script(script, [float(each) for each in cube.spectrum(200, 300)])
+    shown = page.execute_async_script(script, cube.spectrum(200, 300).values.tolist())
     np.testing.assert_allclose(shown["lower"], band[0], atol=1e-4)
     np.testing.assert_allclose(shown["upper"], band[1], atol=1e-4)
 

@@ -20,10 +20,10 @@ from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
 from napari_mst.training.tables import RENDERED

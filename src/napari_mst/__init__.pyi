@@ -15,6 +15,7 @@ from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
+from napari_mst.cube.spectrum import Spectrum as Spectrum
 from napari_mst.denoising.noise import estimated_noise as estimated_noise
 from napari_mst.denoising.non_local_means import non_local_means as non_local_means
 from napari_mst.denoising.non_local_means import non_local_weights as non_local_weights
@@ -46,7 +47,6 @@ from napari_mst.spectra.regions import label_spectra as label_spectra
 from napari_mst.spectra.regions import point_spectrum as point_spectrum
 from napari_mst.spectra.regions import region_spectrum as region_spectrum
 from napari_mst.spectra.resampling import resample as resample
-from napari_mst.spectra.spectrum import Spectrum as Spectrum
 from napari_mst.spectra.unmixing import endmembers as endmembers
 from napari_mst.watch import Watch as Watch
 

@@ -1,5 +1,6 @@
 """Names for the arrays in signatures; the docstrings beside them say shapes and units."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,25 @@ DType = np.dtype[Any]
 """The type of the elements of an array."""
 Codes = NDArray[np.uint8]
 """Numbers of 8 bits, as a photo or a picture in sRGB has them."""
+
+
+class Brief:
+    """A dataclass, made with `repr=False`, whose text is one line of at most 300 characters."""
+
+    def __repr__(self) -> str:
+        """The class and its fields, of an array the shape and type."""
+        every: Any = fields(self)  # type: ignore[arg-type]
+        changed = [each for each in every if getattr(self, each.name) is not each.default]
+        texts = [f"{each.name}={_brief(getattr(self, each.name))}" for each in changed]
+        line = f"{type(self).__name__}({', '.join(texts)})"
+        return line if len(line) <= 300 else f"{line[:296]}...)"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.shape} {value.dtype}"
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 60 else f"{text[:48]}...{text[-9:]}"
 
 
 def doubles(numbers: ArrayLike) -> Doubles:

@@ -29,11 +29,11 @@ from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.arrays import Doubles
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import render_srgb
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.consistency import cells
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))

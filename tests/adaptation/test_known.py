@@ -9,8 +9,8 @@ import pytest
 
 from napari_mst.adaptation.known import KnownSpectrum, at_wavelengths, check_known, known_values
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 
 GRID = np.arange(400.0, 701, 10)
 CUBE = SpectralCube(np.full((31, 6, 9), 0.5, np.float32), GRID)

@@ -10,7 +10,7 @@ from PIL import Image
 import napari_mst as nm
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.main import main
-from napari_mst.spectra.spectrum import Origin, Spectrum
+from napari_mst.cube.spectrum import Origin, Spectrum
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -295,6 +296,26 @@ def test_a_cube_without_wavelengths_in_nm_has_none_to_choose(unit: str, named: s
     for wavelength in (550.0, slice(500, 600)):
         with pytest.raises(CubeError, match=f"wavelengths in nm, got .*{named}"):
             a_cube(unit=unit).sel(wavelength=wavelength)
+
+
+def test_a_spectrum_is_what_point_spectrum_gives() -> None:
+    data = DATA.copy()
+    data[2, 3, 4] = data[:, 0, 0] = np.nan
+    cube = a_cube(data=data)
+    for pixel in ((1, 2), (3, 4), (0, 0)):
+        np.testing.assert_equal(vars(cube.spectrum(*pixel)), vars(nm.point_spectrum(cube, *pixel)))
+    assert np.asarray(cube.spectrum(3, 4)).dtype == np.float64
+
+
+@pytest.mark.parametrize("guess", ["save", "resample", "adapt", "error_bands"])
+def test_a_function_that_is_taken_for_a_method_is_named(guess: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{guess}'. Use nm\.(\w+)") as raised:
+        getattr(a_cube(), guess)
+    name = re.search(r"nm\.(\w+)", str(raised.value))
+    assert name is not None
+    assert callable(getattr(nm, name[1]))
+    with pytest.raises(AttributeError, match=r"no attribute 'brightness'\.$"):
+        a_cube().brightness  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_spectrum_of_a_part_is_that_of_the_whole() -> None:

@@ -147,6 +147,9 @@ def test_flat_field_undoes_vignetting_and_balance() -> None:
     )
     assert flat.sha256 == flat_field.sha256_of(photo.sha256) != photo.sha256
     assert "divided by the white frame" in flat.assumptions[-1]
+    of_arrays = FlatField(*(np.moveaxis(each.pixels, 0, -1) for each in (white, black)))
+    again = of_arrays.corrected(np.moveaxis(photo.pixels, 0, -1))
+    np.testing.assert_array_equal(again.pixels, flat.pixels)
     others = (
         FlatField(white),
         FlatField(photo, black),

@@ -24,6 +24,7 @@ from tests.plugin.spectra.probe import choose
 
 from napari_mst import read_cube
 from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.worker import JobWorker, _Listeners
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -32,7 +33,6 @@ from napari_mst.plugin.teaching import dock as metamers_dock
 from napari_mst.plugin.teaching.lesson import Codes
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
-from napari_mst.spectra.spectrum import Spectrum
 
 PLUGIN = "napari-mst"
 ATTENTION = "Attention"

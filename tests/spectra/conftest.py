@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.cube.spectrum import Spectrum
 
 
 def curve(wavelengths: ArrayLike, values: ArrayLike, *others: Any, **fields: Any) -> Spectrum:

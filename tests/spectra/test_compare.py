@@ -9,6 +9,7 @@ import spectral
 from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube, metrics
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import means, strips
 from napari_mst.spectra.compare import (
@@ -20,7 +21,6 @@ from napari_mst.spectra.compare import (
     psnr,
 )
 from napari_mst.spectra.regions import Region, point_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)

@@ -5,10 +5,10 @@ import pytest
 import spectral
 from tests.spectra.conftest import curve
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.classification import best_matches
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.spectrum import Spectrum
 
 LIBRARY = colour_checker()
 WAVELENGTHS = LIBRARY[0].wavelengths

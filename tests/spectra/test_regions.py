@@ -13,10 +13,10 @@ from skimage.measure import regionprops
 from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import means
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
-from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(7)

@@ -8,8 +8,8 @@ import pytest
 
 from napari_mst import resample
 from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, CubeError
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)

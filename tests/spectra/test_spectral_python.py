@@ -9,9 +9,9 @@ import spectral
 from tests.spectra.conftest import curve
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import classification, maps, statistics, strips
-from napari_mst.spectra.spectrum import Spectrum
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)

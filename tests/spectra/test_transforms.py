@@ -16,8 +16,8 @@ from tests.spectra.conftest import bounds, curve
 
 import napari_mst as nm
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.transforms import (
     CONTINUUM_REMOVED,
     WAYS,

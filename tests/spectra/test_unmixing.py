@@ -9,8 +9,8 @@ from scipy.optimize import minimize, nnls
 
 import napari_mst as nm
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.unmixing import Constraint, abundances, endmembers
 from napari_mst.watch import Watch
 

@@ -77,7 +77,7 @@ def error_bands(
     >>> photo = np.full((4, 6, 3), 128, np.uint8)
     >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
     >>> lower, upper = nm.error_bands(cube)
-    >>> print(*(each.spectrum(0, 0)[15].round(2) for each in (lower, cube, upper)))
+    >>> print(*(each.spectrum(0, 0).values[15].round(2) for each in (lower, cube, upper)))
     0.11 0.22 0.32
     """
     if not _is_adapted(cube):
@@ -149,7 +149,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides 
     doubt = _doubt_of(cube)
     if doubt is None:
         return of_models.model_spectrum_band(cube, row, column)
-    spectrum = cube.spectrum(row, column).astype(np.float64)[None]
+    spectrum = cube.spectrum(row, column).values[None]
     place = np.array([[row, column]]) / max(cube.shape[1:])
     features = features_of_spectra(spectrum, place, cube.wavelengths)
     lower, upper = _around(spectrum, features, doubt)

@@ -24,12 +24,12 @@ from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
 from napari_mst.photo.chart import CHARTS, Chart, chart_colours
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watched
 
 Colours = Doubles
@@ -217,11 +217,12 @@ class Calibration:
             lines.append("\t".join([name, *(f"{number:.1%}" for number in numbers)]))
         return "\n".join([*lines, self.doubt] if self.doubt else lines)
 
-    def corrected(self, photo: Photo) -> Photo:
+    def corrected(self, photo: PhotoLike) -> Photo:
         """*photo*, of the same camera, light and settings, with the colours of the chart.
 
         A linear photo is unchanged: its `capture` holds all that was learnt.
         """
+        photo = as_photo(photo, "linear" if self.capture else None)
         if self.capture is not None:
             return photo
         means = self.means
@@ -236,7 +237,7 @@ class Calibration:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
 
-    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watched = None) -> SpectralCube:
+    def adapted(self, cube: SpectralCube, photo: PhotoLike, watch: Watched = None) -> SpectralCube:
         """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
 
         Errors are those of `adapt`.

@@ -30,7 +30,7 @@ from napari_mst.arrays import Doubles, Indices
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.metrics import delta_e
-from napari_mst.spectra.spectrum import Spectrum
+from napari_mst.cube.spectrum import Spectrum
 
 # CIEDE2000 between a spectrum and the photo from which on they disagree: see
 # lab/results/known_spectra.md.

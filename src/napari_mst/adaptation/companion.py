@@ -19,10 +19,10 @@ from napari_mst.adaptation.process import corrected, errors_of, without_gaps
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.reconstruction.consistency.cells import row_blocks
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide

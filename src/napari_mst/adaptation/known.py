@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Brief, Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.parts import plain_array
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.regions import Region
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.transforms import resampled
 
 BRIGHTEST = 2.0
@@ -27,8 +27,8 @@ _GAP = 1.5  # bands of the cube: over a longer gap a curve is not interpolated
 _FINE = 2  # samples within one band of the cube from which on their mean is taken
 
 
-@dataclass(frozen=True, eq=False)
-class KnownSpectrum:
+@dataclass(frozen=True, eq=False, repr=False)
+class KnownSpectrum(Brief):
     """The true reflectance at one spot of a scene.
 
     Attributes

@@ -15,8 +15,8 @@ from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.process import Kernel, Spots
 from napari_mst.arrays import Doubles, Floats, doubles
 from napari_mst.cube import Provenance
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError
-from napari_mst.spectra.spectrum import Spectrum
 
 NOISE = "noise"
 JPEG = "JPEG"

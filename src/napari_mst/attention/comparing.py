@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from napari_mst.arrays import Codes, Doubles
+from napari_mst.arrays import Brief, Codes, Doubles
 from napari_mst.attention.head_steps import COLOURS, filter_head
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.showing import new_figure
@@ -64,8 +64,8 @@ _FEATURES = COLOURS + 2
 _PLAIN = HeadOptions(has_bias=False, has_projection=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(Brief):
     """The answer of one mechanism: the weights of a pixel, and the colour that they make of it.
 
     Attributes
@@ -104,8 +104,8 @@ class Picture(NamedTuple):
     image: Codes
 
 
-@dataclass(frozen=True, eq=False)
-class SideBySide:
+@dataclass(frozen=True, eq=False, repr=False)
+class SideBySide(Brief):
     """Six attentions and their ancestor on a part of a photo.
 
     Attributes

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.arrays import Brief, Doubles, Mask
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import WEIGHTS
 from napari_mst.attention.record import PixelBlock
@@ -38,8 +38,8 @@ Places = NDArray[np.int64]
 """(n, 2): row and column of the photo of each of n pixels."""
 
 
-@dataclass(frozen=True, eq=False)
-class PixelWeights:
+@dataclass(frozen=True, eq=False, repr=False)
+class PixelWeights(Brief):
     """The weights of the keys of one pixel of a photo, in one block.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Singles
+from napari_mst.arrays import Brief, Singles
 from napari_mst.attention.record import BlockAttention
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
@@ -62,8 +62,8 @@ class Selection:
         return f"{self.block}, head {self.head}, i {key}, j {query}"
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionMap:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMap(Brief):
     """A map over the photo at the resolution of its block, its padding cropped.
 
     Attributes
@@ -122,8 +122,8 @@ class AttentionMap:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionSteps:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionSteps(Brief):
     """One head step by step: the numbers that `overlays` map, for all its channels.
 
     They are at some pixels of the photo only, evenly spread.

@@ -8,10 +8,10 @@ from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.spectra.library import read_spectra
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 

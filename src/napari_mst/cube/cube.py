@@ -6,7 +6,7 @@ Letters: B bands, H rows, W columns.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from napari_mst.cube.parts import (
 )
 from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
-from napari_mst.errors import CubeError, shown
+from napari_mst.cube.spectrum import Origin, Spectrum
+from napari_mst.errors import CubeError, check_pixel, shown
 from napari_mst.watch import Watched, watching
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
     from xarray import DataArray
 
 
+_FUNCTIONS = {
+    "save": "write_cube(path, cube)",
+    "write": "write_cube(path, cube)",
+    "resample": "resample(cube, wavelengths)",
+    "adapt": "adapt(cube, photo, known)",
+    "error_bands": "error_bands(cube)",
+    "to_netcdf": "write_cube('cube.nc', cube)",
+}
+"""The functions that people take for methods of a cube."""
+
+
 @dataclass(frozen=True, eq=False)
 class SpectralCube(PlainCube):
     """A cube of spectra: (B, H, W) numbers, their wavelengths, and where they came from.
@@ -41,6 +53,9 @@ class SpectralCube(PlainCube):
     NumPy takes it as an array: `np.asarray(cube)` is `cube.data`, read into memory if it was not,
     and `cube[0]` is the plane of the first band. It has no length, and a loop over it is an error,
     since it might be meant to go over bands or over pixels: loop over `cube.data`.
+
+    Its methods give parts and pictures of it, for which nothing else is needed. What reads, writes,
+    measures, compares or corrects a cube is a function that takes it, such as `write_cube`.
 
     Attributes
     ----------
@@ -78,7 +93,8 @@ class SpectralCube(PlainCube):
                                 the file
     wavelengths                 nm, where `unit` says so
     quality                     8-bit codes of colour, 0 or more
-    spectrum(), sel(), crop()   as `data`
+    sel(), crop()               as `data`
+    spectrum()                  float64 in the unit of `data`
     to_xarray(), from_xarray()  as `data`; wavelengths in nm
     to_hyperspy()               as `data`; wavelengths in nm
     from_hyperspy()             as `data`; wavelengths in nm
@@ -91,8 +107,8 @@ class SpectralCube(PlainCube):
     >>> cube = nm.SpectralCube(np.full((3, 4, 5), 0.5, np.float32), [450, 550, 650])
     >>> cube
     <SpectralCube (3, 4, 5) float32, 450-650 nm, reflectance>
-    >>> cube.nearest_band(560), cube.spectrum(row=1, column=2)
-    (1, array([0.5, 0.5, 0.5], dtype=float32))
+    >>> cube.nearest_band(560), cube.spectrum(row=1, column=2).values
+    (1, array([0.5, 0.5, 0.5]))
     >>> np.asarray(cube).shape, cube[0, 1:3].shape
     ((3, 4, 5), (2, 5))
     """
@@ -133,7 +149,23 @@ class SpectralCube(PlainCube):
         >>> cube.plot([(0, 0), (3, 4)]).axes[1].get_xlabel()
         'wavelength (nm)'
         """
-        return cube_figure(self, {pixel: self.spectrum(*pixel) for pixel in pixels})
+        spectra = {pixel: self.spectrum(*pixel).values for pixel in pixels}
+        return cube_figure(self, spectra)
+
+    def spectrum(self, row: int, column: int) -> Spectrum:
+        """The spectrum of one pixel, the same as `point_spectrum` gives.
+
+        Raises
+        ------
+        CubeError
+            If the pixel lies outside the image; negative numbers do not count from the end.
+        """
+        check_pixel(CubeError, row, column, self.shape[1:])
+        values = self.data[:, row, column]
+        count = int(np.isfinite(values).any())
+        origin = Origin(row=row, column=column, pixels=count, excluded=1 - count, area=1.0)
+        name = f"row {row}, column {column}"
+        return Spectrum(self.wavelengths, values, self.unit, name, origin=origin)
 
     def crop(self, rows: Span, columns: Span) -> "SpectralCube":
         """The cube of some rows and columns, a view of this one's data.
@@ -412,6 +444,13 @@ class SpectralCube(PlainCube):
         name = name or PurePath(self.provenance.source).stem or "cube"
         arguments = layer_arguments(self.data, axis, name)
         return self.data, {**arguments, "metadata": {METADATA_KEY: self}}, "image"
+
+    # Type checkers would take any name for an attribute.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = f" Use nm.{_FUNCTIONS[name]}." if name in _FUNCTIONS else ""
+            raise AttributeError(f"A SpectralCube has no attribute {name!r}.{advice}")
 
     def _of_bands(self, bands: list[int]) -> "SpectralCube":
         """The cube of *bands*, in ascending order; a view where they are neighbours."""

@@ -17,7 +17,7 @@ from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.provenance import Provenance
-from napari_mst.errors import CubeError, check_pixel, shown
+from napari_mst.errors import CubeError, shown
 
 
 def array_of_tensor(tensor: Any) -> Array:
@@ -168,17 +168,6 @@ class PlainCube:
     def has_wavelengths(self) -> bool:
         """True if the spectral axis is in nanometres."""
         return self.unit == NANOMETRES
-
-    def spectrum(self, row: int, column: int) -> Array:
-        """The (B,) values of one pixel.
-
-        Raises
-        ------
-        CubeError
-            If the pixel lies outside the image; negative numbers do not count from the end.
-        """
-        check_pixel(CubeError, row, column, self.shape[1:])
-        return np.array(self.data[:, row, column])
 
     def nearest_band(self, wavelength: float) -> int:
         """Index of the band whose wavelength is nearest to *wavelength* (in `unit`)."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from napari_mst.arrays import Brief
 from napari_mst.errors import CubeError
 
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
@@ -28,8 +29,8 @@ _MAY_DIFFER = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Provenance:
+@dataclass(frozen=True, repr=False)
+class Provenance(Brief):
     """The history of a cube. Empty strings and 0 mean unknown.
 
     Attributes

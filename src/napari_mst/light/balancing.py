@@ -104,7 +104,7 @@ class WhiteBalance:
             f"off D65, by {self.source}"
         )
 
-    def corrected(self, photo: Photo) -> Photo:
+    def corrected(self, photo: PhotoLike) -> Photo:
         """*photo* with white made grey; its history says so.
 
         Raises
@@ -112,6 +112,7 @@ class WhiteBalance:
         PhotoError
             If the photo is not in sRGB.
         """
+        photo = as_photo(photo)
         _check(photo)
         note = f"The white balance was corrected: {self}."
         return recoloured(photo, self._balanced, note, self.sha256_of(photo.sha256))

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import torch
 
-from napari_mst.arrays import Doubles
+from napari_mst.arrays import Brief, Doubles
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.seeing import (
     CellColours,
@@ -47,8 +47,8 @@ from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.photo.white import OFF_DAYLIGHT, angle_between
 
 
-@dataclass(frozen=True, eq=False)
-class LightAttention:
+@dataclass(frozen=True, eq=False, repr=False)
+class LightAttention(Brief):
     """The attention of the tokens of a vision transformer.
 
     All maps are (G, G), patch by patch over the photo. A map and the share of the class token,
@@ -124,8 +124,8 @@ class LightCandidate(NamedTuple):
     white: Doubles
 
 
-@dataclass(frozen=True, eq=False)
-class LightEstimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class LightEstimate(Brief):
     """The light of a photo, as a network estimates it.
 
     Attributes

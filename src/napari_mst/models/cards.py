@@ -9,11 +9,11 @@ https://github.com/huggingface/safetensors.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, TypedDict, cast
 
 from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.photo.cameras import CAMERA_RGB
@@ -42,6 +42,29 @@ IN_MEMORY = "in memory"
 _CARD_KEY = "napari_mst.card"
 _HEADER_LIMIT = 2**22
 """Most bytes of a header that are parsed: its objects take 20 times as many. MST++ has 25,000."""
+
+
+class CardFields(TypedDict, total=False):
+    """The fields of a `ModelCard` that a person may set."""
+
+    name: str
+    title: str
+    is_linear: bool
+    normalisation: Literal["none", "min-max"]
+    quantity: str
+    domain: str
+    training_data: str
+    licence: str
+    accuracy: Mapping[str, Mapping[str, float]]
+    reference: str
+    rendering: str
+    error_band: Mapping[str, tuple[float, ...]]
+
+
+class FileCard(CardFields, total=False):
+    """These and the wavelengths, which a file may have."""
+
+    wavelengths: Sequence[float]
 
 
 @dataclass(frozen=True, repr=False)

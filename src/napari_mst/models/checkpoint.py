@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from napari_mst.models.cards import (
     MODELS,
     PUBLISHED,
     WEIGHTS,
+    CardFields,
+    FileCard,
     ModelCard,
     card_from_metadata,
     card_to_metadata,
@@ -129,7 +131,7 @@ class Model:
         *,
         in_bands: int = 3,
         reach: Reach = "measured",
-        **card: Any,
+        **card: Unpack[CardFields],
     ) -> "Model":
         """The model of any torch module (N, 3, H, W) -> (N, B, H, W), whose geometry is measured.
 
@@ -207,7 +209,7 @@ def _sha256_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def load_model(name_or_path: str | PathLike[str] = DEFAULT, **card: Any) -> Model:
+def load_model(name_or_path: str | PathLike[str] = DEFAULT, **card: Unpack[FileCard]) -> Model:
     """Load a model of `models` by name, or a weights file of a network of `NETWORKS`.
 
     The default is the first model. A file is `.pth`, `.safetensors` or, with the extra `onnx`,

@@ -18,7 +18,7 @@ from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.cameras import BALANCED, Capture
-from napari_mst.photo.photo import Photo
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 _DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame says nothing
 _LEAST_LIGHT = 0.01  # of full scale: less than any useful exposure
@@ -31,7 +31,7 @@ class FlatField:
     """A photo of a *white* surface that fills the frame, and perhaps one of darkness.
 
     Both are linear, and taken as the photos are: the same camera, lens, aperture and light; *dark*
-    with the same exposure and the lens covered.
+    with the same exposure and the lens covered. Files and arrays are taken as linear.
 
     Raises
     ------
@@ -62,7 +62,9 @@ class FlatField:
     white: Photo
     dark: Photo | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(self, white: PhotoLike, dark: PhotoLike | None = None) -> None:
+        object.__setattr__(self, "white", as_photo(white, "linear"))
+        object.__setattr__(self, "dark", None if dark is None else as_photo(dark, "linear"))
         for frame in self.frames:
             self.check(frame)
         white = self.white.rows(linear=True)
@@ -84,7 +86,7 @@ class FlatField:
         parts = (photo_sha256, *(frame.sha256 for frame in self.frames))
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
-    def corrected(self, photo: Photo) -> Photo:
+    def corrected(self, photo: PhotoLike) -> Photo:
         """*photo* as shares of the white frame: float32, linear, and balanced.
 
         Pixels where the white frame is dark are left out, as NaN would be.
@@ -94,6 +96,7 @@ class FlatField:
         PhotoError
             If the photo is not linear, or has another size than the frames.
         """
+        photo = as_photo(photo, "linear")
         self.check(photo)
         pixels = np.empty((3, *photo.shape), dtype=np.float32)
         valid = np.ones(photo.shape, bool) if photo.valid is None else photo.valid.copy()
@@ -114,8 +117,9 @@ class FlatField:
             shot=photo.shot and replace(photo.shot, neutral=(1.0, 1.0, 1.0), is_flat=True),
         )
 
-    def check(self, photo: Photo) -> None:
+    def check(self, photo: PhotoLike) -> None:
         """Refuse a *photo* that is not linear, or has another size. Raises `PhotoError`."""
+        photo = as_photo(photo, "linear")
         if photo.encoding != "linear":
             raise PhotoError(
                 "Expected linear photos for a flat field, got sRGB-encoded "

@@ -349,18 +349,21 @@ PhotoLike = Photo | str | PathLike[str] | ArrayLike
 """A photo, its file, or an array of it."""
 
 
-def as_photo(source: PhotoLike) -> Photo:
-    """*source* as a photo: a path is read, an array is taken, and a photo stays as it is."""
+def as_photo(source: PhotoLike, encoding: Encoding | None = None) -> Photo:
+    """*source* as a photo: a path is read, an array is taken, and a photo stays as it is.
+
+    *encoding* is that of a file or an array, by default as `Photo` guesses it.
+    """
     if isinstance(source, Photo):
         return source
     if isinstance(source, str | PathLike):
-        return Photo.read(source)
+        return Photo.read(source, encoding=encoding)
     if isinstance(source, SpectralCube):
         # As an array, a cube of three bands or columns would pass for a photo.
         raise PhotoError(
             "Expected a photo, got a spectral cube. Give the photo that it was made from."
         )
-    return Photo.from_array(source)
+    return Photo.from_array(source, encoding=encoding)
 
 
 def _check_encoding(encoding: str | None) -> None:

@@ -113,7 +113,7 @@ def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | No
     """
     if not has_model_band(cube):
         return None
-    spectrum = singles(cube.spectrum(row, column))
+    spectrum = singles(cube.spectrum(row, column).values)
     lower, upper = _around(spectrum[:, None, None], cube)
     return lower[:, 0, 0], upper[:, 0, 0]
 

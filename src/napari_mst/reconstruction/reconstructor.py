@@ -120,8 +120,8 @@ class Reconstructor:
     >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
     >>> photo = np.full((4, 6, 3), 128, np.uint8)
     >>> cube = reconstructor.reconstruct(photo)
-    >>> cube.spectrum(row=0, column=0)[::10].round(2)
-    array([0.17, 0.22, 0.22, 0.22], dtype=float32)
+    >>> cube.spectrum(row=0, column=0).values[::10].round(2)
+    array([0.17, 0.22, 0.22, 0.22])
     >>> reconstructor.preview(photo).provenance.is_preview
     True
     """
@@ -348,8 +348,8 @@ class Reconstructor:
         --------
         >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
         >>> cube = reconstructor.open(np.full((40, 60, 3), 128, np.uint8))
-        >>> cube.spectrum(row=20, column=30)[::10].round(2)
-        array([0.17, 0.22, 0.22, 0.22], dtype=float32)
+        >>> cube.spectrum(row=20, column=30).values[::10].round(2)
+        array([0.17, 0.22, 0.22, 0.22])
         >>> cube.provenance.is_estimate
         False
         """

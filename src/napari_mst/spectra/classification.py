@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import spectral_angles
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
 from napari_mst.watch import Watched, watching

@@ -16,6 +16,7 @@ from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
+from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.means import Moments, Numbers, Pixels
 from napari_mst.spectra.regions import (
@@ -26,7 +27,6 @@ from napari_mst.spectra.regions import (
     pixels_of,
     region_name,
 )
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
 from napari_mst.watch import Watched, watching

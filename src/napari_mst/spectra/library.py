@@ -13,12 +13,12 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.cube.colour import reflectances
 from napari_mst.cube.curves import text_of
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import SaveError, check_regular, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
 from napari_mst.photo.chart import CHARTS
 from napari_mst.photo.lights import WAVELENGTHS
 from napari_mst.spectra import table
-from napari_mst.spectra.spectrum import Origin, Spectrum
 
 SUFFIXES = (".csv", ".sli")
 """Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
@@ -70,7 +70,7 @@ def read_spectra(
     Examples
     --------
     >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf")
-    >>> (again,) = nm.read_spectra(nm.write_spectra("spectra.csv", [leaf]))
+    >>> (again,) = nm.read_spectra(nm.write_spectra("spectra.csv", leaf))
     >>> again.name, again.values
     ('leaf', array([0.1, 0.4, 0.2]))
     """
@@ -87,7 +87,10 @@ def read_spectra(
 
 
 def write_spectra(
-    path: str | PathLike[str], spectra: Sequence[Spectrum], *, overwrite: bool = False
+    path: str | PathLike[str],
+    spectra: Spectrum | Sequence[Spectrum],
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Save *spectra* as CSV (`.csv`) or as ENVI spectral library (`.sli` and `.sli.hdr`).
 
@@ -117,7 +120,7 @@ def write_spectra(
             f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. "
             "Add one."
         )
-    curves = table.curves_of(spectra)
+    curves = table.curves_of([spectra] if isinstance(spectra, Spectrum) else spectra)
     if path.suffix.lower() == ".sli":
         if not curves.has.all():
             raise SaveError(

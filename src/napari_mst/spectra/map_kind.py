@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst import crash_safe
-from napari_mst.arrays import Array, Codes
+from napari_mst.arrays import Array, Brief, Codes
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.showing import new_figure
@@ -97,8 +97,8 @@ class Text(NamedTuple):
     is_span: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class MapKind:
+@dataclass(frozen=True, eq=False, repr=False)
+class MapKind(Brief):
     """One row of `MAPS`; called with a function that makes a map, it enters the table.
 
     Attributes
@@ -139,7 +139,7 @@ class MapKind:
     limits: Limits | None = None
     is_signed: bool = False
     name: str = ""
-    make: Callable[..., "Map"] = field(default=lambda *_, **__: None, repr=False)  # type: ignore[assignment]
+    make: Callable[..., "Map"] = field(default=lambda *_, **__: None)  # type: ignore[assignment]
 
     def __call__(self, function: "Callable[P, Map]") -> "Callable[P, Map]":
         """Return *function* as it is public: its maps know their kind and what was asked for."""
@@ -175,7 +175,12 @@ class MapKind:
         return -largest, largest
 
 
-MAPS: dict[str, MapKind] = {}
+class _Maps(dict[str, MapKind]):
+    def __repr__(self) -> str:
+        return f"<{len(self)} maps: {shown(', '.join(self), 280)}>"
+
+
+MAPS: dict[str, MapKind] = _Maps()
 """Every kind of map, by name, in the order in which the window lists them."""
 
 

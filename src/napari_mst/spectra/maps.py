@@ -68,6 +68,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
@@ -82,7 +83,6 @@ from napari_mst.spectra.band_maps import transformed as transformed
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import MAPS as MAPS
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import Watched, watching
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles, Indices, Mask
+from napari_mst.cube.spectrum import STD, Origin
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import STD, Origin
 from napari_mst.watch import UNWATCHED, Watch
 
 READ_PIXELS = 2**18

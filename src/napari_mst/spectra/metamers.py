@@ -15,8 +15,8 @@ from napari_mst.cube import NANOMETRES
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, render_lab
 from napari_mst.cube.metrics import delta_e
 from napari_mst.cube.pictures import VISIBLE
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, shown
-from napari_mst.spectra.spectrum import Spectrum
 
 CHANNELS = 3
 """Numbers of a colour."""

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.arrays import Brief, Doubles, Mask
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError, check_pixel, shown
 from napari_mst.spectra.means import Numbers, Pixels, Spread, averages
-from napari_mst.spectra.spectrum import STD, Origin, Spectrum
 from napari_mst.watch import Watched, watching
 
 T = TypeVar("T")
@@ -25,8 +25,8 @@ ON_EDGE = 1e-9
 """Distance in pixels within which a pixel centre lies on an edge."""
 
 
-@dataclass(frozen=True, eq=False)
-class Region:
+@dataclass(frozen=True, eq=False, repr=False)
+class Region(Brief):
     """Some pixels of an image.
 
     Attributes
@@ -153,7 +153,8 @@ def point_spectrum(  # noqa: PLR0913 (public, its options by name)
 ) -> Spectrum:
     """Return the spectrum of one pixel, or the mean of the *window* around it, cut at the borders.
 
-    The names and the colour are kept with it. `cube.spectrum` gives its numbers alone.
+    The names and the colour are kept with it. Without any, `cube.spectrum` gives the same for a
+    pixel.
 
     Notes
     -----

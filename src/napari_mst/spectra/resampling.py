@@ -13,8 +13,8 @@ from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, shown
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.watch import Watched, watching
 

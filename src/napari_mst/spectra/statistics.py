@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.denoising.photos import DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.strips import check_enough, pixels, raw_strips, strips
 from napari_mst.watch import Watch, Watched, watching
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra.spectrum import Spectrum
 
 _LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from napari_mst.arrays import Array, Doubles, Singles, doubles
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.classification import members_on
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.statistics import principal_components
 from napari_mst.spectra.strips import pixels
 from napari_mst.watch import Watched, watching

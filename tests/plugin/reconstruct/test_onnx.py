@@ -11,6 +11,7 @@ from tests.plugin.conftest import Desk
 from napari_mst import Reconstructor, load_model
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, ModelError
+from napari_mst.models.cards import FileCard
 from napari_mst.plugin.jobs.job import run_now
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm
@@ -48,8 +49,10 @@ def test_a_file_without_a_card_runs_with_what_a_person_says(
     path = tmp_path / "u.onnx"
     path.write_bytes(u_shape(None))
     cube = reconstructed(path, typed, takes)
-    fields = {"wavelengths": CARD.wavelengths} if typed else {}
-    model = load_model(path, is_linear=takes == "linear", **fields)
+    card: FileCard = {"is_linear": takes == "linear"}
+    if typed:
+        card["wavelengths"] = CARD.wavelengths
+    model = load_model(path, **card)
     expected = Reconstructor(model, "cpu").reconstruct(PHOTO)
     np.testing.assert_array_equal(cube.data, expected.data)
     np.testing.assert_array_equal(cube.wavelengths, expected.wavelengths)

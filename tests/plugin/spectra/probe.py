@@ -12,11 +12,11 @@ from qtpy.QtGui import QAction
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, picks_in
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
-from napari_mst.spectra.spectrum import Spectrum
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 

@@ -9,10 +9,10 @@ from qtpy.QtGui import QColor
 from tests.plugin.conftest import make_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import pen
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
 

@@ -19,6 +19,7 @@ from tests.plugin.in_viewer import add_cube, cube_in
 from tests.plugin.spectra.probe import Desk, bounds, choose
 
 from napari_mst.cube.provenance import UNCALIBRATED
+from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.models.cards import CAMERA, MODELS
 from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.spectra.dock import SpectraDock
@@ -26,7 +27,6 @@ from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.reconstruction import error_bands
 from napari_mst.reconstruction.error_bands import model_spectrum_band, photo_band
-from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 SPREAD = f"{MODEL_ERROR}, {UNCALIBRATED}"
 

@@ -20,6 +20,7 @@ from tests.plugin.spectra.later import Later
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import band_width
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
@@ -29,7 +30,6 @@ from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
 from napari_mst.plugin.spectra.rows import curve_of, keys_of
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.spectrum import Origin, Spectrum
 
 
 def pinned(*spots: tuple[int, int], start: Start = run_now) -> tuple[ViewerModel, Bench]:

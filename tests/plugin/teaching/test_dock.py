@@ -10,10 +10,10 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.teaching import dock as metamers_dock
 from napari_mst.plugin.teaching.dock import METAMER, TWO, MetamersDock
 from napari_mst.plugin.teaching.lesson import Codes
-from napari_mst.spectra.spectrum import Spectrum
 
 
 def halved(codes: Codes) -> Spectrum:

@@ -7,13 +7,13 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.teaching.dock import subject_at
 from napari_mst.plugin.teaching.lesson import QUESTION, TO_ESTIMATE, Lesson, Subject
 from napari_mst.plugin.workspace import sample_path
 from napari_mst.spectra.metamers import metamers
-from napari_mst.spectra.spectrum import Spectrum
 
 NEUTRAL = 15
 
@@ -94,7 +94,7 @@ def test_a_click_on_a_cube_takes_its_pixel_and_the_estimate_of_another_cube_ther
     assert subject.spectrum.name == "chart, row 20, column 30"
     np.testing.assert_allclose(subject.spectrum.values, truth.spectrum(20, 30))
     assert subject.estimate is not None
-    np.testing.assert_allclose(subject.estimate.values, truth.spectrum(20, 30) / 2)
+    np.testing.assert_allclose(subject.estimate.values, truth.spectrum(20, 30).values / 2)
     viewer.layers.remove("chart")
     alone = subject_at(viewer, (550.0, 20.0, 30.0))
     assert alone is not None

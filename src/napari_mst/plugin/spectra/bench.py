@@ -23,6 +23,7 @@ from napari.layers import Labels, Shapes
 from napari.utils.colormaps import ensure_colormap
 
 from napari_mst.cube.layer import STACK_KEY
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
@@ -39,7 +40,6 @@ from napari_mst.spectra.cells import Table, write_table
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 TWO_ROWS = "Select two rows of the table: click on one, and with Ctrl on the other."

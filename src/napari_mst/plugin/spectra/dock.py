@@ -20,6 +20,7 @@ from superqt import QFlowLayout
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import best_bands, has_colour
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, NapariMstError, plain
 from napari_mst.plugin.dock import Link
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
@@ -40,7 +41,6 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of,
 from napari_mst.plugin.viewer.widgets import Paragraph
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.spectrum import Spectrum
 
 USUAL_GREY = 99.0
 """Per cent: the usual tile of a white reference."""

@@ -20,6 +20,7 @@ from napari_mst.adaptation.memory import known_spectra
 from napari_mst.adaptation.suggesting import suggest_spots
 from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES, SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
@@ -34,7 +35,6 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
 from napari_mst.spectra import table
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."

@@ -15,6 +15,7 @@ from napari.utils.colormaps import DirectLabelColormap
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
 from napari_mst.plugin.spectra.scene import SpectraScene
@@ -39,7 +40,6 @@ from napari_mst.plugin.viewer.photos import (
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 MISSING = {

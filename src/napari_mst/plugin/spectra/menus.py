@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QGraphicsScene, QMenu, QTo
 
 from napari_mst.crash_safe import saving
 from napari_mst.cube.layer import STACK_KEY
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SaveError
 from napari_mst.plugin.dock import (
     BEFORE_AFTER,
@@ -30,7 +31,6 @@ from napari_mst.plugin.spectra.snapshot import VIEWS, Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
-from napari_mst.spectra.spectrum import Spectrum
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
 OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import (
     MARGIN,
     CurvesItem,
@@ -23,7 +24,6 @@ from napari_mst.plugin.spectra.curves import (
 )
 from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 
 STRIP_HEIGHT = 14
 """Pixels of the strip of colours, on which the handles are."""

@@ -20,6 +20,7 @@ from skimage.draw import line
 
 from napari_mst.arrays import Array, Doubles, Singles
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
 from napari_mst.plugin.viewer.layers import cube_at
@@ -29,7 +30,6 @@ from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256

@@ -13,6 +13,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Doubles
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.plugin.spectra.reader import RegionReading, Task, compared, label_tasks, shape_tasks
 from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
@@ -22,7 +23,6 @@ from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import Labelled
-from napari_mst.spectra.spectrum import Origin, Spectrum
 
 WHITE = [1.0, 1.0, 1.0, 0.15]
 """RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""

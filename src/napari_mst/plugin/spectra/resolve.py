@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
 from napari_mst.plugin.spectra.rows import Entry, curve_of
@@ -25,7 +26,6 @@ from napari_mst.plugin.spectra.snapshot import (
     View,
 )
 from napari_mst.spectra.classification import Match
-from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 NO_COLOUR = "#888888"
 """Grey, for curves without a colour of their own."""

@@ -15,6 +15,7 @@ from napari.layers import Image, Points
 
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.plugin.jobs.job import ignore
 from napari_mst.plugin.spectra.reader import Identity, Task, compared, error_band_of, placed
 from napari_mst.plugin.viewer import picks
@@ -22,7 +23,6 @@ from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.picks import KNOWN
 from napari_mst.spectra.compare import Comparison, compare_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.spectrum import MODEL_ERROR, Spectrum
 
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""

@@ -15,6 +15,7 @@ from napari.layers import Image, Labels, Layer, Points, Shapes
 from psygnal import Signal
 
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Start, ignore
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
@@ -43,7 +44,6 @@ from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at, to_pixels
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
-from napari_mst.spectra.spectrum import Spectrum
 
 SAME = 1e-5
 """Largest relative difference at which two spectra are the same; text files and float32 round."""

@@ -6,11 +6,11 @@ from functools import partial
 from typing import NamedTuple
 
 from napari_mst.arrays import Doubles
+from napari_mst.cube.spectrum import STD, Spectrum
 from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.classification import Match
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.spectrum import STD, Spectrum
 from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
 
 

@@ -16,11 +16,11 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.rows import Entry, curve_of
 from napari_mst.plugin.spectra.snapshot import Snapshot
-from napari_mst.spectra.spectrum import Spectrum
 
 SWATCH = 12
 """Pixels of the square in the colour of a curve."""

@@ -17,10 +17,10 @@ from qtpy.QtWidgets import (
 
 from napari_mst.cube.colour import XYZ_TO_SRGB, srgb_to_linear
 from napari_mst.cube.illuminants import illuminant_names
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.teaching.lesson import SECOND_LIGHT, Codes, Seen, codes_of
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox
-from napari_mst.spectra.spectrum import Spectrum
 
 ROWS = 4
 """Rows of patches, which are listed down the columns of the chart."""

@@ -3,6 +3,7 @@
 Its state is a `Lesson`; the dock forwards what a person does to it, and draws its page.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_mst.cube.pictures import good_bands
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
@@ -46,7 +48,6 @@ from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import calling
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
-from napari_mst.spectra.spectrum import Spectrum
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -59,7 +60,7 @@ MODEL = "pixelwise-srgb"
 def estimated(codes: Codes) -> Spectrum:
     """Reconstruct a photo of one pixel. The first call is slow, as it imports torch."""
     cube = _reconstructor().reconstruct(np.array(codes, dtype=np.uint8)[None, None])
-    return Spectrum(cube.wavelengths, cube.spectrum(0, 0), name=f"estimated by {MODEL}")
+    return replace(cube.spectrum(0, 0), name=f"estimated by {MODEL}", origin=Origin())
 
 
 @cache
@@ -119,7 +120,7 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
     is_seen = (
         (at >= VISIBLE[0]) & (at <= VISIBLE[1]) if cube.has_wavelengths else np.ones(len(at), bool)
     )
-    values = cube.spectrum(row, column)[good][is_seen]
+    values = cube.spectrum(row, column).values[good][is_seen]
     name = f"{layer.name}, row {row}, column {column}"
     return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
 

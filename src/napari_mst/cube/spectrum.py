@@ -6,12 +6,13 @@ Letters: B bands, H rows, W columns.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Doubles
-from napari_mst.cube import NANOMETRES
+from napari_mst.arrays import Array, Doubles
+from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.showing import new_figure
 from napari_mst.errors import SpectrumError, shown
@@ -100,8 +101,10 @@ class Spectrum:
     >>> leaf = nm.Spectrum([500, 550, 600], [0.1, 0.4, 0.2], name="leaf", colour="#3cb44b")
     >>> leaf.with_values(leaf.values / 2).values
     array([0.05, 0.2 , 0.1 ])
-    >>> leaf.each(np.sqrt, name="root").values.round(2)
+    >>> leaf.each(np.sqrt).values.round(2)
     array([0.32, 0.63, 0.45])
+    >>> np.asarray(leaf).max()
+    np.float64(0.4)
     >>> leaf.plot().get_xlabel()
     'wavelength (nm)'
     """
@@ -126,6 +129,10 @@ class Spectrum:
         self._check_bounds()
         if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
             raise SpectrumError(f"Expected a colour as '#rrggbb', got {self.colour[:20]!r}.")
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """`values` as NumPy and matplotlib ask for them."""
+        return np.array(self.values, dtype)
 
     def __repr__(self) -> str:
         """One line: name, number of values, wavelengths and range."""
@@ -160,15 +167,13 @@ class Spectrum:
         """True if the wavelengths are in nanometres."""
         return self.unit == NANOMETRES
 
-    def plot(self, axes: "Axes | None" = None, **line: Any) -> "Axes":
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
         """Draw the curve, and its bounds as a shaded band, with matplotlib.
 
         Parameters
         ----------
         axes
             Axes to draw on; those of a new figure of pyplot by default.
-        line
-            Further arguments of `Axes.plot`.
 
         Returns
         -------
@@ -184,8 +189,8 @@ class Spectrum:
             figure = new_figure(SpectrumError, layout="constrained")
             axes = figure.subplots()
             axes.set_xlabel("wavelength (nm)" if self.has_wavelengths else self.unit)
-        style = {"label": self.name or None, "color": self.colour or None, **line}
-        (curve,) = axes.plot(self.wavelengths, self.values, **style)
+        (curve,) = axes.plot(self.wavelengths, self.values, color=self.colour or None)
+        curve.set_label(self.name or None)
         if self.lower is not None and self.upper is not None:
             colour = curve.get_color()
             axes.fill_between(self.wavelengths, self.lower, self.upper, color=colour, alpha=0.2)
@@ -195,8 +200,11 @@ class Spectrum:
         """Return a copy with other *values*, and without bounds."""
         return replace(self, values=values, lower=None, upper=None, spread="")
 
-    def each(self, change: Callable[[Doubles], Doubles], **others: Any) -> "Spectrum":
-        """A copy with *change* applied to values and bounds; *others* are further new fields."""
+    def each(
+        self, change: Callable[[Doubles], Doubles], wavelengths: Doubles | None = None
+    ) -> "Spectrum":
+        """A copy with *change* applied to values and bounds, perhaps at other *wavelengths*."""
         lower = None if self.lower is None else change(self.lower)
         upper = None if self.upper is None else change(self.upper)
-        return replace(self, values=change(self.values), lower=lower, upper=upper, **others)
+        at = self.wavelengths if wavelengths is None else wavelengths
+        return replace(self, wavelengths=at, values=change(self.values), lower=lower, upper=upper)
