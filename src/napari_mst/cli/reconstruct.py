@@ -144,6 +144,12 @@ def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Pa
     return done
 
 
+def _make(run: Run, jobs: Sequence[BatchJob], workers: int | str) -> int:
+    """Make what is not done, here or in *workers*, if there are any; counts the failed."""
+    done = finished_before(run, jobs)
+    return make_elsewhere(run, jobs, done, workers) if workers else make_here(run, jobs, done)
+
+
 def make_here(run: Run, jobs: Sequence[BatchJob], done: Mapping[BatchJob, set[Path]]) -> int:
     """Make what is not done, and at last what another run was making; counts the failed."""
     failed = 0
@@ -250,16 +256,41 @@ def reconstruct_photos(
             raise ModelError(
                 f"Expected a model with a calibrated error band, got {model}. Use a bundled one."
             )
+        from napari_mst.reconstruction.ranks import is_rank
+
+        if is_rank():
+            return _in_ranks(jobs, reconstructor, shown_by, overwrite)
         run = Run(overwrite, reconstructor, shown_by, is_batch)
-        done = finished_before(run, jobs)
-        if workers or scheduler:
-            failed = make_elsewhere(run, jobs, done, workers or scheduler)
-        else:
-            failed = make_here(run, jobs, done)
+        failed = _make(run, jobs, workers or scheduler)
     if not failed:
         return DONE
     report(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
     return SOME_FAILED
+
+
+def _in_ranks(
+    jobs: Sequence[BatchJob], reconstructor: "Reconstructor", photos: PhotoOptions, overwrite: bool
+) -> int:
+    """Make the one cube by all processes that torchrun has started, of which the first speaks."""
+    from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
+
+    job, *others = jobs
+    if others or job.bands or photos.chart or job.target.suffix.lower() != ".zarr":
+        raise SaveError(
+            "Expected one photo, without a chart or error bands, and -o NAME.zarr for several "
+            f"processes of torchrun, got {shown(job.target.name)}. Start it without torchrun."
+        )
+    with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as watch:
+        seen = reconstructor.see(photos.read(job.photo))
+        if rank:
+            write_in_ranks(job.target, seen, watch, overwrite=overwrite)
+            return DONE
+        with progress_bar(job.name, watch) as bar:
+            cube = write_in_ranks(job.target, seen, bar, overwrite=overwrite)
+        for assumption in cube.provenance.assumptions:
+            note(f"{job.name}: {assumption}")
+        print(job.target, flush=True)
+    return DONE
 
 
 def make_elsewhere(

@@ -3,7 +3,7 @@
 import functools
 import mmap
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from napari_mst.arrays import Singles
 from napari_mst.cube.lazy import mapped_file
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
-from napari_mst.networks.network import Program, reflected_index
+from napari_mst.networks.network import Pass, Program, reflected_index
 
 
 class FeatureMap:
@@ -119,12 +119,36 @@ ReadRows = Callable[[int, int], Singles]
 """Start and stop -> these rows as the network expects them: (in_bands, stop - start, W) float32."""
 
 
+Fold = Callable[[Pass, Tensor, int], Any]
+"""Makes what later passes use of the total of a pass's statistic, and of its number of pixels."""
+
+
+def fold_alone(each: Pass, total: Tensor, pixels: int) -> Any:
+    """What the pass *each* itself makes of its *total*."""
+    return each.fold(total, pixels)
+
+
 class PhotoRows(NamedTuple):
-    """The photo of a run: its rows, as the network expects them, their number and their length."""
+    """The photo of a run, or a part of one, as the network expects it.
+
+    Attributes
+    ----------
+    rows
+        Gives its rows.
+    height, width
+        Their number and their length.
+    fold
+        Makes what passes use of totals: of several runs of parts they can be added first.
+    own
+        The first row that counts in the totals, and one past the last; None: all do. Others are
+        there because rows of the part depend on them. Tiles end there.
+    """
 
     rows: ReadRows
     height: int
     width: int
+    fold: Fold = fold_alone
+    own: tuple[int, int] | None = None
 
 
 class PaddedPhoto:

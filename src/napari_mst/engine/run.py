@@ -13,6 +13,7 @@ GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows,
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -146,6 +147,7 @@ class Execution:
         self._watch = watch
         self._dtypes = precisions(program, self._dtype, program.dtype)
         self._sizes = program.sizes(source.height, source.width)
+        self._source = source
         self._photo = PaddedPhoto(source, device, program)
         self._folded: Folded = {}
         self._maps: dict[str, FeatureMap] = {}
@@ -197,7 +199,11 @@ class Execution:
         totals: dict[str, Tensor] = {}
         gathered: dict[str, list[Tensor]] = {}
         # Tiles come in their order, so that sums are the same bit for bit in every run.
-        for sums in workers.each(compute, self.tiles(sweep), cost):
+        tiles = list(self.tiles(sweep))
+        first, last = self._own(sweep)
+        for tile, sums in zip(tiles, workers.each(compute, tiles, cost), strict=True):
+            if not first <= tile.top < last:
+                continue
             for name, more in sums.items():
                 if self._program.writer(name).gathers:
                     gathered.setdefault(name, []).append(more)
@@ -210,8 +216,8 @@ class Execution:
             # Infinity and NaN carry over to sums, so only the totals and the result are checked.
             self._check_range(total)
             pixels = self._sizes[name][0] * self._sizes[name][1]
-            folded = self._program.writer(name).fold(total.to(self._device), pixels)
-            self._folded[name] = folded
+            writer = self._program.writer(name)
+            self._folded[name] = self._source.fold(writer, total.to(self._device), pixels)
 
     def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Tensor]]:
         """Computes one tile of *sweep*: writes the maps that are kept, returns its statistics."""
@@ -274,7 +280,19 @@ class Execution:
             return [whole(size)]
         rows, columns = self.tile(size, sweep.reach)
         grain = sweep.grain(self._program.scales)
-        return tiles(size, up_to(rows, grain), up_to(columns, grain))
+        shape = up_to(rows, grain), up_to(columns, grain)
+        edges = sorted({0, *self._own(sweep), size[0]})
+        return [
+            tile.moved(top)
+            for top, bottom in pairwise(edges)
+            for tile in tiles((bottom - top, size[1]), *shape)
+        ]
+
+    def _own(self, sweep: Sweep) -> tuple[int, int]:
+        """The rows of the base of *sweep* that count in totals: the first, and past the last."""
+        full, height = self._sizes[PHOTO][0], self._sizes[sweep.base][0]
+        first, last = self._source.own or (0, full)
+        return first * height // full, last * height // full
 
     def tile(self, size: Size, reach: int = 0) -> Size:
         """Rows and columns of the tiles of a map of *size*, for passes that *reach* beyond them."""

@@ -43,6 +43,10 @@ class Window(NamedTuple):
             self.top - pixels, self.bottom + pixels, self.left - pixels, self.right + pixels
         )
 
+    def moved(self, down: int) -> "Window":
+        """The window so many rows further *down*."""
+        return Window(self.top + down, self.bottom + down, self.left, self.right)
+
     def scaled(self, factor: Fraction) -> "Window":
         """The window of a map *factor* times as large that covers this one."""
         more, fewer = factor.numerator, factor.denominator

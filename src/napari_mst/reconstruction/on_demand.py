@@ -43,12 +43,13 @@ NOISE_SIDE = 2**10
 
 
 def on_demand(
-    job: Job, shot: Photo, is_estimate: bool = False
+    job: Job, shot: Photo, is_estimate: bool = False, statistics: Statistics | None = None
 ) -> tuple[RunResult, Correction | None]:
     """The result of a denoised *job* as `Lazy` planes, and how its colours are corrected.
 
-    *shot* is its part before it was denoised. The statistics are those of an earlier pass over the
-    photo, or added up now; for an estimate, where there are none, those of a few squares.
+    *shot* is its part before it was denoised. The *statistics* may be given. Else they are those of
+    an earlier pass over the photo, or added up now; for an estimate, where there are none, those of
+    a few squares.
 
     Raises
     ------
@@ -58,8 +59,9 @@ def on_demand(
         As `run`.
     """
     plan = Plan()
-    statistics = recalled(job)
-    is_new = statistics is None
+    is_given = statistics is not None
+    statistics = statistics or recalled(job)
+    is_new = is_given or statistics is None
     if statistics is None and is_estimate:
         statistics = estimated(job.stage(0, 0.8))
     if statistics is None:
@@ -72,7 +74,7 @@ def on_demand(
             noise = _noise(job, shot, data, bool(statistics.error))
         is_jpeg = noise is not None and noise.is_jpeg
         correction = Correction(NO_QUALITY, aim(_check(job, data, shot), noise), is_jpeg)
-    if is_new and not statistics.error:
+    if is_new and not is_given and not statistics.error:
         keep(job, Statistics(known, noise))
     numbers = kept(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
     if shot.shape[0] * shot.shape[1] >= COARSE_FROM:

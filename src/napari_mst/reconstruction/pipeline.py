@@ -1,5 +1,6 @@
 """The walk of a photo to its cube, from top to bottom."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from napari_mst.reconstruction.running import (
     shares_of_run,
 )
 from napari_mst.reconstruction.setup import UNTURNED, Setup
+from napari_mst.reconstruction.statistics import Statistics
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 SEEING = 0.1
@@ -101,8 +103,17 @@ class SeenPhoto:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
         return reconstruct(self._noted(self._decided(watching(watch))))
 
-    def open(self, watch: Watched = None, *, estimate: bool = False) -> SpectralCube:
-        """The cube of the photo, computed where it is looked at; see `Reconstructor.open`."""
+    def open(
+        self,
+        watch: Watched = None,
+        *,
+        estimate: bool = False,
+        add_up: Callable[[Job], Statistics] | None = None,
+    ) -> SpectralCube:
+        """The cube of the photo, computed where it is looked at; see `Reconstructor.open`.
+
+        *add_up* has the statistics of the photo from elsewhere.
+        """
         if self._setup.is_narrow or self._setup.options.ensemble:
             raise ModelError(
                 "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
@@ -111,7 +122,8 @@ class SeenPhoto:
         watch = watching(watch)
         job = self.job(watch.part(0, SEEING))
         stage = replace(job, watch=watch.part(SEEING, 1))
-        return build_cube(*on_demand(stage, self._decided(watch).part, estimate))
+        statistics = None if add_up is None else add_up(stage)
+        return build_cube(*on_demand(stage, self._decided(watch).part, estimate, statistics))
 
     def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.

@@ -70,11 +70,8 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
     device, program = setup.device.device, setup.program
     plan = Plan()
     folded: Folded = {}
-    makers = _makers(program)
-    if makers:
-        # The engine gives a result for each pixel: one thin plane, which nobody looks at.
-        last = Pass("thin", (makers[-1],), lambda features: features[:, :1], 1, work=1.0)
-        thin = program.until(makers[-1], last)
+    thin = up_to_statistics(program)
+    if thin is not None:
 
         def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
             folded.update(execute(thin, source, device, plan, watch).folded)
@@ -86,6 +83,16 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
         plan = make_plan(planned, options.memory, options.device_memory)
         plan = run(replace(job, compute=compute), plan).plan
     return Statistics(Known(folded, device=device)), plan
+
+
+def up_to_statistics(program: Program) -> Program | None:
+    """The part of *program* that makes its last statistic; None if it has none."""
+    makers = _makers(program)
+    if not makers:
+        return None
+    # The engine gives a result for each pixel: one thin plane, which nobody looks at.
+    last = Pass("thin", (makers[-1],), lambda features: features[:, :1], 1, work=1.0)
+    return program.until(makers[-1], last)
 
 
 def _makers(program: Program) -> list[str]:
@@ -117,7 +124,7 @@ def estimated(job: Job) -> Statistics | None:
     makers = _makers(program)
     if not makers or not is_summed:
         return None
-    margin = _margin(program, device)
+    margin = margin_of(program, device)
     full = SIDE + 2 * margin
     count = max(2, int((SAMPLE / full**2) ** 0.5))
     height, width = job.part.shape
@@ -152,8 +159,8 @@ def estimated(job: Job) -> Statistics | None:
     return Statistics(Known(both, device=device), error=max(error, 1e-6))
 
 
-def _margin(program: Program, device: torch.device) -> int:
-    """The pixels around a square on which it depends, in whole steps of the coarsest map."""
+def margin_of(program: Program, device: torch.device) -> int:
+    """The pixels around a part of a photo on which it depends, in steps of the coarsest map."""
     far, grain = 2**12, max(8, program.multiple)
     window = Window(far, far + SIDE, far, far + SIDE)
     everything = Sweep(program.passes, (program.output.writes,), ())

@@ -5,6 +5,7 @@ Letters: B bands, H rows, W columns.
 
 import errno
 import json
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import even_step
+from napari_mst.cube.lazy import Numbers
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
@@ -24,8 +26,17 @@ _SMALLEST = 1024  # the longest side of the smallest level: images that a screen
 _LEVEL = -1  # of zstd: level 1 saves a tenth of the bytes, and is four times as slow to read
 
 
-def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
-    """Save *cube* in chunks of one band, compressed without loss, and smaller copies of it."""
+def write_zarr(
+    folder: Path,
+    cube: SpectralCube,
+    dtype: DType,
+    watch: Watch,
+    fill: Callable[[Path], object] | None = None,
+) -> None:
+    """Save *cube* in chunks of one band, compressed without loss, and smaller copies of it.
+
+    By *fill*, if it is given, several processes write the numbers (see `write_rows`).
+    """
     import zarr
 
     # Until the save ends the folder is called ".NAME.zarr.tmp".
@@ -42,7 +53,12 @@ def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     try:
         array = _level(group, "0", cube.shape, dtype)
         _, side, _ = array.chunks
-        crc = write_blocks(cube.data, dtype, rest.part(0, 0.75), array.__setitem__, side)
+        first = rest.part(0, 0.75)
+        if fill is not None:
+            fill(folder)
+            crc = write_blocks(array, dtype, first, lambda *_: None, side)
+        else:
+            crc = write_blocks(cube.data, dtype, first, array.__setitem__, side)
         for number in range(1, len(ome["multiscales"][0]["datasets"])):
             # Each level has a quarter of the pixels of the one before.
             _write_half(group, number, rest.part(1 - 0.25**number, 1 - 0.25 ** (number + 1)))
@@ -54,6 +70,18 @@ def write_zarr(folder: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     stored, count = stored_chunks(folder, array)
     if stored != count:
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
+
+
+def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
+    """Write a *share* of the rows of chunks of *data* to the array that `write_zarr` has made."""
+    import zarr
+
+    array: Any = zarr.open_array(str(folder / "0"), mode="r+")
+    _, side, _ = array.chunks
+    tops = range(0, data.shape[1], side)[share]
+    for done, top in enumerate(tops, 1):
+        array[:, top : top + side] = np.ascontiguousarray(data[:, top : top + side], array.dtype)
+        watch.reach(done / len(tops))
 
 
 def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Any:

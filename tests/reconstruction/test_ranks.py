@@ -1,0 +1,148 @@
+"""One photo on several processes: the same numbers as on one, or nothing at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import tifffile
+import torch
+
+import napari_mst as nm
+from napari_mst.engine.crop import Known
+from napari_mst.errors import ModelError, PhotoError
+from napari_mst.reconstruction import ranks
+from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.statistics import added_up
+
+HEIGHT, WIDTH = 403, 60
+
+
+@pytest.fixture(scope="module")
+def photo() -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(40, 220, (HEIGHT // 16 + 1, WIDTH // 16 + 1, 3), dtype=np.uint8)
+    return coarse.repeat(16, 0).repeat(16, 1)[:HEIGHT, :WIDTH]
+
+
+class Threads:
+    """Threads in the place of the processes of torch.distributed."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.local = threading.local()
+        self.barrier = threading.Barrier(count, timeout=120)
+        self.parts: list[Any] = [None] * count
+
+    def get_rank(self) -> int:
+        return int(self.local.rank)
+
+    def get_world_size(self) -> int:
+        return self.count
+
+    def all_reduce(self, total: torch.Tensor) -> None:
+        self.parts[self.get_rank()] = total.clone()
+        self.barrier.wait()
+        total.copy_(torch.stack(self.parts).sum(0))
+        self.barrier.wait()
+
+    def summed(self, seen: SeenPhoto) -> list[Known]:
+        found: list[Any] = [None] * self.count
+
+        def add_up(rank: int) -> None:
+            self.local.rank = rank
+            found[rank] = ranks._summed(seen.job()).known
+
+        threads = [threading.Thread(target=partial(add_up, rank)) for rank in range(self.count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return found
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("model", ["mstpp-srgb", "mstpp-hybrid"])
+def test_strips_add_up_to_the_statistics_of_the_photo(
+    photo: np.ndarray[Any, Any], model: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = Threads(count)
+    monkeypatch.setattr(ranks, "distributed", threads)
+    seen = nm.Reconstructor(nm.load_model(model), "cpu").see(photo)
+    expected = added_up(seen.job())[0].known.folded
+    for known in threads.summed(seen):
+        assert known.folded.keys() == expected.keys()
+        for name, values in known.folded.items():
+            torch.testing.assert_close(values, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_what_cannot_be_shared_is_refused(
+    photo: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = Threads(2)
+    threads.local.rank = 0
+    monkeypatch.setattr(ranks, "distributed", threads)
+    mixed = nm.Reconstructor(nm.load_model("mstpp-mixed"), "cpu")
+    with pytest.raises(ModelError, match="sees all of them at once"):
+        ranks._summed(mixed.see(photo).job())
+    plain = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu")
+    with pytest.raises(PhotoError, match="16 rows or more for 2 processes, got 9"):
+        ranks._summed(plain.see(photo[:9]).job())
+
+
+def launched(source: Path, target: Path, count: int, *options: str) -> "subprocess.Popen[str]":
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    command = ["-m", "napari_mst", "reconstruct", str(source), "-o", str(target), *options]
+    return subprocess.Popen(
+        [sys.executable, *launch, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "NAPARI_MST_CACHE": ""},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("model", ["mstpp-srgb", "pixelwise-srgb", "mstpp-hybrid"])
+def test_ranks_write_the_cube_of_one_process(
+    photo: np.ndarray[Any, Any], model: str, count: int, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "photo.tif", tmp_path / "cube.zarr"
+    tifffile.imwrite(source, photo, photometric="rgb")
+    out, err = launched(source, target, count, "--model", model).communicate(timeout=300)
+    assert out == f"{target}\n", err
+    expected = nm.Reconstructor(nm.load_model(model), "cpu").reconstruct(source).data
+    cube = nm.read_cube(target, verify=True)
+    assert np.abs(cube.data - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_rank_that_dies_ends_the_run_and_leaves_nothing(
+    photo: np.ndarray[Any, Any], dead: int, tmp_path: Path
+) -> None:
+    source, folder = tmp_path / "photo.tif", tmp_path / "cubes"
+    folder.mkdir()
+    tifffile.imwrite(source, np.tile(photo, (3, 20, 1)), photometric="rgb")
+    run = launched(source, folder / "cube.zarr", 2)
+    assert run.stderr is not None
+    said = ""
+    while "%" not in said:  # a bar appears when all have met
+        said += run.stderr.read(1)
+    time.sleep(2)
+    for child in psutil.Process(run.pid).children():
+        if child.environ().get("RANK") == str(dead):
+            child.send_signal(signal.SIGKILL)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode
+    assert "Expected all processes of the run to stay, got one that has ended." in said + err
+    assert [path.name for path in folder.iterdir() if path.suffix == ".zarr"] == []
