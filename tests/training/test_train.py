@@ -121,10 +121,14 @@ def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> No
         (("--network", "mst-xl"), "Expected a network of mst++, mst-s, mst-m, mst-l, hdnet"),
         (("--network", "edsr", "--from", "mstpp-srgb"), "Expected --from or --network, got both"),
         (("--network", "edsr", "--attention", "window"), "for the usual network, got --network"),
+        (("--window", "4"), "an attention with windows for a window of 4 pixels, got spectral"),
+        (("--attention", "window", "--window", "65"), "a window of at most 64 pixels, got 65"),
+        (("--window", "4", "--from", "mstpp-hybrid"), "got --from"),
     ],
     ids=[
         *("start", "camera", "light", "cubes", "size", "attention", "from", "norm"),
         *("network", "network and from", "network and attention"),
+        *("no windows", "large window", "window and from"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(
@@ -244,7 +248,7 @@ def test_two_processes_train_by_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "hybrid",
+        "hybrid --window 4",
         pytest.param("global", marks=pytest.mark.slow),
         pytest.param("spectral --norm-before-attention", marks=pytest.mark.slow),
     ],
@@ -255,9 +259,11 @@ def test_a_kind_of_attention_is_trained_saved_loaded_and_run(kind: str, tmp_path
     model = load_model(output)
     network = model.network
     assert isinstance(network, MSTPlusPlus)
-    name, *has_norm = kind.split()
+    name, *_ = kind.split()
     assert network.hyperparameters.attention == name
-    assert network.hyperparameters.norm_before_attention == (bool(has_norm) or name != "spectral")
+    has_norm = "norm" in kind or name != "spectral"
+    assert network.hyperparameters.norm_before_attention == has_norm
+    assert network.hyperparameters.window == (4 if "window" in kind else 8)
     if kind != "spectral":
         assert model.card.reference == f"napari-mst train --attention {kind}".replace(
             " --attention spectral", ""

@@ -149,7 +149,8 @@ HERE = TrainingPlan()
 
 
 _OFFERED = (
-    *("batch", "size", "stages", "attention", "norm_before_attention", "learning_rate", "seed"),
+    *("batch", "size", "stages", "attention", "window", "norm_before_attention"),
+    *("learning_rate", "seed"),
 )
 
 
@@ -178,8 +179,8 @@ def train_model(
     """
     if plan.start and settings.attention_options:
         raise ModelError(
-            "Expected --attention or --norm-before-attention for a new network, got --from, "
-            "whose model has its own. Leave one out."
+            "Expected --attention, --window or --norm-before-attention for a new network, got "
+            "--from, whose model has its own. Leave one out."
         )
     from napari_mst.training.train import train  # imports torch
 
@@ -200,7 +201,7 @@ def _note_padding(settings: FitSettings) -> None:
     """Note that the photos of a new network are padded until windows divide them."""
     from napari_mst.networks.hyperparameters import Hyperparameters  # imports torch
 
-    multiple = Hyperparameters(attention=settings.attention).multiple
+    multiple = Hyperparameters(**settings.attention_parameters).multiple
     padded = -(-settings.size // multiple) * multiple
     if padded != settings.size:
         note(

@@ -106,6 +106,8 @@ class FitSettings:
         who attends to whom in a new network: spectral (channels, default), window, shifted,
         overlapping (pixels of windows), hybrid (spectral and shifted windows), global (all
         pixels), mixed (another one in each block), none
+    window : N
+        side of a window of attention in pixels of its map, 1 to 64, in a kind with windows
 
     how it learns
     -------------
@@ -141,6 +143,7 @@ class FitSettings:
     taught: float = 0.0
     seed: int = 2026
     attention: str = "spectral"
+    window: int = 8
     norm_before_attention: bool | None = None
 
     def __post_init__(self) -> None:
@@ -158,16 +161,27 @@ class FitSettings:
 
     @property
     def attention_parameters(self) -> "AttentionParameters":
-        """The attention of the blocks of a new network."""
-        return {
-            "attention": self.attention,
-            "norm_before_attention": self.norm_before_attention,
-        }
+        """The attention of the blocks of a new network. Raises `ModelError` if there is none."""
+        from napari_mst.networks.hyperparameters import Hyperparameters  # imports torch
+
+        made = Hyperparameters(
+            attention=self.attention,
+            window=self.window,
+            norm_before_attention=self.norm_before_attention,
+        )
+        if made.window != self.window:
+            raise ModelError(
+                f"Expected an attention with windows for a window of {self.window} pixels, got "
+                f"{self.attention}. Add --attention shifted, or leave the window out."
+            )
+        return made.attention_parameters
 
     @property
     def attention_options(self) -> str:
         """The options of a command that say how blocks attend; "" for those of the default."""
         options = "" if self.attention == "spectral" else f" --attention {self.attention}"
+        if self.window != FitSettings.window:
+            options = f"{options} --window {self.window}"
         if self.norm_before_attention is None:
             return options
         return f"{options} --{'' if self.norm_before_attention else 'no-'}norm-before-attention"

@@ -101,8 +101,8 @@ def _new(name: str, settings: FitSettings) -> Network:
     """A new network of another kind, whose first weights are drawn by the seed."""
     if settings.attention_options:
         raise ModelError(
-            "Expected --attention or --norm-before-attention for the usual network, got --network. "
-            "Leave one out."
+            "Expected --attention, --window or --norm-before-attention for the usual network, got "
+            "--network. Leave one out."
         )
     makers = {word: make for kind in NETWORKS.values() for word, make in kind.new.items()}
     if name not in makers:
