@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from napari_mst import Reconstructor, load_model
+from napari_mst import Model, Reconstructor, load_model
 from napari_mst.attention import pixels
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.errors import AttentionError
+from napari_mst.networks.awan import AWAN
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 
 SIZE = (36, 44)
@@ -139,3 +140,19 @@ def test_a_block_or_a_pixel_that_is_not_there_is_refused(
 def test_a_network_without_attention_between_pixels_is_refused() -> None:
     with pytest.raises(AttentionError, match=r"attention between pixels, got mstpp-srgb"):
         PixelExplorer(Reconstructor(load_model("mstpp-srgb"), "cpu"), photo())
+
+
+def test_weights_of_a_network_that_is_no_mst_make_what_its_forward_makes() -> None:
+    torch.manual_seed(0)
+    model = Model.of(AWAN(out_bands=9, features=16, blocks=1), range(9), is_linear=True)
+    own = Reconstructor(model, "cpu", precision="float64")
+    explorer = PixelExplorer(own, photo())
+    last: Any = own.network.get_submodule("tail_nonlocal.non_local")
+    bands = torch.from_numpy(explorer.padded_features("bands")[0])[None]
+    values, result = last.g(bands)[0], last(bands)[0]
+    for row, column in PIXELS:
+        found = explorer.weights("attended", row, column)
+        weights = torch.from_numpy(found.weights[0])
+        attended = values[:, *found.places.T] @ weights
+        made = bands[0, :, row, column] + last.W.weight[:, :, 0, 0] @ attended
+        torch.testing.assert_close(made, result[:, row, column])

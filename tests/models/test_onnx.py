@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.networks.test_programs import built
 from torch import nn
 from torch.nn import functional as F
 
@@ -18,6 +19,7 @@ from napari_mst.engine.run import Execution
 from napari_mst.errors import CheckpointError, ModelError, SaveError
 from napari_mst.models import onnx_file
 from napari_mst.models.cards import ModelCard, card_to_metadata
+from napari_mst.models.onnx_file import read_onnx, write_onnx
 from napari_mst.networks.measured import MeasuredNetwork
 
 onnx: Any = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
@@ -202,6 +204,20 @@ def test_a_model_saved_as_onnx_is_the_same_model(name: str, path: Path) -> None:
         model.to_onnx(path)
 
 
+MULTIPLES = {"mst 0": 8, "hdnet 0": 1, "hscnn+ 0": 1, "hrnet 0": 8, "hinet 0": 16}
+
+
+@pytest.mark.parametrize(
+    ("kind", "multiple"),
+    [("edsr 0", 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in MULTIPLES.items())],
+)
+def test_a_published_network_is_exported_for_any_size(kind: str, multiple: int, path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    write_onnx(path, built(kind), {})  # which compares five sizes
+    network, metadata = read_onnx(path.read_bytes())
+    assert (network.geometry.multiple, metadata["napari_mst.multiple"]) == (multiple, str(multiple))
+
+
 def test_a_network_that_depends_on_its_size_is_not_exported(path: Path) -> None:
     pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
 
@@ -209,8 +225,10 @@ def test_a_network_that_depends_on_its_size_is_not_exported(path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x * int(x.shape[2] * 1.0)
 
-    for model in (Model.of(Counts(), BANDS), load_model("mstpp-camera")):
-        with pytest.raises(ModelError, match=r"Expected a (network|graph|model) "):
+    # AWAN cuts photos into quarters, of which those with an odd side differ.
+    awan = Model.of(built("awan 0"), range(9))
+    for model in (Model.of(Counts(), BANDS), load_model("mstpp-camera"), awan):
+        with pytest.raises(ModelError, match=r"Expected a (network|graph|model) [\w ,.:'-]+$"):
             model.to_onnx(path)
         assert not path.exists()
 

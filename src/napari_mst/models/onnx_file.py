@@ -160,13 +160,17 @@ def _exported(network: Network, photo: Tensor, multiple: int) -> "ModelProto":
             verbose=False,
         )
     proto: ModelProto = program.model_proto
+    if any(each.dim_value for each in _inputs(proto)[0].type.tensor_type.shape.dim[2:]):
+        raise ValueError("a graph of one size only")
     for part in (*proto.graph.node, *proto.graph.value_info):
         del part.metadata_props[:]  # which name the files of this computer
     return proto
 
 
 def _first_line(error: Exception) -> str:
-    return shown(str(error).partition("\n")[0], 100)
+    line, _, _ = str(error).partition("\n")
+    plain, _, _ = line.partition("\x1b")  # from where on the exporter writes in colours
+    return shown(plain.rstrip(". "), 100)
 
 
 def _check_installed() -> None:

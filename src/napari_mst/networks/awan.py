@@ -6,13 +6,15 @@ doi:10.1109/CVPRW50498.2020.00239, as trained by the authors of MST++
 implementation. Letters: N batch, C channels, H rows, W columns, P pixels of a quarter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from napari_mst.networks.attends import Attends, QueryWeights
+from napari_mst.networks.attention.query import check_pixel, unmasked
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
@@ -120,13 +122,24 @@ class NonLocal(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, B, H, W) -> (N, B, H, W)."""
         rows, columns = (
-            [half for half in (side // 2, -(-side // 2)) if half] for side in x.shape[2:]
+            [half for half in (side // 2, side - side // 2) if half] for side in x.shape[2:]
         )
         bands = [
             torch.cat([self.attended(quarter) for quarter in half.split(columns, 3)], 3)
             for half in x.split(rows, 2)
         ]
         return torch.cat(bands, 2)
+
+    def weights(self, x: Tensor, query: Sequence[int]) -> QueryWeights:
+        """The weights of the pixels of its quarter for the pixel *query*, a row and a column."""
+        check_pixel(x, query)
+        halves = [(torch.arange(side // 2), torch.arange(side // 2, side)) for side in x.shape[2:]]
+        own = [half[index >= len(half[0])] for index, half in zip(query, halves, strict=True)]
+        places = torch.cartesian_prod(*own)
+        keys = self.theta(x)[0, :, places[:, 0], places[:, 1]].mT
+        (asking,) = keys[(places == torch.tensor(query)).all(1)]
+        scores = keys @ (asking - asking.mean()) / len(asking)
+        return unmasked(scores.softmax(0)[None], places)
 
     def attended(self, x: Tensor) -> Tensor:
         """A quarter (N, B, H, W) -> (N, B, H, W)."""
@@ -160,7 +173,9 @@ class AWAN(Network):
             features = block.add_to(passes, f"block.{index}", features)
         passes.add("tail", Sum(self.tail_conv2D, self.output_prelu2D), "start")
         passes.add("bands", self.output_conv2D)
-        passes.add("attended", self.tail_nonlocal["non_local"], halo=None)
+        last: Any = self.tail_nonlocal["non_local"]
+        attends = Attends(block="attended", channels=self.out_bands, heads=1, weights=last.weights)
+        passes.add("attended", last, halo=None, attends=(attends,))
         return self.program_of(passes, most_pixels=_MOST_PIXELS)
 
     @classmethod
