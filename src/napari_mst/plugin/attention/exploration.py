@@ -192,6 +192,7 @@ class Exploration:
                 "Expected the photo that was recorded, "
                 f"got '{ready.photo.name}' changed since. Record it again."
             )
+        reports.say(f"Running {Path(request.model).name} on {ready.photo.name} ...")
         return ready
 
 
@@ -262,7 +263,6 @@ def recording_order(
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = exploration.ready(request, reports)
-        reports.say(f"Running {Path(model).name} on {ready.photo.name} ...")
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
         explorer = ready.pixels if ready.has_pixels else ready.channels
         recorded = explorer.watched_by(reports).record()

@@ -54,7 +54,7 @@ SIGNED = Colormap(
 OPACITY = 0.8
 CLIPPED = 0.2
 """Per cent of the values that lie beyond the colours: a few extremes would darken all others."""
-MOST_SCANNED = 1 << 22
+MOST_SCANNED = 1 << 19
 """Values, about, from which the colours of a map are chosen."""
 TWO_MAPS = "Select two maps of the same size in the list of layers first, with Ctrl and a click."
 COLOURS = {"keys": "#f58231", "window": "#3df0ff", "masked": "#8c8c8c", "pixel": "#ffffff"}
