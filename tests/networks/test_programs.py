@@ -34,6 +34,7 @@ from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.attention.spectral import (
     FeedForward,
     FullFeedForward,
+    PlaceEmbedding,
     SpectralAttentionBlock,
 )
 from napari_mst.networks.attention.transformer_block import ConvolutionMerging
@@ -116,13 +117,22 @@ class EveryPixel(Network):
         return Program(passes, dtype=self.last.weight.dtype)
 
 
+class BlockOfTheTexts(SpectralAttentionBlock):
+    """A block as texts have it: scores without norms, embedded places, and full convolutions."""
+
+    has_cosines = False
+    make_position = PlaceEmbedding
+    make_feed_forward = FullFeedForward
+
+
 class OfTheTexts(MSTPlusPlus):
-    """MST++ as texts have it: scores without norms, full convolutions, and the text's merging."""
+    """MST++ as texts have it: such blocks, those of the decoder before the skip, and merging."""
 
     make_down = ConvolutionMerging
+    fuses_last = True
 
     def make_block(self, channels: int, heads: int) -> SpectralAttentionBlock:
-        block = SpectralAttentionBlock(channels, heads, True, False, FullFeedForward)
+        block = BlockOfTheTexts(channels, heads, norm_before_attention=True)
         block.attention.rescale.data.fill_(1e-4)  # sums over all pixels are large
         return block
 
@@ -168,6 +178,12 @@ MAKERS |= {
     kind: partial(MSTPlusPlus, stages=1, out_bands=5, attention=kind, window=4)
     for kind in ATTENTIONS
 }
+
+
+WITH_16_BITS = ["gated", "mst++ 0", "mst++ 1", "words of the texts"]
+WITH_16_BITS += [
+    f"{name} 0" for name in ("mst", "hdnet", "edsr", "hscnn+", "hrnet", "hinet", "awan")
+]
 
 
 def built(kind: str) -> Network:
@@ -278,7 +294,7 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
 )
 @pytest.mark.usefixtures("executor")
 @pytest.mark.parametrize("place", get_args(Place))
-@pytest.mark.parametrize("kind", ["gated", "mst++ 0", "mst++ 1", *ATTENTIONS])
+@pytest.mark.parametrize("kind", [*WITH_16_BITS, *ATTENTIONS])
 def test_features_of_16_bits_are_near_and_change_neither_weights_nor_result_type(
     kind: str, place: Place
 ) -> None:
@@ -287,7 +303,9 @@ def test_features_of_16_bits_are_near_and_change_neither_weights_nor_result_type
     assert {each.dtype for each in network.parameters()} == {torch.float32}
     expected = whole(network, photo)
     assert narrow.dtype == np.float32
-    assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < 0.03
+    # Softmaxes of HDNet multiply the rounding.
+    most = 0.1 if kind.startswith("hdnet") else 0.03
+    assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < most
 
 
 def test_a_pass_over_all_pixels_is_planned_with_its_memory_or_refused() -> None:

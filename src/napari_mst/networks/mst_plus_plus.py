@@ -38,7 +38,8 @@ class SpectralTransformer(nn.Module):
     """SST: a U-shape of five blocks with a residual.
 
     The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* makes one
-    of so many channels and heads: a SAB as published.
+    of so many channels and heads: a SAB as published. *fuses_last* puts the blocks of the decoder
+    before the fusion with the skip, right after the doubling, as a text has them.
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class SpectralTransformer(nn.Module):
         width: int,
         make_block: MakeBlock = SpectralAttentionBlock,
         make_down: Callable[[int], nn.Module] = halving,
+        fuses_last: bool = False,
     ) -> None:
         super().__init__()
 
+        self.fuses_last = fuses_last
         self.embedding = near(width, width, bias=False)
         self.encoder: Any = nn.ModuleList([make_block(width * s, s) for s in (1, 2)])
         self.down: Any = nn.ModuleList([make_down(width * s) for s in (1, 2)])
@@ -81,10 +84,14 @@ class SpectralTransformer(nn.Module):
             )
         passes.add_block(self.bottleneck, f"{name}.bottleneck")
         for level, (up, fuse) in enumerate(zip(self.up, self.fuse, strict=True)):
+            block, named = self.decoder[level], f"{name}.decoder.{level}"
             # The engine computes doubling and fusion in one form, so nobody keeps the map between.
-            passes.add(f"{name}.up.{level}", up, is_kept=False)
+            passes.add(f"{name}.up.{level}", up, is_kept=self.fuses_last)
+            if self.fuses_last:
+                passes.add_block(block, named)
             passes.add(f"{name}.fuse.{level}", Concatenated(fuse), skips.pop())
-            passes.add_block(self.decoder[level], f"{name}.decoder.{level}")
+            if not self.fuses_last:
+                passes.add_block(block, named)
         passes.add(name, Plus(self.mapping), source)
         return passes
 
@@ -135,6 +142,9 @@ class MSTPlusPlus(Network):
     >>> network = MSTPlusPlus(stages=1, attention="shifted", window=8)
     """
 
+    fuses_last = False
+    """See `SpectralTransformer`; a subclass may say True."""
+
     def __init__(
         self,
         in_bands: int = 3,
@@ -150,7 +160,8 @@ class MSTPlusPlus(Network):
         self._blocks_made = 0
         self.conv_in = near(in_bands, width, bias=False)
         self.stages: Any = nn.ModuleList(
-            SpectralTransformer(width, self.make_block, self.make_down) for _ in range(stages)
+            SpectralTransformer(width, self.make_block, self.make_down, self.fuses_last)
+            for _ in range(stages)
         )
         self.conv_out = near(width, out_bands, bias=False)
 

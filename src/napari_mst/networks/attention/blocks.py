@@ -25,10 +25,10 @@ from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.patches import PatchAttention
 from napari_mst.networks.attention.spectral import (
     FeedForward,
+    PositionBranch,
     SpectralAttention,
     channel_attends,
     gram,
-    position_branch,
 )
 from napari_mst.networks.attention.windows import WindowAttention
 from napari_mst.networks.network import Pass
@@ -74,7 +74,7 @@ class AttentionBlock(nn.Module):
         self.has_norm = has_norm
         self.norm = ChannelNorm(attention.channels) if has_norm else nn.Identity()
         self.attention = attention
-        self.pos: nn.Module = position_branch(attention.channels)
+        self.pos: nn.Module = PositionBranch(attention.channels)
         self.feed_forward: nn.Module = FeedForward(attention.channels)
 
     def prepared(self, source: Pass) -> Pass:

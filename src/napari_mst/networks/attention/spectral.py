@@ -16,7 +16,7 @@ Reconstruction", CVPRW 2022, doi:10.1109/CVPRW56347.2022.00090.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,7 @@ from napari_mst.networks.attention.query import (
 from napari_mst.networks.network import Pass
 
 HALO = 3
-"""Pixels around a tile that `SpectralAttentionBlock.apply_mixing` needs: 2 for pos, 1 for FFN."""
+"""Pixels around a tile that a published block needs: 2 for its positions, 1 for its FFN."""
 
 BLOCK_VALUES = 15
 """Numbers for each pixel and channel that a block works with.
@@ -71,13 +71,36 @@ def gram(x: Tensor) -> Tensor:
     return (runs.mT @ runs).sum(1, dtype=wide)
 
 
-def position_branch(channels: int) -> nn.Sequential:
+class PositionBranch(nn.Sequential):
     """The positions of MST++: two depthwise 3x3 convolutions of the values, GELU between them."""
-    return nn.Sequential(
-        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
-        nn.GELU(),
-        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
-    )
+
+    halo: int | None = HALO
+    """Pixels around a tile that a block with it needs; None for all of the map."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(
+            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+            nn.GELU(),
+            nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+        )
+
+
+class PlaceEmbedding(nn.Sequential):
+    """The positions of a text: an embedding of the row and column of each pixel, from -1 to 1.
+
+    A tile does not know where it lies, so a run computes a block with it in one piece.
+    """
+
+    halo = None
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(nn.Conv2d(2, channels, 1), nn.GELU(), nn.Conv2d(channels, channels, 1))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """(N, C, H, W), of which only the size counts -> (1, C, H, W)."""
+        axes = (torch.linspace(-1, 1, side) for side in values.shape[2:])
+        places = torch.stack(torch.meshgrid(*axes, indexing="ij"))
+        return super().forward(places[None].to(values))
 
 
 def _own_products(pixels: Tensor) -> Tensor:
@@ -95,10 +118,17 @@ class SpectralAttention(nn.Module):
 
     *channels* must be divisible by *heads*. The learnt sigma of each head is `rescale`, (h, 1, 1).
     `softmax` has no parameters: a forward hook on it sees the logits and the (N, h, d, d)
-    attention. *has_cosines* divides scores by the norms of keys and queries, as published.
+    attention. *has_cosines* divides scores by the norms of keys and queries, as published, and
+    *make_position* makes the position branch.
     """
 
-    def __init__(self, channels: int, heads: int, has_cosines: bool = True) -> None:
+    def __init__(
+        self,
+        channels: int,
+        heads: int,
+        has_cosines: bool = True,
+        make_position: Callable[[int], nn.Module] = PositionBranch,
+    ) -> None:
         super().__init__()
         check_heads(channels, heads)
         self.heads = heads
@@ -109,7 +139,7 @@ class SpectralAttention(nn.Module):
         self.rescale = nn.Parameter(torch.ones(heads, 1, 1))
         self.softmax = nn.Softmax(dim=-1)
         self.proj = nn.Linear(channels, channels)
-        self.pos = position_branch(channels)
+        self.pos: Any = make_position(channels)
 
     def attention(self, gram: Tensor) -> Tensor:
         """Gram matrix (N, C, C) -> attention A (N, h, d, d) in its precision; rows sum up to 1."""
@@ -202,26 +232,28 @@ class SpectralAttentionBlock(nn.Module):
     """SAB: x + S-MSA(x), then x + FFN(LayerNorm(x)).
 
     *norm_before_attention* adds the LayerNorm that the paper's text puts before S-MSA and that the
-    published weights do not have. Without *has_cosines*, and with `FullFeedForward`, scores and
-    feed-forward network are those of a text as well.
+    published weights do not have. Its scores, positions and feed-forward network are as published;
+    a subclass takes those of a text: False, `PlaceEmbedding` and `FullFeedForward`.
     """
 
-    halo = HALO
     align = 1
 
-    def __init__(
-        self,
-        channels: int,
-        heads: int,
-        norm_before_attention: bool = False,
-        has_cosines: bool = True,
-        feed_forward: type[FeedForward] = FeedForward,
-    ) -> None:
+    has_cosines = True
+    make_position: type[nn.Module] = PositionBranch
+    make_feed_forward: type[FeedForward] = FeedForward
+
+    def __init__(self, channels: int, heads: int, norm_before_attention: bool = False) -> None:
         super().__init__()
         self.has_norm = norm_before_attention
         self.norm = ChannelNorm(channels) if norm_before_attention else nn.Identity()
-        self.attention = SpectralAttention(channels, heads, has_cosines)
-        self.feed_forward = feed_forward(channels)
+        self.attention = SpectralAttention(channels, heads, self.has_cosines, self.make_position)
+        self.feed_forward = self.make_feed_forward(channels)
+
+    @property
+    def halo(self) -> int | None:
+        """Pixels around a tile on which the whole block depends; None for all of the map."""
+        halo: int | None = self.attention.pos.halo
+        return halo
 
     @property
     def channel_attention(self) -> SpectralAttention:
@@ -255,7 +287,7 @@ class SpectralAttentionBlock(nn.Module):
             (source,),
             self.apply_mixing,
             channels,
-            halo=HALO,
+            halo=self.halo,
             uses=source,
             work=self.local_work,
             values=BLOCK_VALUES * channels,
