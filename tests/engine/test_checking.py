@@ -81,11 +81,12 @@ def test_windows_that_are_aligned_pass() -> None:
     [
         (wrong(halo=0), r"pass features .* got \d+% .* up to 0\.\d+ .* halo \(0\)"),
         (wrong(halo=1), r"pass features .* halo \(1\)"),
+        (wrong(channels=4), r"pass features to write 4 channels of .* got \(8, "),
         (wrong(statistic=lambda x: x.double().mean((2, 3))), "statistic of the pass features"),
         (Unaligned, r"pass bands .* align \(2\)"),
         (OtherForward, r"Expected `forward` to be the program, got 100% .* up to 0\.1 "),
     ],
-    ids=["halo of 0", "halo of 1", "mean", "align", "forward"],
+    ids=["halo of 0", "halo of 1", "channels", "mean", "align", "forward"],
 )
 def test_a_wrong_word_is_named_with_its_error(make: Callable[[], Network], fault: str) -> None:
     with pytest.raises(ModelError, match=fault) as refusal:

@@ -66,6 +66,11 @@ class Causal(nn.Module):
         return self.first(F.pad(x.nan_to_num(), (3, 0, 0, 0)))
 
 
+class Random(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, [0, 1, 2, 0, 1]] + torch.rand_like(x[:, :1])
+
+
 MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, int, int | None]]] = {
     "pixelwise": (lambda: nn.Conv2d(3, 5, 1), (1, 1, 0)),
     "convolutions": (
@@ -167,6 +172,9 @@ def test_a_reach_that_is_known_is_taken() -> None:
     ("module", "options", "fault"),
     [
         (convolution(3, 5), {"reach": 0}, r"looks 0 pixels far, got tiles that are 0\.\d+ of"),
+        (convolution(3, 5), {"reach": -1}, "Expected a reach of 0 or more whole pixels, .*got -1"),
+        (convolution(3, 5), {"reach": 2.5}, r"Expected a reach .*got 2\.5"),
+        (Random(), {}, "draws random numbers"),
         (convolution(3, 4), {}, "Expected 4 wavelengths, one for each band of the module, got 5"),
         (convolution(4, 5), {}, r"\(1, 3, H, W\) to \(1, B, H, W\).*got: Given groups"),
         (nn.Conv2d(3, 5, 3), {}, r"got: \(1, 5, 31, 32\) of \(1, 3, 33, 34\)"),

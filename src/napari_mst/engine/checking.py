@@ -66,6 +66,12 @@ def check_network(network: Network) -> None:
 
             size = sizes[each.writes]
             result = part(whole(size))
+            if result.shape[1:] != (each.channels, *size):
+                raise ModelError(
+                    f"Expected the pass {each.writes} to write {each.channels} channels of "
+                    f"{size[0]} x {size[1]}, got {tuple(result.shape[1:])}. Correct its channels "
+                    "or scale."
+                )
             # A tile of a pass that reads all pixels costs as much as the map.
             for tiling in _TILINGS if each.halo is not None else (size,):
                 _check_parts(each, result, [(tile, part(tile)) for tile in tiles(size, *tiling)])

@@ -87,9 +87,14 @@ def measured(
     Raises
     ------
     ModelError
-        If the module takes no photo of *in_bands* channels, if its result has another size, or if a
-        *reach* that is given is too short.
+        If the module takes no photo of *in_bands* channels, if its result has another size or is
+        another one each time, or if a *reach* that is given is none or too short.
     """
+    if reach not in (None, "measured") and (type(reach) is not int or reach < 0):
+        raise ModelError(
+            f"Expected a reach of 0 or more whole pixels, or None, got {shown(reach, 40)}. "
+            "Leave it out: it is then measured."
+        )
     geometry = _accepted(module, in_bands, least)
     error = 0.0
     while geometry.align <= _LARGEST_MULTIPLE:
@@ -124,6 +129,11 @@ def _accepted(module: nn.Module, in_bands: int, least: int) -> Geometry:
         if not isinstance(result, Tensor) or result.ndim != 4 or len(result) != 1:
             fault = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
         elif result.shape[2:] == photo.shape[2:]:
+            if not torch.allclose(module(photo), result, rtol=_TOLERANCE, equal_nan=True):
+                raise ModelError(
+                    "Expected a module that makes the same of a photo each time, got one that "
+                    "draws random numbers. Have it draw none in evaluation mode."
+                )
             return Geometry(in_bands, result.shape[1], multiple, multiple, None)
         else:
             fault = fault or f"{tuple(result.shape)} of {tuple(photo.shape)}"

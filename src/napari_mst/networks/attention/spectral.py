@@ -100,7 +100,8 @@ class PlaceEmbedding(nn.Sequential):
         """(N, C, H, W), of which only the size counts -> (1, C, H, W)."""
         axes = (torch.linspace(-1, 1, side) for side in values.shape[2:])
         places = torch.stack(torch.meshgrid(*axes, indexing="ij"))
-        return super().forward(places[None].to(values))
+        embedded: Tensor = super().forward(places[None].to(values))  # type: ignore[no-untyped-call]
+        return embedded
 
 
 def _own_products(pixels: Tensor) -> Tensor:
