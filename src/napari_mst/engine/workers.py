@@ -1,6 +1,5 @@
 """The threads that compute the tiles of a run, its progress, and how it is cancelled."""
 
-import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,15 +12,13 @@ from threadpoolctl import threadpool_limits
 
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.windows import Window
+from napari_mst.memory import keep_blocks
 from napari_mst.watch import Watch
 
 T = TypeVar("T")
 
 _AHEAD = 4
 """Tiles that wait for each thread: enough to keep it busy, and few, so that a cancel is felt."""
-
-_LARGEST_BLOCK = 5 << 20
-"""Bytes: more than the largest block of most tiles, with the published widths."""
 
 
 class Workers:
@@ -63,7 +60,7 @@ class Workers:
         if self._device.type == "cuda":  # events and pinned memory belong to the current GPU
             self._open.enter_context(torch.cuda.device(self._device))
         if self._device.type == "cpu":
-            _keep_blocks()
+            keep_blocks()
             # NumPy multiplies for Gram matrices, and torch for the matrices between two passes:
             # both are too small to share.
             self._open.enter_context(threadpool_limits(1, user_api="blas"))
@@ -128,19 +125,6 @@ class Workers:
             if len(self._behind) > STREAMS:
                 self._behind.popleft().synchronize()
             yield result
-
-
-@functools.cache
-def _keep_blocks() -> None:
-    """Have glibc keep the memory that a tile frees for the next one.
-
-    It keeps blocks as large as any freed so far, and twice as much in all.
-
-    It would give it back to the system otherwise, and up to a tenth of a run would go into getting
-    it again. (Its M_MMAP_THRESHOLD and M_TRIM_THRESHOLD adapt to the largest block that was freed,
-    see mallopt(3).)
-    """
-    torch.empty(_LARGEST_BLOCK, dtype=torch.uint8)
 
 
 def _infer(compute: Callable[[Window], T], tile: Window, device: torch.device) -> T:

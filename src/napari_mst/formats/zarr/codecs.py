@@ -53,7 +53,8 @@ class _Bound:
         Raises `CubeFileError` if they are too many.
         """
         if codec == "zstd":
-            return bytes(imagecodecs.zstd_decode(bytes(data), out=self.nbytes))
+            decoded: bytes = imagecodecs.zstd_decode(data, out=self.nbytes)
+            return decoded
         is_whole = True
         numbers = None
         if codec in _STREAMS:

@@ -26,6 +26,7 @@ from napari_mst.formats.arrays import band_axis_of, cube_name
 from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
 from napari_mst.formats.steady import held, steady_read
+from napari_mst.memory import keep_blocks
 
 SEAL = "napari_mst_seal"
 """The attribute of an array that holds our seal."""
@@ -298,6 +299,7 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
     The other axes have one element.
     """
     shape = tuple(array.shape[at] for at in axes)
+    keep_blocks()
     if not is_large(array.nbytes):
         check_room(path.name, array.nbytes)
         return array[...].reshape(shape)
