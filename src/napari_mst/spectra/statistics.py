@@ -147,7 +147,11 @@ def _projected(cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch) -
     axes, mean = axes.astype(kind), mean[:, None].astype(kind)
     bands = np.full((len(axes), *cube.shape[1:]), np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch, None):
-        bands[:, rows][:, good] = axes @ (values - mean)
+        place, projected = bands[:, rows], axes @ (values - mean)
+        if good.all():  # to go by a mask would take longer than the product
+            place[:] = projected.reshape(place.shape)
+        else:
+            place[:, good] = projected
     return bands
 
 
