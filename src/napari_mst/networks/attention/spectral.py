@@ -175,11 +175,10 @@ class SpectralAttention(nn.Module):
     def apply_mixing(self, x: Tensor, mixing: Tensor) -> Tensor:
         """M x + bias + pos(Wv x), local once M is there: exact two pixels away from a cut."""
         # As published, the position embedding is that of the values, before they are attended.
-        n, _, height, width = x.shape
-        bias = self.proj.bias[None, :, None]
-        mixed = torch.baddbmm(bias.expand(n, -1, 1), mixing.to(x), x.flatten(2))
         value = F.conv2d(x, self.to_v.weight[:, :, None, None])
-        return mixed.unflatten(2, (height, width)) + self.pos(value)
+        # Pixel by pixel, so that a GPU adds maps whose channels lie side by side.
+        mixed = torch.baddbmm(self.proj.bias, x.flatten(2).mT, mixing.to(x).mT)
+        return self.pos(value) + mixed.mT.unflatten(2, x.shape[2:])
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
