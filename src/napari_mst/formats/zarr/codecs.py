@@ -47,14 +47,13 @@ class _Bound:
     name: str
     nbytes: int
 
-    def decoded(self, codec: str, data: memoryview) -> bytes | None:
+    def decoded(self, codec: str, data: Any) -> bytes | bytearray | None:
         """The *data* decompressed; None if the *codec* itself may do that.
 
         Raises `CubeFileError` if they are too many.
         """
         if codec == "zstd":
-            decoded: bytes = imagecodecs.zstd_decode(data, out=self.nbytes)
-            return decoded
+            return imagecodecs.zstd_decode(data, out=self.nbytes)
         is_whole = True
         numbers = None
         if codec in _STREAMS:
