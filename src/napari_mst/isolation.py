@@ -49,7 +49,7 @@ Answer = tuple[Mapping[str, Any], Iterable[Array]]
 """The result of a decoder: a description for JSON, and contiguous arrays of numbers.
 
 The description has the `shape` and the `dtype` of the numbers. Where it has their `offset` in the
-file, in the order of Fortran, they are mapped and not sent.
+file, and their `order` ("F" or "C"), they are mapped and not sent.
 """
 
 Refusal = Callable[[str, str], Exception]
@@ -110,7 +110,8 @@ def decoded(
             clock.cancel()
             if "offset" in facts:
                 shape = tuple(facts["shape"])
-                return facts, np.memmap(path, facts["dtype"], "r", facts["offset"], shape, "F")
+                place = facts["offset"], shape, facts["order"]
+                return facts, np.memmap(path, facts["dtype"], "r", *place)
             return facts, _numbers(output, facts)
         except EOFError:
             if is_late.is_set():

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
-from napari_mst.errors import ChoiceNeeded, CubeFileError, SaveError
-from napari_mst.formats import find_format, numbers, read_cube, write_cube
+from napari_mst.errors import ChoiceNeeded, CubeFileError
+from napari_mst.formats import numbers, read_cube, write_cube
 
 CUBE = np.random.default_rng(0).random((5, 9, 7), dtype=np.float32)
 
@@ -93,9 +94,15 @@ def test_an_array_of_a_trillion_numbers_that_is_not_there_is_refused(path: Path)
         read_cube(path)
 
 
-def test_a_cube_is_not_saved_as_a_plain_array(path: Path, tmp_path: Path) -> None:
-    form = find_format(path)
-    assert form is not None
-    assert (form.name, form.suffixes) == ("npy", ())
-    with pytest.raises(SaveError, match="ending in"):
-        write_cube(tmp_path / "new.npy", read_cube(path))
+def test_numpy_loads_what_we_write_and_a_copy_has_lost_our_record(tmp_path: Path) -> None:
+    cube = SpectralCube(CUBE, np.arange(400.0, 441, 10), provenance=Provenance("m"))
+    path = write_cube(tmp_path / "a.npy", cube)
+    numbers = np.load(path)
+    np.testing.assert_array_equal(numbers, CUBE)
+    again = read_cube(path)
+    assert (again.provenance, again.wavelengths.tolist()) == (
+        cube.provenance,
+        [400, 410, 420, 430, 440],
+    )
+    np.save(tmp_path / "b.npy", numbers * 2)
+    assert not read_cube(tmp_path / "b.npy", band_axis=0).has_wavelengths

@@ -17,12 +17,20 @@ import zarr
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.formats.matlab import cubes
 from napari_mst.formats.record import CHANGED, DESCRIPTION_CHANGED
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 DATA = np.arange(5 * 6 * 7, dtype=np.float32).reshape(5, 6, 7)
 WAVELENGTHS = np.array([400.0, 455.5, 512.25, 600.0, 700.0])
 CUBE = SpectralCube(DATA, WAVELENGTHS, provenance=Provenance("m"), metadata={"description": "x"})
+
+
+@pytest.fixture(autouse=True)
+def _matlab_files_that_h5py_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cubes, "VERSION_5_BYTES", 0)
+
+
 KINDS = ("a.hdr", "a.tif", "a.npz", "a.mat", "a.zarr")
 
 

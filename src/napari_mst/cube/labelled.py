@@ -38,7 +38,7 @@ STANDARD_NAME = "radiation_wavelength"
 _CF_NAMES = frozenset({STANDARD_NAME, "sensor_band_central_radiation_wavelength"})
 """CF's names for a wavelength, and for the centre of a band of a sensor."""
 
-_SPECTRAL_NAMES = frozenset(
+SPECTRAL_NAMES = frozenset(
     {"wavelength", "wavelengths", "wave", "wvl", "wl", "lambda", "band", "bands"}
 )
 """Names of the spectral axis in arrays of others, in lower case."""
@@ -66,31 +66,31 @@ def as_data_array(cube: PlainCube) -> "DataArray":
         raise CubeError(
             'Expected xarray, got none. Run: pip install "napari-mst[xarray]"'
         ) from None
-    if cube.unit == BAND_INDEX:
-        axis, attributes = "band", {}
-    else:
-        axis, attributes = "wavelength", {"units": cube.unit}
-    if cube.unit == NANOMETRES:
-        attributes |= {"standard_name": STANDARD_NAME, "long_name": "wavelength"}
-    coordinates: dict[str, Any] = {axis: (axis, cube.wavelengths, attributes), **_places(cube)}
     data = cube.data
     # xarray would read lazy numbers at once, but leaves those of dask where they are.
     if isinstance(data, Lazy) and find_spec("dask"):
         from dask.array import from_array
 
         data = from_array(data, name=False)
+    axes, coordinates, about = in_cf(cube)
+    name = cube.quantity or "cube"
+    return xarray.DataArray(data, dims=axes, coords=coordinates, name=name, attrs=about)
+
+
+def in_cf(cube: PlainCube) -> tuple[tuple[str, str, str], dict[str, Any], dict[str, str]]:
+    """The axes of *cube*, its coordinates (axis, values, attributes), and its own attributes."""
+    if cube.unit == BAND_INDEX:
+        axis, attributes = "band", {}
+    else:
+        axis, attributes = "wavelength", {"units": cube.unit}
+    if cube.unit == NANOMETRES:
+        attributes |= {"standard_name": STANDARD_NAME, "long_name": "wavelength"}
     about = own_texts(cube)
     if cube.quantity:
         about["long_name"] = cube.quantity
     if cube.quantity == "reflectance":
         about["units"] = "1"
-    return xarray.DataArray(
-        data,
-        dims=(axis, "y", "x"),
-        coords=coordinates,
-        name=cube.quantity or "cube",
-        attrs=about,
-    )
+    return (axis, "y", "x"), {axis: (axis, cube.wavelengths, attributes), **_places(cube)}, about
 
 
 def _places(cube: PlainCube) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _places(cube: PlainCube) -> dict[str, Any]:
     _, height, width = cube.data.shape
     x = c + a * (np.arange(width) + 0.5)
     y = f + e * (np.arange(height) + 0.5)
-    return {"x": ("x", x), "y": ("y", y)}
+    return {"x": ("x", x, {"axis": "X"}), "y": ("y", y, {"axis": "Y"})}
 
 
 def own_texts(cube: PlainCube) -> dict[str, str]:
@@ -211,7 +211,7 @@ def _spectral_axis(array: "DataArray") -> str:
     """The name of the axis of wavelengths or bands."""
     names = [str(name) for name in array.dims]
     by_cf = [name for name in names if name in array.coords and _has_cf_name(array.coords[name])]
-    by_name = [name for name in names if name.lower() in _SPECTRAL_NAMES]
+    by_name = [name for name in names if name.lower() in SPECTRAL_NAMES]
     candidates = by_cf or by_name
     if len(candidates) != 1:
         raise CubeError(
@@ -231,7 +231,7 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
     rioxarray and others number the bands along the axis, and keep their wavelengths beside it.
     """
     along = [coordinate for coordinate in array.coords.values() if coordinate.dims == (axis,)]
-    words = _SPECTRAL_NAMES - {"band", "bands"}
+    words = SPECTRAL_NAMES - {"band", "bands"}
     named = (each for each in along if _has_cf_name(each) or str(each.name).lower() in words)
     lengths = (each for each in along if power_of(str(each.attrs.get("units", ""))) is not None)
     coordinate = next(chain(named, lengths), None)

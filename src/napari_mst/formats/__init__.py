@@ -24,7 +24,7 @@ from napari_mst.errors import (
     unreadable,
 )
 from napari_mst.extensions import load_extensions
-from napari_mst.formats import folder, numpy_files
+from napari_mst.formats import folder, netcdf, numpy_files
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
@@ -115,18 +115,30 @@ FORMATS: list[Format] = [
     Format(
         name="npy",
         title="NumPy array",
-        more_suffixes=(".npy",),
+        suffixes=(".npy",),
         is_mine=numpy_files.is_npy,
         read=numpy_files.read_npy,
+        write=numpy_files.write_npy,
+        types=(*_WHOLE, "f2", "f4", "f8"),
     ),
     Format(
         name="matlab",
-        title="MATLAB 7.3",
+        title="MATLAB",
         suffixes=(".mat",),
         is_mine=is_matlab,
         read=read_matlab,
         write=write_matlab,
         types=tuple(CLASSES),
+    ),
+    Format(
+        name="netcdf",
+        title="netCDF",
+        suffixes=(netcdf.SUFFIX,),
+        more_suffixes=netcdf.MORE_SUFFIXES,
+        is_mine=netcdf.is_netcdf,
+        read=netcdf.read_netcdf,
+        write=netcdf.write_netcdf,
+        types=(*_WHOLE, "f4", "f8"),
     ),
     Format(
         name="zarr",

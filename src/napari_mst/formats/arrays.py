@@ -3,7 +3,8 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -54,7 +55,10 @@ def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], chosen: str | No
 
 
 def wavelengths_of(
-    shapes: Mapping[str, tuple[int, ...]], name: str, read: Callable[[str], Array]
+    shapes: Mapping[str, tuple[int, ...]],
+    name: str,
+    read: Callable[[str], Array],
+    units: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[str], str, list[str]]:
     """The wavelengths of the cube *name* that another array holds.
 
@@ -64,14 +68,15 @@ def wavelengths_of(
     ----------
     read
         Gives the numbers of an array by its name.
+    units
+        The units of arrays, where the file has any.
 
     Returns
     -------
     Its values as text, their unit, and what had to be assumed. All three are empty where there is
     no such array, or its values only count the bands (0, 1, 2, ... or 1, 2, 3, ...).
     """
-    keys = [key for key, shape in shapes.items() if key != name and _length(shape) in shapes[name]]
-    key = next((key for spelling in WAVELENGTHS for key in keys if key.lower() == spelling), None)
+    key = key_of(shapes, name, WAVELENGTHS)
     if key is None:
         return [], "", []
     flat = np.ravel(read(key))
@@ -81,9 +86,20 @@ def wavelengths_of(
     if not is_real or any(np.array_equal(flat, count) for count in counts):
         return [], "", []
     texts = [str(value) for value in flat.tolist()]
+    if key in units:
+        return texts, units[key], []
     if not may_be_nanometres(flat):
         return texts, "", []
     return texts, "nm", [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."]
+
+
+def key_of(
+    shapes: Mapping[str, tuple[int, ...]], name: str, spellings: Sequence[str]
+) -> str | None:
+    """The array with one of the *spellings*, in any group, and as long as a side of *name*."""
+    keys = [key for key, shape in shapes.items() if key != name and _length(shape) in shapes[name]]
+    words = {key.rpartition("/")[2].lower(): key for key in reversed(keys)}
+    return next((words[spelling] for spelling in spellings if spelling in words), None)
 
 
 def band_axis_of(

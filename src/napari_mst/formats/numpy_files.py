@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -41,6 +41,7 @@ from napari_mst.formats.numbers import (
     is_large,
     too_large,
     write_blocks,
+    write_planes,
 )
 from napari_mst.formats.record import (
     CHANGED,
@@ -101,12 +102,7 @@ def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> Non
     ):
         # zipfile has to know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
-            header = {
-                "descr": npy.dtype_to_descr(dtype),
-                "fortran_order": False,
-                "shape": cube.shape,
-            }
-            npy.write_array_header_1_0(file, header)
+            npy.write_array_header_1_0(file, _header(cube, dtype))
             crc = write_blocks(data, dtype, rest, lambda _, block: file.write(block.data))
         if cube.has_wavelengths:
             _add(archive, "wavelengths", cube.wavelengths)
@@ -268,7 +264,11 @@ def is_npy(path: Path) -> bool:
 
 
 def read_npy(
-    path: Path, *, band_axis: int | None = None, wavelengths: Wavelengths | None = None
+    path: Path,
+    *,
+    band_axis: int | None = None,
+    wavelengths: Wavelengths | None = None,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the array at *path*.
 
@@ -289,14 +289,56 @@ def read_npy(
         If nothing shows which axis holds the bands.
     """
     data = mapped_array(path)
+    text = _text_after(path, data)
+    if text and band_axis is None and wavelengths is None:
+        seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
+        return sealed_cube(path.name, cube, seal, text, None, verify)
     count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
     axis, doubts = band_axis_of(data.shape, count, band_axis)
     texts = _texts(wavelengths, data.shape[axis])
-    if not is_large(data.nbytes):
-        check_room(path.name, data.nbytes)
-        data = np.array(data)
-    cube = in_native_order(np.moveaxis(data, axis, 0))
+    cube = in_native_order(np.moveaxis(_held(path, data), axis, 0))
     return described_cube(cube, Description(texts, "nm" if texts else ""), doubts)
+
+
+def _held(path: Path, data: Array) -> Array:
+    """The numbers of a mapped array: in memory, unless they are too many."""
+    if is_large(data.nbytes):
+        return data
+    check_room(path.name, data.nbytes)
+    return np.array(data)
+
+
+def _text_after(path: Path, data: Any) -> str:
+    """Our record with its seal, which follows the numbers in a file of ours, or ""."""
+    with path.open("rb") as file:
+        file.seek(data.offset + data.nbytes)
+        if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+            return ""
+        file.seek(-len(npy.MAGIC_PREFIX), os.SEEK_CUR)
+        with complete(path.name, "NPY file"):
+            npy.read_magic(file)
+            shape, _, dtype = npy.read_array_header_1_0(file)
+            if shape or dtype.kind != "U" or dtype.itemsize > _TEXT_BYTES:
+                return ""
+            text = str(np.frombuffer(file.read(dtype.itemsize), dtype)[0])
+    return text if f'"{OWN}"' in text and '"seal"' in text else ""
+
+
+def write_npy(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+    """Save *cube* as one array (B, H, W), and behind it our record as a second one.
+
+    `np.load` gives the first; whoever reads on finds the second.
+    """
+    with path.open("wb") as file:
+        npy.write_array_header_1_0(file, _header(cube, dtype))
+        crc = write_planes(file, cube.data, dtype, watch)
+        file.seek(0, os.SEEK_END)
+        record = record_of(cube) | {"seal": seal_of(cube, dtype, crc).decode()}
+        npy.write_array(file, np.array(json.dumps(record)))
+
+
+def _header(cube: SpectralCube, dtype: DType) -> dict[str, Any]:
+    return {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": cube.shape}
 
 
 def mapped_array(path: Path) -> Array:

@@ -5,10 +5,11 @@ description of the cube and, where that has no `offset`, the numbers band by ban
 Letters: B bands, H rows, W columns.
 """
 
+import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,15 @@ import numpy as np
 from napari_mst import isolation
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.curves import power_of
+from napari_mst.cube.labelled import SPECTRAL_NAMES
+from napari_mst.cube.lazy import Numbers
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers
 from napari_mst.formats.arrays import (
     band_axis_of,
     cube_name,
+    key_of,
     wavelengths_of,
 )
 from napari_mst.formats.matlab.stored import (
@@ -32,9 +37,13 @@ from napari_mst.formats.matlab.stored import (
     SEAL,
     TEXT_BYTES,
     USERBLOCK,
+    VERSION_5_DATA,
+    VERSION_5_TYPES,
+    WRITER,
     StoredArray,
     hdf5_arrays,
     version_5_arrays,
+    version_5_header,
 )
 from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, crc32, too_large
 from napari_mst.formats.record import (
@@ -89,14 +98,19 @@ def read_matlab(
     if SEAL in facts:
         others = bands_description(facts["bands"])
         return sealed_cube(path.name, data, facts[SEAL], facts.get(OWN, ""), others, verify)
-    return described_cube(data, Description(facts["wavelengths"], facts["unit"]), facts["warnings"])
+    described = Description(facts["wavelengths"], facts["unit"], fields=facts["fields"])
+    return described_cube(data, described, facts["warnings"])
 
+
+_MATRIX = 14  # the kind of an element that holds an array
 
 _PUBLISHED = ("cube", "rad")
 """Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
 
 Their bands come last.
 """
+_OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
+"""Fields of a cube that other arrays hold, one value for each band."""
 _SMALL_BYTES = 64 * 2**20
 # How libraries say that they got no memory, where they raise other types than `MemoryError`.
 _NO_MEMORY = re.compile(
@@ -120,7 +134,12 @@ def answer(
         name = cube_name(path.name, shapes, variable)
         array = arrays[name]
         described, warnings = _description(arrays, texts, name)
+        described |= {"name": name, "attributes": array.attributes, "writer": texts.get(WRITER, "")}
         count = len(described.get("wavelengths", ()))
+        ends = {axis: array.axes[axis] for axis in (0, -1) if array.axes}
+        spectral = [axis for axis, axis_name in ends.items() if axis_name in SPECTRAL_NAMES]
+        if band_axis is None and len(spectral) == 1:
+            (band_axis,) = spectral
         if name in _PUBLISHED and band_axis is None and count in (0, array.shape[-1]):
             band_axis = -1
         axis, doubts = band_axis_of(array.shape, count, band_axis)
@@ -128,7 +147,7 @@ def answer(
         described["warnings"] = warnings
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
-            return described | {"axis": axis}, ()
+            return described | {"axis": axis, "order": array.order}, ()
         cube = np.moveaxis(_numbers(path, array, limit, warnings), axis, 0)
     except NapariMstError:
         raise
@@ -147,7 +166,7 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, str]]:
     # MATLAB puts the HDF5 file after a header of its own; other programs begin with it.
     if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]):
         return hdf5_arrays(path, head)
-    return version_5_arrays(path), {}
+    return version_5_arrays(path, head)
 
 
 def _description(
@@ -172,11 +191,18 @@ def _description(
 
     small = {key: array.shape for key, array in arrays.items() if array.nbytes <= TEXT_BYTES}
     shapes = small | {name: arrays[name].shape}
-    wavelengths, unit, doubts = wavelengths_of(shapes, name, read)
+    units = {key: str(each.attributes.get("units", "")) for key, each in arrays.items()}
+    known = {key: unit for key, unit in units.items() if power_of(unit) is not None}
+    wavelengths, unit, doubts = wavelengths_of(shapes, name, read, known)
     warnings += doubts
     if OWN in texts and SEAL not in texts:
         warnings.append(CHANGED)
-    return {"wavelengths": wavelengths, "unit": unit}, warnings
+    fields = {}
+    for field, spellings in _OF_BANDS.items():
+        key = key_of(shapes, name, spellings)
+        if key is not None and math.prod(shapes[key]) == len(wavelengths):
+            fields[field] = np.ravel(read(key)).tolist()
+    return {"wavelengths": wavelengths, "unit": unit, "fields": fields}, warnings
 
 
 def _failure(path: Path, error: Exception, limit: int) -> Exception:
@@ -184,7 +210,8 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
     is_refused = isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
     if not is_refused:
         fault = shown(str(error) or type(error).__name__, 80)
-        return mismatch(path.name, "a complete MAT-file", fault, "Get the file again.")
+        kind = "MAT-file" if path.suffix.lower() == ".mat" else "netCDF-4 or HDF5 file"
+        return mismatch(path.name, f"a complete {kind}", fault, "Get the file again.")
     # A damaged file may ask for any amount: one that gets what an intact one takes is not short.
     needed = 3 * _SMALL_BYTES + path.stat().st_size
     if isolation.is_limited_from_outside() and not isolation.has_room(needed):
@@ -213,37 +240,88 @@ _HEADER = (
 )
 # Rows that are transposed at once, so that they stay in the processor's cache.
 _ROWS = 64
+VERSION_5_BYTES = 2**31 - 2**16
+"""Larger cubes are saved as version 7.3: MATLAB has no larger arrays in files of version 5."""
 
 
 def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
-    """Save *cube* as MATLAB 7.3: `cube` (H x W x B), `bands` (nm) and our record, uncompressed."""
-    import h5py
+    """Save *cube*: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
-    bands, height, width = cube.shape
+    As version 5, which every program reads, or as version 7.3 where it is too large for that.
+    """
+    is_small = cube.data.size * dtype.itemsize < VERSION_5_BYTES
+    wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
+    record = json.dumps(record_of(cube))
+
+    def seal(crc: str) -> bytes:
+        return seal_of(cube, dtype, crc, bands_description(wavelengths))
+
+    with by_bands(cube.data, path.parent, watch) as (data, rest):
+        write = _write_5 if is_small else _write_73
+        write(path, partial(_put_planes, data, dtype, rest), wavelengths, record, seal)
+
+
+Put = Callable[[int, Array], object]
+"""Takes the number of a band, and its plane as MATLAB has it, (W, H)."""
+
+
+def _put_planes(data: Numbers, dtype: DType, watch: Watch, put: Put) -> str:
+    """Give *put* all bands of *data*, and return their CRC-32."""
+    bands, height, width = data.shape
     turned = np.empty((width, height), dtype)
     crc = 0
-    with (
-        by_bands(cube.data, path.parent, watch) as (data, rest),
-        _full_disk_as_os_error(),
-        h5py.File(path, "w", userblock_size=USERBLOCK) as file,
-    ):
+    for band in range(bands):
+        plane = np.ascontiguousarray(data[band], dtype)
+        crc = crc32(plane, crc)
+        for row in range(0, height, _ROWS):
+            turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
+        put(band, turned)
+        watch.reach((band + 1) / bands)
+    return f"{crc:08x}"
+
+
+def _write_5(path: Path, planes: Any, wavelengths: list[float], record: str, seal: Any) -> None:
+    from scipy.io import savemat
+
+    data, dtype, _ = planes.args
+    bands, height, width = data.shape
+    size = data.size * dtype.itemsize
+    of_matlab, of_numbers = VERSION_5_TYPES[dtype.str[1:]]
+    flags = np.array([6, 8, of_matlab, 0, 5, 12, height, width, bands, 0], "<u4").tobytes()
+    name = np.array([1 + (4 << 16)], "<u4").tobytes() + b"cube"
+    numbers_tag = np.array([of_numbers, size], "<u4").tobytes()
+    inside = flags + name + numbers_tag
+    padding = bytes(-size % 8)
+    whole = np.array([_MATRIX, len(inside) + size + len(padding)], "<u4").tobytes() + inside
+    with path.open("wb") as file:
+        file.write(bytes(VERSION_5_DATA - len(whole)) + whole)
+        crc = planes(lambda _, turned: file.write(turned.data))
+        text = seal(crc).decode()
+        others: dict[str, Any] = {OWN: record, SEAL: text}
+        if wavelengths:
+            others["bands"] = np.array(wavelengths)[:, None]
+        small = io.BytesIO()
+        savemat(small, others)
+        file.write(padding + small.getvalue()[128:])
+        file.seek(0)
+        file.write(version_5_header(text))
+
+
+def _write_73(path: Path, planes: Any, wavelengths: list[float], record: str, seal: Any) -> None:
+    import h5py
+
+    data, dtype, _ = planes.args
+    bands, height, width = data.shape
+    with full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
         # Zeros would be written first, only to be replaced.
         stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
         stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
-        for band in range(bands):
-            plane = np.ascontiguousarray(data[band], dtype)
-            crc = crc32(plane, crc)
-            for row in range(0, height, _ROWS):
-                turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
-            stored[band] = turned
-            rest.reach((band + 1) / bands)
-        wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
-        others = bands_description(wavelengths)
-        stored.attrs[SEAL] = np.bytes_(seal_of(cube, dtype, f"{crc:08x}", others))
+        crc = planes(stored.__setitem__)
+        stored.attrs[SEAL] = np.bytes_(seal(crc))
         if wavelengths:
-            _add(file, "bands", cube.wavelengths, b"double")
+            _add(file, "bands", np.array(wavelengths), b"double")
         # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
-        codes = np.frombuffer(json.dumps(record_of(cube)).encode("utf-16-le"), "<u2")
+        codes = np.frombuffer(record.encode("utf-16-le"), "<u2")
         _add(file, OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
     # The library leaves the user block, which comes first in the file, to others.
     with path.open("r+b") as raw:
@@ -256,7 +334,7 @@ def bands_description(wavelengths: Sequence[float]) -> Description:
 
 
 @contextmanager
-def _full_disk_as_os_error() -> Iterator[None]:
+def full_disk_as_os_error() -> Iterator[None]:
     """An `OSError` where HDF5 raises a `RuntimeError`: it finds out when it closes a file."""
     try:
         yield

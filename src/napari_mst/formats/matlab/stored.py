@@ -10,8 +10,8 @@ import itertools
 import math
 import os
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +31,8 @@ USERBLOCK = 512
 # know. Its length is fixed: for text of variable length the library looks in a heap, and in a
 # damaged one for ever.
 SEAL = "napari_mst_seal"
+WRITER = "_NCProperties"
+"""netCDF's attribute for the program that wrote a file; no program copies it."""
 TEXT_BYTES = 64 * 2**20
 """The most bytes of a text or of wavelengths; more is taken for damage."""
 
@@ -65,9 +67,13 @@ class StoredArray:
         Bytes of all numbers as they are stored, compressed or not.
     read
         Gives the numbers in MATLAB's order.
-    offset
-        Where the numbers begin in the file, in column-major order and native byte order; None if
-        they are in pieces.
+    offset, order
+        Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
+        pieces.
+    axes
+        Their names in an HDF5 file, in lower case; empty where it has none.
+    attributes
+        Texts and numbers that an HDF5 file keeps with the array.
     check
         Raises `CubeFileError` if parts of the array are lost, and gives warnings about parts that
         perhaps were never written.
@@ -78,6 +84,9 @@ class StoredArray:
     stored_bytes: int
     read: Callable[[], Array]
     offset: int | None = None
+    order: str = "F"
+    axes: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], list[str]] = list
 
     @property
@@ -91,9 +100,32 @@ _COMPRESSED = 15
 _CHUNK_BYTES = 2**15
 
 
-def version_5_arrays(path: Path) -> dict[str, StoredArray]:
-    """The arrays of numbers in the MAT-file at *path*, by name."""
-    from scipy.io import whosmat
+VERSION_5_TYPES = {
+    "f8": (6, 9),
+    "f4": (7, 7),
+    "i1": (8, 1),
+    "u1": (9, 2),
+    "i2": (10, 3),
+    "u2": (11, 4),
+    "i4": (12, 5),
+    "u4": (13, 6),
+    "i8": (14, 12),
+    "u8": (15, 13),
+}
+"""The numbers of types in files of version 5: of an array, and of the element with its numbers."""
+VERSION_5_DATA = 192
+"""Where the numbers of `cube` begin in a file of version 5 that we wrote."""
+
+
+def version_5_header(seal: str) -> bytes:
+    """The first bytes of a file that we write: a program that saves it anew writes its own."""
+    text = f"MATLAB 5.0 MAT-file, Platform: napari-mst, seal {zlib.crc32(seal.encode()):08x}"
+    return text.encode().ljust(116) + bytes(8) + b"\0\1IM"
+
+
+def version_5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, str]]:
+    """The arrays of numbers in the MAT-file at *path* by name, and our texts in it."""
+    from scipy.io import loadmat, whosmat
 
     isolation.limit_memory(isolation.ROOM_BYTES)
     stored_bytes = path.stat().st_size
@@ -103,7 +135,14 @@ def version_5_arrays(path: Path) -> dict[str, StoredArray]:
             read = partial(_read, path, name)
             sides = tuple(int(side) for side in shape)
             arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read)
-    return arrays
+    found = loadmat(path, variable_names=[OWN, SEAL])
+    texts = {key: str(found[key][0]) for key in (OWN, SEAL) if key in found and found[key].size}
+    # The seal counts only in the very file that we wrote.
+    if head[:_HEADER_BYTES] != version_5_header(texts.get(SEAL, "")):
+        texts.pop(SEAL, None)
+    elif "cube" in arrays:
+        arrays["cube"] = replace(arrays["cube"], offset=VERSION_5_DATA)
+    return arrays, texts
 
 
 def _read(path: Path, name: str) -> Array:
@@ -181,7 +220,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         return item[()].T if is_matlab else item[()]
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
-    offset: int | None = item.id.get_offset() if is_matlab and item.chunks is None else None
+    offset: int | None = item.id.get_offset() if item.chunks is None else None
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
     return StoredArray(
         shape=tuple(item.shape[::-1] if is_matlab else item.shape),
@@ -189,13 +228,33 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         stored_bytes=item.id.get_storage_size(),
         read=read,
         offset=offset if is_whole else None,
+        order="F" if is_matlab else "C",
+        axes=_axes(item),
+        attributes=_attributes(item),
         check=partial(_check_stored, path, item),
     )
 
 
+def _axes(item: Any) -> tuple[str, ...]:
+    scales = [next(iter(axis.values()), None) for axis in item.dims]
+    return tuple(scale.name.rpartition("/")[2].lower() if scale else "" for scale in scales)
+
+
+def _attributes(item: Any) -> dict[str, Any]:
+    """The attributes of *item* that are texts or single numbers, in types of JSON."""
+    found = {}
+    for key, value in item.attrs.items():
+        value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+        value = value.item() if isinstance(value, np.generic) else value
+        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        if isinstance(value, str | int | float):
+            found[key] = value
+    return found
+
+
 def _texts(path: Path, file: Any) -> dict[str, str]:
     """Our record and its seal, where they are in the *file*."""
-    texts = {}
+    texts = {WRITER: str(_attributes(file).get(WRITER, ""))}
     if OWN in file:
         if file[OWN].nbytes > TEXT_BYTES:
             raise too_large(path.name, TEXT_BYTES, file[OWN].nbytes)

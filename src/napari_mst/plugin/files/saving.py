@@ -148,6 +148,8 @@ write_envi = partial(write_layer, suffix=".hdr")
 write_tiff = partial(write_layer, suffix=".tif")
 write_npz = partial(write_layer, suffix=".npz")
 write_matlab = partial(write_layer, suffix=".mat")
+write_netcdf = partial(write_layer, suffix=".nc")
+write_npy = partial(write_layer, suffix=".npy")
 write_zarr = partial(write_layer, suffix=".zarr")
 
 

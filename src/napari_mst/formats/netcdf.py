@@ -1,0 +1,129 @@
+"""netCDF-4 and other HDF5 files: cubes of satellites and aircraft, and of xarray.
+
+Names, units, packed numbers and fill values follow the CF conventions 1.11
+(https://cfconventions.org). EMIT's reflectance (L2A) keeps its wavelengths, widths and good bands
+in a group of their own. Files are read in a process of their own, as MAT-files are. Letters: B
+bands, H rows, W columns.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_mst import isolation
+from napari_mst.arrays import Array, DType
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.labelled import in_cf, with_texts
+from napari_mst.cube.lazy import Lazy, Numbers
+from napari_mst.cube.parts import without
+from napari_mst.errors import mismatch
+from napari_mst.formats import numbers
+from napari_mst.formats.matlab.cubes import full_disk_as_os_error
+from napari_mst.formats.matlab.stored import HDF5_MARK, WRITER
+from napari_mst.formats.record import IGNORED, OWN, Description, check, described_cube
+from napari_mst.memory import free_host_memory
+from napari_mst.watch import Watch
+
+SUFFIX = ".nc"
+MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5")
+_FILLS = ("_FillValue", "missing_value")
+_CRC = re.compile(f"{OWN}=([0-9a-f]{{8}})")
+_PACKED = ("scale_factor", "add_offset")
+_QUANTITIES = ("reflectance", "radiance")
+
+
+def is_netcdf(path: Path) -> bool:
+    """True if *path* is an HDF5 file with the suffix of netCDF or HDF5."""
+    with path.open("rb") as file:
+        is_hdf5 = file.read(len(HDF5_MARK)) == HDF5_MARK
+    return is_hdf5 and path.suffix.lower() in (SUFFIX, *MORE_SUFFIXES)
+
+
+def read_netcdf(
+    path: Path,
+    *,
+    variable: str | None = None,
+    band_axis: int | None = None,
+    scale: bool | None = None,
+    verify: bool | None = None,
+) -> SpectralCube:
+    """The cube in the file at *path*; the options are those of `read_cube`.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, or has no array, or several, that may be the cube.
+    """
+    with path.open("rb") as file:
+        if file.read(len(HDF5_MARK)) != HDF5_MARK:
+            advice = "Convert netCDF 3 by: nccopy -k nc4 old.nc new.nc"
+            raise mismatch(path.name, "a netCDF-4 or HDF5 file", "another kind", advice)
+    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
+    refusal = partial(mismatch, path.name, "a netCDF-4 or HDF5 file")
+    facts, data = isolation.decoded(
+        "napari_mst.formats.matlab.cubes:answer", path, options, refusal
+    )
+    data = numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
+    attributes = facts["attributes"]
+    if crc := _CRC.search(facts["writer"]):
+        stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])
+        check(path.name, data, stored, verify)
+    fields = {key: tuple(value) for key, value in facts["fields"].items()}
+    fill = next((attributes[key] for key in _FILLS if key in attributes), None)
+    if scale is not False and any(key in attributes for key in _PACKED):
+        data, fill = _unpacked(data, attributes, fill), math.nan
+    if fill is not None:
+        fields[IGNORED] = fill
+    word = str(attributes.get("long_name") or facts["name"].rpartition("/")[2])
+    quantity = next((each for each in _QUANTITIES if each in word.lower()), "")
+    described = Description(facts["wavelengths"], facts["unit"], (), fields, quantity=quantity)
+    cube = described_cube(data, described, facts["warnings"])
+    # A file of ours has these texts, also one that xarray saved.
+    if "provenance" not in attributes:
+        return cube
+    kept = with_texts(cube, attributes, None)
+    return SpectralCube(**{**vars(kept), "metadata": {**fields, **kept.metadata}, "quantity": word})
+
+
+def _unpacked(data: Numbers, attributes: Mapping[str, Any], fill: float | None) -> Numbers:
+    """The numbers that packed *data* mean, as float32: gaps are NaN."""
+    factor, offset = float(attributes.get("scale_factor", 1)), attributes.get("add_offset", 0)
+
+    def meant(part: Array, _: object = None) -> Array:
+        values = (part * factor + offset).astype(np.float32)
+        if fill is not None:
+            values[part == fill] = np.nan
+        return values
+
+    return data.mapped(meant, np.float32) if isinstance(data, Lazy) else meant(data)
+
+
+def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+    """Save *cube* as xarray does: a variable with its coordinates, uncompressed.
+
+    The checksum of the numbers stands where netCDF names the program that wrote the file: whoever
+    derives a file from it copies all other attributes.
+    """
+    import h5netcdf
+    import h5py
+
+    cube = replace(cube, metadata=without(cube.metadata, ["warnings"]))
+    axes, coordinates, attributes = in_cf(cube)
+    with full_disk_as_os_error(), h5netcdf.File(path, "w") as file:
+        file.attrs["Conventions"] = "CF-1.11"
+        file.dimensions = dict(zip(axes, cube.shape, strict=True))
+        for name, (axis, values, about) in coordinates.items():
+            file.create_variable(name, (axis,), data=values).attrs.update(about)
+        stored = file.create_variable(cube.quantity or "cube", axes, dtype)
+        stored.attrs.update(attributes)
+        if IGNORED in cube.metadata:
+            stored.attrs["missing_value"] = dtype.type(cube.metadata[IGNORED])
+        crc = numbers.write_blocks(cube.data, dtype, watch, stored.__setitem__)
+    with full_disk_as_os_error(), h5py.File(path, "r+") as raw:
+        raw.attrs[WRITER] = np.bytes_(f"version=2,h5netcdf={h5netcdf.__version__},{OWN}={crc}")

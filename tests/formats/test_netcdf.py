@@ -1,0 +1,118 @@
+"""netCDF and HDF5 against xarray, h5py and GDAL, laid out as EMIT's reflectance is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import rasterio
+import xarray
+
+from napari_mst.arrays import Array
+from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.errors import CubeFileError
+from napari_mst.formats import read_cube, write_cube
+
+RNG = np.random.default_rng(0)
+PLACE = Georeference.of_code((30.0, 0, 5e5, 0, -30.0, 4e6), 32632, is_geographic=False)
+CUBE = SpectralCube(
+    RNG.random((5, 9, 7), dtype=np.float32),
+    np.linspace(400, 700, 5),
+    provenance=Provenance("m"),
+    metadata={FIELD: PLACE.to_json(), "bbl": (1, 1, 0, 1, 1), "data ignore value": -1.0},
+)
+
+
+def test_xarray_and_gdal_read_what_we_write(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.nc", CUBE)
+    array = xarray.open_dataarray(path, engine="h5netcdf")
+    np.testing.assert_array_equal(array.values, CUBE.data)
+    np.testing.assert_array_equal(array.wavelength, CUBE.wavelengths)
+    assert array.wavelength.attrs["units"] == "nm"
+    assert float(array.x[0]) == 5e5 + 15
+    assert array.encoding["missing_value"] == -1
+    with rasterio.open(f"netcdf:{path}:reflectance") as judge:
+        np.testing.assert_array_equal(judge.read(), CUBE.data)
+        assert judge.transform[:6] == PLACE.transform
+
+
+def test_metadata_survive_here_and_by_way_of_xarray(tmp_path: Path) -> None:
+    direct = read_cube(write_cube(tmp_path / "a.nc", CUBE))
+    array = CUBE.to_xarray()
+    array.transpose("y", "x", "wavelength").to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
+    for cube in (direct, read_cube(tmp_path / "b.nc")):
+        np.testing.assert_array_equal(cube.data, CUBE.data)
+        assert (cube.metadata, cube.provenance) == (CUBE.metadata, CUBE.provenance)
+
+
+def test_what_another_program_derived_is_no_damage(tmp_path: Path) -> None:
+    array = xarray.open_dataarray(write_cube(tmp_path / "a.nc", CUBE), engine="h5netcdf")
+    (array * 2).assign_attrs(array.attrs).to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(read_cube(tmp_path / "b.nc").data, CUBE.data * 2)
+
+
+def test_bands_without_wavelengths_come_first_whatever_their_number(tmp_path: Path) -> None:
+    bare = SpectralCube(
+        np.arange(9 * 4 * 3, dtype=np.int16).reshape(9, 4, 3), np.arange(9.0), "band", ""
+    )
+    cube = read_cube(write_cube(tmp_path / "a.nc", bare))
+    np.testing.assert_array_equal(cube.data, bare.data)
+    assert not cube.has_wavelengths
+
+
+def emit(path: Path, numbers: Array) -> Path:
+    """As the granules of EMIT L2A are laid out (EMITL2ARFL, version 1)."""
+    bands = numbers.shape[-1]
+    with h5py.File(path, "w") as file:
+        stored = file.create_dataset("reflectance", data=numbers, chunks=True, compression="gzip")
+        stored.attrs["_FillValue"] = np.array([-9999.0], np.float32)
+        stored.attrs["long_name"] = "Surface Reflectance"
+        group = file.create_group("sensor_band_parameters")
+        group["wavelengths"] = np.linspace(381, 2493, bands, dtype=np.float32)
+        group["wavelengths"].attrs["units"] = "nm"
+        group["fwhm"] = np.full(bands, 8.5, np.float32)
+        group["good_wavelengths"] = (np.arange(bands) % 2).astype(np.float32)
+        for name in ("lat", "lon", "elev"):
+            file[f"location/{name}"] = RNG.random(numbers.shape[:2])
+    return path
+
+
+def test_emit_has_its_wavelengths_good_bands_and_fill_value(tmp_path: Path) -> None:
+    numbers = RNG.random((20, 30, 12), dtype=np.float32)
+    numbers[0, 0] = -9999
+    cube = read_cube(emit(tmp_path / "EMIT_L2A_RFL.nc", numbers))
+    np.testing.assert_array_equal(cube.data, np.moveaxis(numbers, -1, 0))
+    assert (cube.unit, cube.quantity) == ("nm", "reflectance")
+    assert cube.wavelengths[0] == 381
+    assert cube.metadata == {
+        "fwhm": (8.5,) * 12,
+        "bbl": (0, 1) * 6,
+        "data ignore value": -9999,
+    }
+
+
+def test_packed_numbers_are_unpacked_as_xarray_does(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["sr"] = (RNG.random((6, 20, 30)) * 10000).astype(np.int16)
+        file["sr"][0, 0, 0] = -1
+        file["sr"].attrs.update(scale_factor=1e-4, add_offset=0.5, _FillValue=np.int16(-1))
+        file["wavelength"] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+        file["wavelength"].attrs["units"] = "um"
+    judge = xarray.open_dataset(tmp_path / "a.h5", engine="h5netcdf", phony_dims="sort")
+    cube = read_cube(tmp_path / "a.h5")
+    np.testing.assert_allclose(cube.data, judge.sr.values, rtol=1e-6)
+    assert np.isnan(cube.data[0, 0, 0])
+    np.testing.assert_array_equal(cube.wavelengths, [400, 500, 600, 700, 800, 900])
+    assert read_cube(tmp_path / "a.h5", scale=False).data.dtype == np.int16
+
+
+def test_older_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.nc").write_bytes(b"CDF\x01" + bytes(100))
+    with pytest.raises(CubeFileError, match="nccopy -k nc4"):
+        read_cube(tmp_path / "old.nc")
+    whole = write_cube(tmp_path / "a.nc", replace(CUBE, metadata={})).read_bytes()
+    (tmp_path / "torn.nc").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CubeFileError, match="complete netCDF-4"):
+        read_cube(tmp_path / "torn.nc")
