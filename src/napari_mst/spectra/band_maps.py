@@ -16,7 +16,7 @@ from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
+from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS
 from napari_mst.watch import Watched, watching
 
 
@@ -118,7 +118,7 @@ def normalised_difference(cube: SpectralCube, a: float, b: float) -> Map:
 Range = str | tuple[float, float]
 """A range of wavelengths as a person types it, "450-700", or as numbers."""
 
-ENDS = ("from", "to")
+ENDS = ("start", "end")
 """The names of the wavelengths of a range."""
 
 _NUMBER = re.compile(r"\d+\.?\d*")
@@ -212,8 +212,7 @@ def transformed(
     Raises
     ------
     SpectrumError
-        If there is no such way, the cube has fewer bands than *window*, or its wavelengths neither
-        rise nor fall.
+        If there is no such way, or the cube has fewer bands than *window*.
     Cancelled
         Soon after *watch* was cancelled.
     """
@@ -227,9 +226,10 @@ def transformed(
 def _good_bands(cube: SpectralCube, low: float = -np.inf, high: float = np.inf) -> list[int]:
     """The bands that the file does not call bad, from *low* to *high*, by rising wavelength."""
     good = good_bands(cube)
-    good = good[rising_order(cube.wavelengths[good])]
-    at = cube.wavelengths[good]
-    chosen: list[int] = good[(at >= low) & (at <= high)].tolist()
+    # The wavelengths of two detectors overlap in files of some instruments.
+    rising = good[np.argsort(cube.wavelengths[good], kind="stable")]
+    at = cube.wavelengths[rising]
+    chosen: list[int] = rising[(at >= low) & (at <= high)].tolist()
     return chosen
 
 
