@@ -138,7 +138,7 @@ def _ends(cube: SpectralCube, given: Range) -> dict[str, float]:
 
 def _moved(text: str, number: int, wavelength: float) -> str:
     ends = _NUMBER.findall(text)
-    ends[number] = f"{wavelength:.4g}"
+    ends[number] = f"{wavelength:.6g}"
     return "-".join(ends)
 
 
@@ -172,7 +172,7 @@ def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
         Soon after *watch* was cancelled.
     """
     low, high = sorted(_ends(cube, between).values())
-    name = f"{low:g}-{high:g} {cube.unit}"
+    name = f"{low:.4g}-{high:.4g} {cube.unit}"
     bands = _good_bands(cube, low, high)
     if not bands:
         raise SpectrumError(f"Expected a range with a band in it, got {name}. Choose a wider one.")

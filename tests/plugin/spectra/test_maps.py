@@ -193,6 +193,7 @@ def test_a_range_is_dragged_as_a_whole_and_by_its_ends_and_its_mean_follows_from
     ends = maps_dock.plot.span
     assert (ends.isVisible(), ends.getRegion()) == (True, (475, 625))
     before = set(maps_dock.viewer.layers)
+    ends.setRegion((450, 900))  # stays on the cube
     ends.setRegion((450, 600))
     ends.lines[1].setValue(550)
     qtbot.waitUntil(lambda: not maps_dock.maps.is_busy, timeout=30_000)

@@ -277,7 +277,8 @@ class MapMaker:
         on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
-        on_made = partial(self._on_made, kind, on)
+        # They are followed even if a person chooses another map during the run.
+        on_made = partial(self._on_made, kind, on, self._drawn)
         self._scene.intend(problem="")
         job = Job(run, on_made, self._scene.fail, self._on_end, self._on_progress)
         self._latest.run(job)
@@ -367,13 +368,19 @@ class MapMaker:
             place = Placement.of(image).image_kwargs()
             self._regions[image] = viewer.add_labels(labels, **look, **place)
 
-    def _on_made(self, kind: MapKind, on: Ground, result: tuple[list[LayerTuple], str]) -> None:
+    def _on_made(
+        self,
+        kind: MapKind,
+        on: Ground,
+        followed: Sequence[weakref.ref[Any]],
+        result: tuple[list[LayerTuple], str],
+    ) -> None:
         made, note = result
         # A person may have chosen another map during the run.
         is_chosen, layer = kind is self.kind, on.cube()
         if is_chosen and layer is not None:
             self._notes[layer] = note
-        drawn: list[Any] = [there() for there in self._drawn] if self.is_live else []
+        drawn = [layer for each in followed if (layer := each()) in self._scene.viewer.layers]
         # A line may have been moved on another cube, whose planes do not fit into these layers.
         if [layer.data.shape for layer in drawn] == [data.shape for data, *_ in made]:
             for layer, (data, look, _) in zip(drawn, made, strict=True):

@@ -222,6 +222,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for line in (self.band, self.cursor):
             line.label.setFormat("{value:.0f} nm" if is_nm else "{value:g}")
         self._home = (float(wavelengths.min()), float(wavelengths.max()))
+        with QSignalBlocker(self.span):
+            self.span.setBounds(self._home)
         self.show_all_wavelengths()
 
     def show_all_wavelengths(self) -> None:
