@@ -16,7 +16,7 @@ from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS
+from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
 from napari_mst.watch import Watched, watching
 
 
@@ -226,8 +226,7 @@ def transformed(
 def _good_bands(cube: SpectralCube, low: float = -np.inf, high: float = np.inf) -> list[int]:
     """The bands that the file does not call bad, from *low* to *high*, by rising wavelength."""
     good = good_bands(cube)
-    # The wavelengths of two detectors overlap in files of some instruments.
-    rising = good[np.argsort(cube.wavelengths[good], kind="stable")]
+    rising = good[rising_order(cube.wavelengths[good])]
     at = cube.wavelengths[rising]
     chosen: list[int] = rising[(at >= low) & (at <= high)].tolist()
     return chosen

@@ -28,7 +28,7 @@ from napari_mst.spectra.regions import (
     region_name,
 )
 from napari_mst.spectra.strips import strips
-from napari_mst.spectra.transforms import resampled, rising_order, shared_bands
+from napari_mst.spectra.transforms import resampled, shared_bands
 from napari_mst.watch import Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
@@ -280,7 +280,6 @@ def align(cube: SpectralCube, reference: SpectralCube) -> tuple[Mask, Callable[[
     bands = shared_bands(cube, reference)
     if np.array_equal(cube.wavelengths, reference.wavelengths):
         return bands, lambda values: values
-    rising_order(reference.wavelengths)  # refuses those that neither rise nor fall
     weights = interpolation(cube.wavelengths[bands], reference.wavelengths)
     return bands, partial(np.tensordot, weights, axes=1)
 

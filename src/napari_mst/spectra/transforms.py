@@ -36,8 +36,7 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Sp
     Raises
     ------
     SpectrumError
-        If the wavelength is outside the spectrum; or if the wavelengths neither rise nor fall,
-        except for "maximum".
+        If the wavelength is outside the spectrum.
     """
     divisor = _divisor(spectrum, to)
     factor = 1 / divisor if divisor and np.isfinite(divisor) else np.nan
@@ -45,28 +44,34 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Sp
 
 
 def first_derivative(spectrum: Spectrum) -> Spectrum:
-    """Change of value per unit of the wavelengths, as nm, (B,): see `fitted`.
-
-    Bounds are left out. Raises `SpectrumError` if there are fewer than two bands, or their
-    wavelengths neither rise nor fall.
-    """
-    rising_order(spectrum.wavelengths)
-    return spectrum.with_values(fitted(spectrum.values[:, None], spectrum.wavelengths, 3, 1)[:, 0])
+    """Change of value per unit of the wavelengths, as nm, (B,): see `fitted` and `transformed`."""
+    return transformed(spectrum, "first derivative")
 
 
 def continuum_removed(spectrum: Spectrum) -> Spectrum:
     """*spectrum* divided by its continuum, the upper convex hull over the wavelengths.
 
-    It is 1 where it touches the hull, and NaN where the hull is not above zero. Bounds are left
-    out. Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329. Raises
-    `SpectrumError` if the wavelengths neither rise nor fall.
+    It is 1 where it touches the hull, and NaN where the hull is not above zero. Clark & Roush,
+    J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329. See `transformed`.
+    """
+    return transformed(spectrum, CONTINUUM_REMOVED)
+
+
+def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
+    """*spectrum* changed in one of the `WAYS`, without bounds; gaps stay gaps, and do not count.
+
+    Raises
+    ------
+    SpectrumError
+        If there are too few bands.
     """
     order = rising_order(spectrum.wavelengths)
     order = order[np.isfinite(spectrum.values[order])]
     values = np.full(spectrum.values.shape, np.nan)
     if order.size:
-        ordered = spectrum.values[order, None]
-        values[order] = _under_continuum(ordered, spectrum.wavelengths[order])[:, 0]
+        change = WAYS[way]
+        ordered = spectrum.values[order, None], spectrum.wavelengths[order]
+        values[order] = change(*ordered, window)[:, 0]
     return spectrum.with_values(values)
 
 
@@ -135,8 +140,7 @@ def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:
     Raises
     ------
     SpectrumError
-        If a wavelength is outside those of the spectrum, since there is no extrapolation; or if
-        the wavelengths of the spectrum neither rise nor fall.
+        If a wavelength is outside those of the spectrum, since there is no extrapolation.
     """
     at = np.atleast_1d(np.asarray(wavelengths, dtype=np.float64))
     order = rising_order(spectrum.wavelengths)
@@ -164,16 +168,8 @@ def _divisor(spectrum: Spectrum, to: str | float) -> float:
 
 
 def rising_order(wavelengths: Doubles) -> Indices:
-    """Indices of the bands by rising wavelength.
-
-    Raises `SpectrumError` if the wavelengths neither rise nor fall.
-    """
-    steps = np.diff(wavelengths)
-    if not ((steps > 0).all() or (steps < 0).all()):
-        raise SpectrumError(
-            "Expected wavelengths that rise or fall from band to band, got others. Sort the bands."
-        )
-    return np.argsort(wavelengths)
+    """Indices of the bands by rising wavelength: those of two detectors may overlap in a file."""
+    return np.argsort(wavelengths, kind="stable")
 
 
 def covered_bands(

@@ -2,15 +2,25 @@
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
-from qtpy.QtCore import QPointF, Qt
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QDragEnterEvent, QDropEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QAbstractButton, QAbstractItemView, QAbstractSpinBox, QComboBox
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QInputDialog,
+)
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
@@ -20,8 +30,9 @@ from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
+from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import go_to
-from napari_mst.spectra.library import colour_checker
+from napari_mst.spectra.library import colour_checker, write_spectra
 
 
 def test_the_live_curve_is_the_spectrum_under_the_mouse(desk: Desk) -> None:
@@ -210,3 +221,41 @@ def test_what_was_opened_is_told_until_something_is_pinned(desk: Desk) -> None:
     desk.pin(4, 7)
     desk.lines()
     assert desk.dock.text.text().startswith("Move over a cube")
+
+
+def test_a_wavelength_that_is_dragged_can_be_typed_after_a_double_click(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.lines()
+    plot, asked = desk.dock.plot, []
+    plot.set_handles([Marker("A", "#ffffff", 450)])
+    plot.grab()
+
+    def answer(*question: Any) -> tuple[float, bool]:
+        asked.append(question[3])
+        return 600.0, True
+
+    monkeypatch.setattr(QInputDialog, "getDouble", answer)
+    with desk.qtbot.waitSignal(plot.handle_dragged):
+        for line in (plot.handles[0], plot.band):
+            click = Mock()
+            click.scenePos.return_value = line.label.sceneBoundingRect().center()
+            plot.scene().sigMouseClicked.emit(click)
+            assert line.value() == 600
+    assert asked == [450, 550]
+    assert desk.viewer.dims.point[0] == 600
+
+
+def test_spectra_of_a_file_that_is_dropped_on_the_plot_are_drawn(
+    desk: Desk, tmp_path: Path
+) -> None:
+    path = write_spectra(tmp_path / "spectra.csv", colour_checker())
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    flags = (Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier(0))
+    over = QDragEnterEvent(QPoint(5, 5), *flags)
+    QApplication.sendEvent(desk.dock.plot.viewport(), over)
+    assert over.isAccepted()
+    QApplication.sendEvent(desk.dock.plot.viewport(), QDropEvent(QPointF(5, 5), *flags))
+    assert len(desk.lines()) == 24
+    assert desk.bench.snapshot.text == "0 put back on the image, 24 only drawn."

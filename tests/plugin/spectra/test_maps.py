@@ -216,7 +216,7 @@ def test_the_slider_numbers_the_regions_of_the_selected_map_as_labels_that_have_
     for share in (0.3, 0.7):
         least = float(np.quantile(image.data, share))
         maps_dock.least.setValue(least)
-        qtbot.waitUntil(lambda: not state.is_numbering, timeout=30_000)
+        qtbot.waitUntil(lambda: not state.is_busy, timeout=30_000)
         (layer,) = [each for each in maps_dock.viewer.layers if isinstance(each, Labels)]
         np.testing.assert_array_equal(layer.data > 0, image.data >= maps_dock.least.value())
         assert maps_dock.viewer.layers.selection.active is image

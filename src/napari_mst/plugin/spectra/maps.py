@@ -144,7 +144,7 @@ class MapMaker:
 
     def __init__(self, scene: SpectraScene, start: Start) -> None:
         self._scene = scene
-        self._latest, self._numbering = Latest(start), Latest(start)
+        self._latest = Latest(start)
         # The labels of the regions above a threshold, by the layers of their maps.
         self._regions = WeakKeyDictionary[Layer, Labels]()
         # Kept for each map, whose text is found as it was left.
@@ -342,18 +342,13 @@ class MapMaker:
         is_map = isinstance(active, Image) and active.ndim == 2 and not active.rgb
         return active if is_map and not active.multiscale else None
 
-    @property
-    def is_numbering(self) -> bool:
-        """True while regions are numbered."""
-        return self._numbering.is_busy
-
     def number_above(self, least: float) -> None:
         """Number the regions of the selected map of *least* and more, as labels over it."""
         image = self.measured
         if image is not None:
             pixels, on = image.data, weakref.ref(image)
-            run = partial(_numbered, pixels, least)
-            self._numbering.run(Job(run, partial(self._on_numbered, on), self._scene.fail))
+            run, use = partial(_numbered, pixels, least), partial(self._on_numbered, on)
+            self._latest.run(Job(run, use, self._scene.fail, self._scene.publish))
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
         image, viewer = on(), self._scene.viewer

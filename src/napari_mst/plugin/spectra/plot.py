@@ -8,7 +8,7 @@ import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import Theme, get_theme
 from qtpy.QtCore import QPointF, QSignalBlocker, Qt, Signal
-from qtpy.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent
+from qtpy.QtGui import QColor, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.arrays import Doubles
@@ -366,9 +366,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Qt calls this when something is dragged over the plot: files are welcome."""
         event.setAccepted(event.mimeData().hasUrls())
 
-    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        """See Qt; else the scene would refuse them."""
-        event.setAccepted(event.mimeData().hasUrls())
+    dragMoveEvent = dragEnterEvent  # else the scene would refuse them
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Qt calls this when files are dropped."""
