@@ -375,7 +375,8 @@ class MapMaker:
         is_chosen, layer = kind is self.kind, on.cube()
         if is_chosen and layer is not None:
             self._notes[layer] = note
-        drawn = [layer for each in followed if (layer := each()) in self._scene.viewer.layers]
+        left: Sequence[Any] = [there() for there in followed]
+        drawn = [layer for layer in left if layer in self._scene.viewer.layers]
         # A line may have been moved on another cube, whose planes do not fit into these layers.
         if [layer.data.shape for layer in drawn] == [data.shape for data, *_ in made]:
             for layer, (data, look, _) in zip(drawn, made, strict=True):
