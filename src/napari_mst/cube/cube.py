@@ -13,7 +13,13 @@ import numpy as np
 from napari_mst.arrays import Array, Codes, Singles
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, as_signal, parts_of, parts_of_signal
-from napari_mst.cube.layer import METADATA_KEY, LayerTuple, layer_arguments, spectral_axis
+from napari_mst.cube.layer import (
+    METADATA_KEY,
+    LayerTuple,
+    layer_arguments,
+    layer_data,
+    spectral_axis,
+)
 from napari_mst.cube.lazy import part_of
 from napari_mst.cube.parts import (
     PlainCube,
@@ -426,6 +432,7 @@ class SpectralCube(PlainCube):
         """The cube as a layer of napari: data, arguments and "image", as a reader gives them.
 
         The bands lie along the first axis, which has the wavelengths where they are evenly spaced.
+        The data of a cube of a large photo that is computed where it is looked at are a pyramid.
         napari itself is not needed; `napari_mst.add_cube` adds such a layer to a viewer.
 
         Parameters
@@ -443,7 +450,7 @@ class SpectralCube(PlainCube):
         axis = spectral_axis(self.wavelengths, self.unit)
         name = name or PurePath(self.provenance.source).stem or "cube"
         arguments = layer_arguments(self.data, axis, name)
-        return self.data, {**arguments, "metadata": {METADATA_KEY: self}}, "image"
+        return layer_data(self.data), {**arguments, "metadata": {METADATA_KEY: self}}, "image"
 
     # Type checkers would take any name for an attribute.
     if not TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 from napari_mst.arrays import Doubles, singles
 from napari_mst.cube.curves import NANOMETRES
-from napari_mst.cube.lazy import Numbers, sample_of
+from napari_mst.cube.lazy import Numbers, coarse_of, levels_of, sample_of
 
 METADATA_KEY = "napari_mst"
 """The key under which a layer's metadata hold what this plugin knows of the layer."""
@@ -68,6 +68,7 @@ def layer_arguments(data: Numbers, axis: SpectralAxis, name: str) -> dict[str, A
         # Both are explicit: napari guesses `rgb` from the shape, and scans all data for the limits.
         "rgb": False,
         "contrast_limits": contrast_limits(data),
+        "multiscale": coarse_of(data) is not data,
         "colormap": COLORMAP,
     }
 
@@ -77,6 +78,7 @@ def contrast_limits(data: Numbers) -> tuple[float, float]:
 
     It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
     """
+    data = coarse_of(data)
     places = sample_of(data, SAMPLES / len(data))
     # Tiles are read for a few pixels each, so only for some of the bands.
     bands = slice(None, None, max(1, len(data) // 8) if len(places) > 1 else 1)
@@ -87,6 +89,12 @@ def contrast_limits(data: Numbers) -> tuple[float, float]:
     low = min(0.0, float(values.min()))
     high = float(np.percentile(values, BRIGHTEST))
     return (low, high) if high > low else (low, low + 1.0)
+
+
+def layer_data(data: Numbers) -> Any:
+    """The data of the layer of a cube: its numbers, or a pyramid where all are not at hand."""
+    coarse = coarse_of(data)
+    return data if coarse is data else levels_of(data, coarse)
 
 
 def even_step(wavelengths: Doubles, most: float = UNEVEN) -> float:

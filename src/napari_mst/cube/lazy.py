@@ -194,6 +194,66 @@ def part_of(data: Any, *slices: slice) -> Any:
     return data.part(*slices) if isinstance(data, Lazy) else data[slices]
 
 
+def coarse_of(data: Any) -> Any:
+    """*data* (B, H, W), or the same averaged down over the image where that is at hand."""
+    return data.coarse if isinstance(data, Lazy) and data.coarse is not None else data
+
+
+class Level(Lazy):
+    """*numbers* at every *step*-th row and column, as a viewer draws them: at once.
+
+    They are those of `Lazy.coarse`, and at a *step* of 1 those of the tiles that are kept. An index
+    by slices alone is again drawn later.
+
+    Attributes
+    ----------
+    on_missing
+        Called with the tiles that a viewer has drawn by coarse numbers.
+    """
+
+    coarse: Array
+
+    def __init__(self, numbers: Lazy, coarse: Array, step: int) -> None:
+        bands, height, width = numbers.shape
+        shape = (bands, -(-height // step), -(-width // step))
+        super().__init__(numbers.name, shape, numbers.dtype, self._drawn)
+        self.numbers, self.coarse, self.step = numbers, coarse, step
+        self.on_missing: Callable[[Sequence[Place]], object] = len
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and all(isinstance(item, slice) for item in key):
+            return self.part(*key)
+        return super().__getitem__(key)
+
+    def _drawn(self, bands: range, rows: range, columns: range) -> Array:
+        coarse = self.coarse
+        pairs = zip((rows, columns), self.shape[1:], coarse.shape[1:], strict=True)
+        down, across = (np.asarray(at) * small // size for at, size, small in pairs)
+        drawn: Array = coarse[bands.start : bands.stop : bands.step, down[:, None], across]
+        if self.step > 1:
+            return drawn
+        missing = list[Place]()
+        _, height, width = self.numbers.sides
+        for down_cut, across_cut in product(_cuts(rows, height), _cuts(columns, width)):
+            place = (0, down_cut[0], across_cut[0])
+            tile = self.numbers.tiles.get(place)
+            if tile is None:
+                missing.append(place)
+            else:
+                part = tile[bands.start : bands.stop : bands.step]
+                drawn[:, down_cut[1], across_cut[1]] = part[:, down_cut[2], across_cut[2]]
+        self.on_missing(missing)
+        return drawn
+
+
+def levels_of(numbers: Lazy, coarse: Array) -> list[Any]:
+    """The pyramid by which a viewer draws *numbers* with *coarse* ones, the finest first."""
+    levels: list[Any] = [Level(numbers, coarse, 1)]
+    while levels[-1].shape[1] > 2 * coarse.shape[1]:
+        levels.append(Level(numbers, coarse, 2 * levels[-1].step))
+    return [*levels, coarse]
+
+
 def _indexed(item: Any, size: int) -> tuple[Any, range]:
     """The range of an axis of *size* elements that *item* needs, and the index within that."""
     if isinstance(item, slice):

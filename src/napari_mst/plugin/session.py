@@ -29,6 +29,7 @@ from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
+    cube_at,
     cube_layer,
     go_to,
     put_cube,
@@ -39,7 +40,6 @@ from napari_mst.plugin.viewer.photos import LayerPhoto, make_room_for_bands
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report, shared
 
 PREVIEW = " (preview)"
-"""Ends the name of a layer until its exact cube is there."""
 
 
 class Session(ViewerHelper):
@@ -64,13 +64,16 @@ class Session(ViewerHelper):
             _replace(self.viewer, layer, cube, photo)
         else:
             layer = _add(self.viewer, cube, photo)
-        if cube.provenance.is_preview:
+        if _ending(cube):
             self._previews[photo] = weakref.ref(layer)
 
     def drop_preview(self, photo: LayerPhoto) -> None:
-        """Take away the preview of a run that was cancelled; a run that failed leaves its own."""
+        """Take away the preview of a run that was cancelled, unless it says how far it is off.
+
+        A run that failed leaves its own.
+        """
         layer = self._preview_of(photo)
-        if layer is not None:
+        if layer is not None and cube_at(layer).provenance.is_preview:
             self.viewer.layers.remove(layer)
 
     def _preview_of(self, photo: LayerPhoto) -> Image | None:
@@ -161,18 +164,26 @@ def _tell_change(viewer: ViewerModel, photo: LayerPhoto) -> None:
 
 def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: LayerPhoto) -> None:
     """Put the exact *cube* into the *layer* of its preview; what the user has set there stays."""
+    before = cube_at(layer)
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube.shape[1:]))
     # Limits other than those that the preview came with were set by the user.
     contrast = BandContrast.of(viewer)
-    is_of_preview = tuple(layer.contrast_limits) == contrast_limits(layer.data)
+    is_of_preview = tuple(layer.contrast_limits) == contrast_limits(before.data)
     has_own_limits = not is_of_preview and not contrast.is_given(layer)
     put_cube(layer, data, arguments)
     if not has_own_limits:
         layer.contrast_limits = arguments["contrast_limits"]
         contrast.renew(layer)
-    layer.name = layer.name.removesuffix(PREVIEW)
+    layer.name = layer.name.removesuffix(_ending(before))
 
 
 def _cube_name(name: str, cube: SpectralCube, photo: LayerPhoto) -> str:
-    ending = PREVIEW if cube.provenance.is_preview else ""
-    return f"{name} ({cube.provenance.model}){photo.region_label}{ending}"
+    return f"{name} ({cube.provenance.model}){photo.region_label}{_ending(cube)}"
+
+
+def _ending(cube: SpectralCube) -> str:
+    """The end of the name of a layer until its exact cube is there; "" for that one."""
+    history = cube.provenance
+    if history.is_estimate:
+        return f" (estimate ±{history.estimate_error:.1%})"
+    return PREVIEW if history.is_preview else ""

@@ -71,6 +71,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.refining import Refiner
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
 READER, WRITER = "napari.get_reader", "napari.write_image"
@@ -132,6 +133,7 @@ class Recogniser(ViewerHelper):
         PageSlider.of(viewer)
         composer = Composer.of(viewer)
         BandContrast.of(viewer)
+        Refiner.of(viewer)
         bar = ColourBar.of(viewer)
         bar.is_awaiting_picture = composer.is_first_due
         # A picture that could not be painted leaves the band with its bar.

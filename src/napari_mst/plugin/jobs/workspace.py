@@ -20,9 +20,10 @@ from psygnal import Signal
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.layer import Stack
-from napari_mst.cube.lazy import check_room
+from napari_mst.cube.lazy import Lazy, check_room
 from napari_mst.errors import ModelError, NapariMstError, plain, shown
 from napari_mst.formats.wavelengths import typed_wavelengths
+from napari_mst.memory import free_host_memory
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
@@ -30,8 +31,12 @@ from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
+    from napari_mst.engine.plan import Plan
     from napari_mst.models import Model
 
+Extent = Literal["auto", "whole", "seen"]
+"""How much of a cube is computed: all of it, or what is looked at; or as the memory allows."""
+EXACT = "The cube is exact, and computed where you look."
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
 
@@ -107,6 +112,8 @@ class Request:
     wavelengths, takes_linear
         What a person says of an ONNX file: the centres of its bands, as they were typed, and
         whether the network takes linear light. "" and None leave it to the model card in the file.
+    extent
+        How much of the cube is computed.
     """
 
     source: PhotoSource
@@ -116,6 +123,7 @@ class Request:
     corrections: tuple[PhotoCorrection, ...] = ()
     wavelengths: str = ""
     takes_linear: bool | None = None
+    extent: Extent = "auto"
 
     @property
     def is_of_photo(self) -> bool:
@@ -124,7 +132,18 @@ class Request:
 
     def lines(self, result: Any) -> Sequence[str]:
         """Return what there is to say of the *result* of the job."""
-        return lines_of(result.provenance) if self.job is None else self.job.lines(result)
+        if self.job is not None:
+            return self.job.lines(result)
+        return lines_of(result.provenance, EXACT if isinstance(result.data, Lazy) else "")
+
+    def opens(self, plan: "Plan") -> bool:
+        """True if only what is looked at is to be computed, rather than all as *plan* says.
+
+        Left to the memory, so it is where the run would take more than half of what is free.
+        """
+        if self.extent != "auto" or self.options.ensemble or "16" in self.options.precision:
+            return self.extent == "seen"
+        return plan.disk > 0 or plan.memory > free_host_memory() / 2
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known, and correct it."""
@@ -197,10 +216,10 @@ class Recording:
         )
 
 
-def lines_of(history: Provenance) -> list[str]:
-    """Return what a run has assumed and where it ran, below a first line that is empty."""
+def lines_of(history: Provenance, sentence: str = "") -> list[str]:
+    """Return what a run has assumed and where it ran, below a first *sentence*."""
     where = [f"Computed on {history.device}."] if history.device else []
-    return ["", *where, *history.assumptions]
+    return [sentence, *where, *history.assumptions]
 
 
 def extent(provenance: Provenance) -> str:
@@ -222,13 +241,24 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     reconstructor.prepare(reports.say, reports)
     seen = reconstructor.see(photo)
     device = reconstructor.device
-    running = f"Running on {device.name}: {seen.plan(reports)}."
-    reports.say("\n".join([running, f"{device.name}: {device.reason}.", *photo.assumptions]))
+    plan = seen.plan(reports)
     rows, columns = seen.shape
-    if rows * columns >= PREVIEW_FROM:
+    opens = request.opens(plan)
+    running = f"Running on {device.name}: {plan}."
+    if opens:
+        running = f"All of this cube {plan}. Only what you look at is computed. Estimating ..."
+    reports.say("\n".join([running, f"{device.name}: {device.reason}.", *photo.assumptions]))
+    if opens:
+        cube = seen.open(reports, estimate=True)
+        if not cube.provenance.is_estimate:
+            return request.adapted(cube, photo, reports)
+        reports.preview(cube)
+        error = cube.provenance.estimate_error
+        reports.say(f"Estimate, off by up to {error:.2%}. Adding up what makes it exact ...")
+    elif rows * columns >= PREVIEW_FROM:
         reports.preview(seen.preview(reports))
     with record_attention(reconstructor.model) as record:
-        cube = seen.reconstruct(reports)
+        cube = seen.open(reports) if opens else seen.reconstruct(reports)
     cube = request.adapted(cube, photo, reports)
     # A network without attention leaves the record empty.
     if record:

@@ -25,6 +25,7 @@ from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     composite_of,
     follow,
+    place_of_picture,
     put_on_top,
     selection_kept,
     set_picture,
@@ -206,7 +207,8 @@ class Wiper(ViewerHelper):
         column = int(np.clip(round(share * columns), min(1, columns - 1), columns - 1))
         self.share = column / columns
         cut.part = cut.whole[:, column:]
-        set_picture(cut.picture, cut.layer, cut.part, Placement.of(cut.layer).of_part((0, column)))
+        place = place_of_picture(cut.layer, cut.whole).of_part((0, column))
+        set_picture(cut.picture, cut.layer, cut.part, place)
         follow(cut.line, _place_of_line(cut.layer, self.share))
 
     # ----------------------------------------------------------------------------- listening

@@ -5,7 +5,7 @@ sample, or another plugin. Small cubes become pictures at once, large ones on an
 """
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube, pictures
+from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Job, Latest
@@ -35,6 +36,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     follow,
     is_picture_shown,
+    place_of_picture,
     set_picture,
 )
 from napari_mst.plugin.viewer.placement import Placement
@@ -96,7 +98,8 @@ class Sitter:
 
 
 def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> Painted:
-    """Paint the picture of *cube*."""
+    """Paint the picture of *cube*, averaged down where not all of its numbers are at hand."""
+    cube = replace(cube, data=coarse_of(cube.data), quality=None)
     recipe = colours.recipe(cube)
     return paint(cube, recipe, watch=watch), recipe.title
 
@@ -189,6 +192,9 @@ class Composer(ViewerHelper):
         if cube is None:
             return
         self._sitters.setdefault(layer, Sitter()).colours = Colours(wavelengths)
+        if layer.multiscale:
+            self._put(layer, painted(cube, Colours(wavelengths)))
+            return
         part, step = _visible_part(layer)
         recipe = pictures.composite_of(cube, wavelengths)
         first = [part[0].start, part[1].start]
@@ -264,7 +270,7 @@ class Composer(ViewerHelper):
                 self._look_later(layer)
         for picture in composites_of(self.viewer, layer):
             if event.type in PLACE:
-                follow(picture, Placement.of(layer).image_kwargs())
+                follow(picture, place_of_picture(layer, picture.data).image_kwargs())
             # A name that the user has given the picture stays.
             elif event.type == "name" and picture.name.endswith(ENDING):
                 picture.name = f"{layer.name}{ENDING}"
@@ -301,7 +307,8 @@ class Composer(ViewerHelper):
             if not is_new:
                 report(error)
         # A memory map is an array as well, but to read it may take long.
-        is_small = type(cube.data) is np.ndarray and cube.data.size <= AT_ONCE
+        data = coarse_of(cube.data)
+        is_small = type(data) is np.ndarray and data.size <= AT_ONCE
         if is_small or QApplication.instance() is None:
             self._put(layer, painted(cube, sitter.colours))
             return

@@ -171,7 +171,9 @@ class ReconstructDock(Dock):
         self.rows = FormRows(self.form, self.viewer)
         self.run_button = QPushButton("Run")
         self.run_button.setToolTip(f"Reconstruct the chosen photo, or its part ({RUN.text}).")
-        self.cancel_button = QPushButton("Cancel", toolTip="Stop the run; nothing is left of it.")
+        self.cancel_button = QPushButton(
+            "Cancel", toolTip="Stop the run; at most its estimate is left."
+        )
         self.save_button = QPushButton("Save cube ...")
         self.folder_button = QPushButton("Folder ...", toolTip=FOLDER_HINT)
         self.cpu_button = QPushButton(

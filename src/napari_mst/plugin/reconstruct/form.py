@@ -21,7 +21,7 @@ from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.workspace import JobState, PhotoCorrection
+from napari_mst.plugin.jobs.workspace import Extent, JobState, PhotoCorrection
 from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -119,6 +119,8 @@ class ReconstructionForm:
         The Image layer to reconstruct, which the form does not keep alive.
     all_pages
         Whether all pages of a stack are reconstructed, instead of the one that is shown.
+    extent
+        How much of the cube is computed.
     card, weights
         The model, and the weights file of one that has no bundled weights. The model is the one for
         photos of this kind until somebody sets another, which then stays.
@@ -153,6 +155,7 @@ class ReconstructionForm:
     photo: "weakref.ref[Image] | None" = None
     all_pages: bool = False
     part: Part = "whole"
+    extent: Extent = "auto"
     card: str = ""
     weights: str = ""
     wavelengths: str = ""

@@ -75,7 +75,7 @@ def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
         raise PhotoError(NO_WEIGHTS)
     options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
     corrections = form.finding.corrections if form.finding is not None else ()
-    request = Request(source, form.model, options, corrections=corrections)
+    request = Request(source, form.model, options, extent=form.extent, corrections=corrections)
     if not form.is_onnx:
         return request
     takes_linear = {"linear": True, "srgb": False}.get(form.takes)

@@ -48,6 +48,7 @@ PARTS = {
     "what is on the screen": "visible",
     "a drawn rectangle": "drawn",
 }
+EXTENTS = {"automatic": "auto", "the whole cube": "whole", "what I look at": "seen"}
 TAKES = {"as the file says": "", "linear light": "linear", "values of sRGB photos": "srgb"}
 PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
 TABLES = "Tables (*.csv);;All files (*)"
@@ -307,6 +308,15 @@ PART = Row(
     choices=_listed(PARTS.items()),
     unusual=lambda part: next(title for title in PARTS if PARTS[title] == part),
 )
+EXTENT = Row(
+    "extent",
+    "Compute",
+    "All of the cube now; or only what you look at, with the same numbers: an estimate is seen at "
+    "once, and says how far it is off until the exact cube takes its place. Automatic does so "
+    "where a run would take more than half of the free memory.",
+    choices=_listed(EXTENTS.items()),
+    unusual=lambda extent: next(title for title in EXTENTS if EXTENTS[title] == extent),
+)
 FRAME_ROWS = (
     Row(
         "white_frame",
@@ -339,7 +349,7 @@ FRAME_ROWS = (
 def settings_title(form: Form) -> str:
     """Title the folded settings of *form*, with those that are not the usual ones."""
     usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
-    values = [(row, form.value(row.field)) for row in (*SETTINGS, PART)]
+    values = [(row, form.value(row.field)) for row in (*SETTINGS, PART, EXTENT)]
     unusual = (row.unusual(value) for row, value in values if value != usual.value(row.field))
     return ": ".join(filter(None, ["Settings", ", ".join(unusual)]))
 
@@ -371,7 +381,7 @@ class FormRows(QWidget):
         self.findings = FindingRows(form, viewer)
         choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
         self.settings = Fold(
-            self._section(*SETTINGS, PART, *FRAME_ROWS),
+            self._section(*SETTINGS, PART, EXTENT, *FRAME_ROWS),
             "Where and how exactly a run computes. napari remembers these choices; they are in its "
             "Preferences, too.",
         )

@@ -21,11 +21,13 @@ from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
+from napari_mst.cube.lazy import coarse_of
 from napari_mst.errors import shown
 from napari_mst.plugin.viewer.layers import (
     UNIT_KEY,
     active_cube_layer,
     band_of,
+    cube_at,
     cube_of,
     go_to,
 )
@@ -119,7 +121,8 @@ class BandContrast(ViewerHelper):
         # Limits that the user has set stay.
         if self._is_own and self.is_given(layer):
             # All pages of a stack have one contrast, so that a change over time is seen.
-            of_band = layer.data[:, band] if layer.ndim > 3 else layer.data[band : band + 1]
+            data = coarse_of(cube_at(layer).data) if layer.ndim == 3 else layer.data
+            of_band = layer.data[:, band] if layer.ndim > 3 else data[band : band + 1]
             layer.contrast_limits = contrast_limits(of_band)
             self._limits[layer] = _limits_of(layer)
         if self._is_coloured:

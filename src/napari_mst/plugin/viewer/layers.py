@@ -28,6 +28,7 @@ from napari_mst.cube.layer import (
     Stack,
     spectral_axis,
 )
+from napari_mst.cube.lazy import Level
 from napari_mst.plugin.viewer.placement import Placement, image_matrix
 
 COMPOSITE_KEY = "napari_mst_picture_of"
@@ -89,7 +90,7 @@ def add_composite(
             name=f"{cube_layer.name}{ENDING}",
             visible=is_shown and bool(cube_layer.visible),
             metadata={COMPOSITE_KEY: weakref.ref(cube_layer)},
-            **Placement.of(cube_layer).image_kwargs(),
+            **place_of_picture(cube_layer, picture).image_kwargs(),
         )
         put_above(viewer, cube_layer, added)
     return added
@@ -116,9 +117,15 @@ def set_picture(
     composite: Image, cube_layer: Image, picture: Codes, place: Placement | None = None
 ) -> None:
     """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
-    place = place or Placement.of(cube_layer)
+    place = place or place_of_picture(cube_layer, picture)
     composite.data = picture
     follow(composite, place.image_kwargs())
+
+
+def place_of_picture(cube_layer: Layer, picture: Codes) -> Placement:
+    """Return where *picture* (h, w, 3), perhaps of larger pixels, covers all of *cube_layer*."""
+    step = np.array(cube_layer.data.shape[-2:]) / picture.shape[:2]
+    return Placement.of(cube_layer).of_part((step - 1) / 2, step)
 
 
 def follow(composite: Image, place: dict[str, Any]) -> None:
@@ -188,6 +195,10 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
     cube = metadata.get(METADATA_KEY)
     if not isinstance(cube, SpectralCube):
         return None
+    if isinstance(data, Sequence):  # the levels of a pyramid
+        data = data[0]
+    if isinstance(data, Level):
+        data = data.numbers
     if STACK_KEY in metadata and np.shape(data)[1:] == cube.shape:
         return cube
     if np.ndim(data) != 3:

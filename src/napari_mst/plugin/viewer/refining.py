@@ -1,0 +1,77 @@
+"""Computes, on another thread, the tiles of a cube that its viewer draws by coarse numbers."""
+
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_mst.cube.lazy import Lazy, Level, Place
+from napari_mst.plugin.jobs.job import Job
+from napari_mst.plugin.jobs.worker import start
+from napari_mst.plugin.viewer.sharing import ViewerHelper, report
+from napari_mst.watch import Watch
+
+AT_A_TIME = 4
+"""Tiles after which the layer is drawn again: as many take about half a second."""
+
+
+class Refiner(ViewerHelper):
+    """Has what is seen of the cubes of its viewer computed, from the middle of the view outwards.
+
+    A layer that is drawn again tells which tiles it still misses, so that a view that has moved
+    comes first.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        self._busy = weakref.WeakSet[Image]()
+        viewer.layers.events.connect(self._on_layers)
+        for layer in viewer.layers:
+            self._attend(layer)
+
+    def _on_layers(self, event: Any) -> None:
+        if event.type == "inserted":
+            self._attend(event.value)
+        elif event.type == "data" and isinstance(getattr(event, "index", None), int):
+            self._attend(self.viewer.layers[event.index])
+
+    def _attend(self, layer: Any) -> None:
+        if not isinstance(layer, Image) or not layer.multiscale:
+            return
+        level = layer.data[0]
+        if isinstance(level, Level):
+            level.on_missing = partial(_ask, weakref.WeakMethod(self.refine), weakref.ref(layer))
+            layer.refresh(extent=False)
+
+    def refine(self, layer: Image, missing: Sequence[Place]) -> None:
+        """Compute the middle ones of the *missing* tiles of *layer*, unless it waits for others."""
+        if not missing or layer in self._busy or not self.has(layer):
+            return
+        self._busy.add(layer)
+        _, row, column = missing[len(missing) // 2]
+        nearest = sorted(missing, key=lambda at: (at[1] - row) ** 2 + (at[2] - column) ** 2)
+        numbers = layer.data[0].numbers
+        run = partial(_compute, numbers, nearest[:AT_A_TIME])
+        job = Job(run, on_failed=report, on_done=partial(self._on_done, layer))
+        start(job, is_listed=False)
+
+    def _on_done(self, layer: Image, _: object) -> None:
+        self._busy.discard(layer)
+        if self.has(layer):
+            layer.refresh(extent=False)
+
+
+def _ask(refine: Any, layer_ref: Any, missing: Sequence[Place]) -> None:
+    method, layer = refine(), layer_ref()
+    if method is not None and layer is not None:
+        method(layer, missing)
+
+
+def _compute(numbers: Lazy, places: Sequence[Place], watch: Watch) -> None:
+    _, height, width = numbers.sides
+    for _, row, column in places:
+        watch.check()
+        numbers[:, row * height : (row + 1) * height, column * width : (column + 1) * width]
