@@ -16,8 +16,8 @@ from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct
+from napari_mst.plugin.pictures.refining import Refiner
 from napari_mst.plugin.viewer.picks import pixel_under
-from napari_mst.plugin.viewer.refining import Refiner
 from napari_mst.reconstruction import on_demand
 
 BAND = (15, slice(0, 20), slice(0, 30))

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from platformdirs import user_cache_path
+from safetensors.torch import load, save
 from torch import Tensor
 
 from napari_mst import crash_safe
 from napari_mst.arrays import Floats
-from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.crop import Known
 from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
 from napari_mst.engine.run import exact_products, execute
@@ -105,8 +107,8 @@ SIDE = 64
 """Pixels along each side of a square from which statistics are estimated."""
 SAMPLE = 350_000
 """Pixels of all squares with what lies around them: as many take about a second."""
-_JUDGED = 3
-"""Squares on which the error is measured."""
+JUDGED = 5
+"""Every so many squares the error is measured on one."""
 
 
 def estimated(job: Job) -> Statistics | None:
@@ -121,42 +123,29 @@ def estimated(job: Job) -> Statistics | None:
     program = job.setup.program
     device = job.setup.device.device
     is_summed = all(each.halo is not None and not each.gathers for each in program.passes)
-    makers = _makers(program)
-    if not makers or not is_summed:
+    if not is_summed or not _makers(program):
         return None
     margin = margin_of(program, device)
     full = SIDE + 2 * margin
     count = max(2, int((SAMPLE / full**2) ** 0.5))
-    height, width = job.part.shape
-    if min(height, width) < count * full:
+    if min(job.part.shape) < count * full:
         return None
-    grain = program.multiple
     tops, lefts = (
-        (np.linspace(0, side - full, count) // grain * grain).astype(int).tolist()
-        for side in (height, width)
+        (np.linspace(0, side - full, count) // program.multiple * program.multiple).astype(int)
+        for side in job.part.shape
     )
-    corners = [(top, left) for top in tops for left in lefts]
-    source = job.source()
-    photo = PaddedPhoto(source, device, program)
+    photo = PaddedPhoto(job.source(), device, program)
+    windows = [Window(top, top + full, left, left + full) for top in tops for left in lefts]
     with exact_products(device), torch.inference_mode():
-        squares = torch.cat(
-            [photo.read(Window(top, top + full, left, left + full)) for top, left in corners]
-        )
-        half = [sum(divmod(at, count)) % 2 for at in range(len(corners))]
-        both, *halves = _of_squares(program, squares, margin, half, job.watch)
-    middle = len(corners) // 2
-    cubes = []
-    for known in halves:
-        parts = [
-            execute_crop(program, Known(known, device=device), source, window)
-            for top, left in corners[middle : middle + _JUDGED]
-            for window in [Window(top, top + full, left, left + full).grown(-margin)]
-        ]
-        cubes.append(np.concatenate(parts))
-    largest = float(np.abs(cubes[0]).max()) or 1.0
-    error = float(np.abs(cubes[0] - cubes[1]).max()) / 2 / largest
+        squares = torch.cat([photo.read(window) for window in windows])
+        folded, *halves = _of_squares(program, squares, margin, job.watch)
+        judged = squares[::JUDGED].split(1)
+        first, second = (torch.cat([program.whole(one, half) for one in judged]) for half in halves)
+    inner = (..., slice(margin, -margin or None), slice(margin, -margin or None))
+    largest = float(first[inner].abs().max()) or 1.0
+    error = float((first - second)[inner].abs().max()) / 2 / largest
     # Never 0, by which an exact cube is known.
-    return Statistics(Known(both, device=device), error=max(error, 1e-6))
+    return Statistics(Known(folded, device=device), error=max(error, 1e-6))
 
 
 def margin_of(program: Program, device: torch.device) -> int:
@@ -169,29 +158,22 @@ def margin_of(program: Program, device: torch.device) -> int:
     return -(-max(far - read.top, read.bottom - far - SIDE) // grain) * grain
 
 
-def _of_squares(
-    program: Program, squares: Tensor, margin: int, half: Sequence[int], watch: Watch
-) -> list[Folded]:
-    """The statistics of the middles of all *squares* (N, C, H, W), then those of either half."""
+def _of_squares(program: Program, squares: Tensor, margin: int, watch: Watch) -> list[Folded]:
+    """The statistics of the middles of all *squares* (N, C, H, W), and of every other one."""
     found: list[Folded] = [{}, {}, {}]
-    count = len(squares)
 
     def apply(each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+        watch.reach(program.passes.index(each) / len(program.passes))
         # One after the other, so that a pass needs little memory beside the maps.
-        results = []
-        for at in range(count):
-            watch.check()
-            results.append(each.apply([read[at : at + 1] for read in maps], folded))
-        watch.reach((program.passes.index(each) + 1) / len(program.passes))
-        result = torch.cat(results)
+        reads = zip(*(one.split(1) for one in maps), strict=True)
+        result = torch.cat([each.apply(of_one, folded) for of_one in reads])
         if each.statistic is not None:
             step = squares.shape[-1] // result.shape[-1]
-            inner = slice(margin // step, -(margin // step) or None)
-            sums = [each.statistic(result[at : at + 1, :, inner, inner]) for at in range(count)]
-            pixels = (SIDE // step) ** 2
-            for folds, chosen in zip(found, ((0, 1), (0,), (1,)), strict=True):
-                mine = [total for total, which in zip(sums, half, strict=True) if which in chosen]
-                folds[each.writes] = each.fold(torch.stack(mine).sum(0), pixels * len(mine))
+            inner = slice(margin // step, (margin + SIDE) // step)
+            sums = [each.statistic(one[..., inner, inner]) for one in result.split(1)]
+            for folds, mine in zip(found, (sums, sums[::2], sums[1::2]), strict=True):
+                pixels = (SIDE // step) ** 2 * len(mine)
+                folds[each.writes] = each.fold(torch.stack(mine).sum(0), pixels)
             folded[each.writes] = found[0][each.writes]  # type: ignore[index] # of `whole` itself
         return result
 
@@ -209,39 +191,35 @@ MOST_FILES = 200
 
 def recalled(job: Job) -> Statistics | None:
     """The statistics of an earlier pass over this photo, with this network and these settings."""
-    from safetensors import SafetensorError, safe_open
-
     path, seal = _place(job)
-    if path is None:
+    if path is None or not path.is_file():
         return None
-    with suppress(OSError, SafetensorError, ValueError, KeyError, TypeError):
-        with safe_open(path, "pt", device=str(job.setup.device.device)) as file:
-            facts = file.metadata()
-            folded = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if (facts["seal"], facts["sha256"]) == (seal, _digest(folded)):
-            noise = json.loads(facts["noise"])
-            known = Known(folded, device=job.setup.device.device)
-            noise = noise and Noise(tuple(noise["deviation"]), noise["is_jpeg"])
-            return Statistics(known, noise)
-    return None
+    checksum, _, content = path.read_bytes().partition(b"\n")
+    if checksum.decode(errors="replace") != hashlib.sha256(content).hexdigest():
+        return None
+    head, _, numbers = content.partition(b"\n")
+    facts = json.loads(head)
+    if facts["seal"] != seal:
+        return None
+    device = job.setup.device.device
+    folded = {name: each.to(device) for name, each in load(numbers).items()}
+    noise = facts["noise"] and Noise(tuple(facts["noise"]["deviation"]), facts["noise"]["is_jpeg"])
+    return Statistics(Known(folded, device=device), noise)
 
 
 def keep(job: Job, statistics: Statistics) -> None:
     """Keep the *statistics* of the photo of *job* for `recalled`, if that can be."""
-    from safetensors.torch import save_file
-
     path, seal = _place(job)
-    folded = dict(statistics.known.folded)
+    folded = statistics.known.folded
     if path is None or not all(isinstance(value, Tensor) for value in folded.values()):
         return
-    noise = statistics.noise and asdict(statistics.noise)
-    facts = {"seal": seal, "sha256": _digest(folded), "noise": json.dumps(noise)}
-    size = sum(value.nbytes for value in folded.values())
+    facts = {"seal": seal, "noise": statistics.noise and asdict(statistics.noise)}
+    content = json.dumps(facts).encode() + b"\n" + _bytes(folded)
     with suppress(OSError, SaveError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with crash_safe.saving(path, needed=size + 2**16, overwrite=True) as (temporary,):
-            save_file({name: each.contiguous() for name, each in folded.items()}, temporary, facts)
-        files = sorted(path.parent.glob("*.safetensors"), key=lambda file: file.stat().st_mtime)
+        with crash_safe.saving(path, needed=len(content), overwrite=True) as (temporary,):
+            temporary.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        files = sorted(path.parent.glob("*.statistics"), key=lambda file: file.stat().st_mtime)
         for file in files[:-MOST_FILES]:
             file.unlink()
 
@@ -252,32 +230,18 @@ def _place(job: Job) -> tuple[Path | None, str]:
     named = os.environ.get(FOLDER)
     if named == "" or not photo.sha256 or not _makers(setup.program):
         return None, ""
-    from platformdirs import user_cache_path
-
     capture = setup.options.capture
-    facts = [
-        photo.sha256,
-        photo.encoding,
-        photo.full_scale,
-        _digest(setup.network.state_dict()),
-        setup.model.card.is_linear,
-        job.extrema,
-        str(job.denoising),
-        capture and [asdict(capture), np.asarray(capture.response).tolist()],
-        setup.options.region,
-        setup.options.precision,
-        setup.device.device.type,
-        torch.__version__,
-    ]
-    seal = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-    folder = Path(named) if named else user_cache_path("napari-mst") / "statistics"
-    return folder / f"{seal[:32]}.safetensors", seal
+    facts = (
+        *(photo.sha256, photo.encoding, photo.full_scale, job.extrema, str(job.denoising)),
+        *(capture, capture and np.asarray(capture.response).tolist()),
+        hashlib.sha256(_bytes(setup.network.state_dict())).hexdigest(),
+        *(setup.model.card.is_linear, setup.options.region, setup.options.precision),
+        *(setup.device.device.type, torch.__version__),
+    )
+    seal = hashlib.sha256(repr(facts).encode()).hexdigest()
+    folder = Path(named) if named else user_cache_path("napari-mst")
+    return folder / f"{seal[:32]}.statistics", seal
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """The sha256 of the names and the numbers of *tensors*."""
-    checksum = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        checksum.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        checksum.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return checksum.hexdigest()
+def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    return save({name: tensors[name].detach().cpu().clone() for name in sorted(tensors)})

@@ -53,6 +53,7 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.pictures.bar import add_bar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.pictures.refining import Refiner
 from napari_mst.plugin.viewer.bands import (
     BandContrast,
     ColourBar,
@@ -71,7 +72,6 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.refining import Refiner
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
 READER, WRITER = "napari.get_reader", "napari.write_image"

@@ -43,12 +43,13 @@ class Refiner(ViewerHelper):
             return
         level = layer.data[0]
         if isinstance(level, Level):
-            level.on_missing = partial(_ask, weakref.WeakMethod(self.refine), weakref.ref(layer))
+            level.on_missing = partial(self._refine, weakref.ref(layer))
             layer.refresh(extent=False)
 
-    def refine(self, layer: Image, missing: Sequence[Place]) -> None:
-        """Compute the middle ones of the *missing* tiles of *layer*, unless it waits for others."""
-        if not missing or layer in self._busy or not self.has(layer):
+    def _refine(self, found: "weakref.ref[Image]", missing: Sequence[Place]) -> None:
+        """Compute the middle ones of the *missing* tiles, unless the layer waits for others."""
+        layer = found()
+        if layer is None or not missing or layer in self._busy or not self.has(layer):
             return
         self._busy.add(layer)
         _, row, column = missing[len(missing) // 2]
@@ -62,12 +63,6 @@ class Refiner(ViewerHelper):
         self._busy.discard(layer)
         if self.has(layer):
             layer.refresh(extent=False)
-
-
-def _ask(refine: Any, layer_ref: Any, missing: Sequence[Place]) -> None:
-    method, layer = refine(), layer_ref()
-    if method is not None and layer is not None:
-        method(layer, missing)
 
 
 def _compute(numbers: Lazy, places: Sequence[Place], watch: Watch) -> None:
