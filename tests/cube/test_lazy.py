@@ -3,12 +3,13 @@
 import copy
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_mst.arrays import Array
@@ -50,6 +51,7 @@ def in_three_orders(tmp_path_factory: pytest.TempPathFactory) -> list[Lazy]:
 
 
 @pytest.mark.parametrize("skipped", [0, 2**15], ids=["run by run", "as one"])
+@settings(deadline=None)
 @given(key=keys())
 def test_an_index_gives_what_it_gives_of_an_array(
     in_three_orders: list[Lazy], skipped: int, key: tuple[Any, ...]
@@ -134,3 +136,40 @@ def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "b.img").write_bytes(bytes(423))
     (tmp_path / "b.img").replace(tmp_path / "a.img")
     np.testing.assert_array_equal(numbers, NUMBERS)
+
+
+def test_the_bands_after_those_that_are_looked_at_are_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "KEPT_BYTES", 4 * NUMBERS[0].nbytes)  # two bands, and two more
+    numbers = stored(tmp_path / "a.img", (1, 2, 0))
+    np.testing.assert_array_equal(numbers[0], NUMBERS[0])
+    for thread in set(threading.enumerate()) - {threading.main_thread()}:
+        thread.join(10)
+    os.truncate(tmp_path / "a.img", 50)
+    for band in (1, 2, 3):
+        np.testing.assert_array_equal(numbers[band], NUMBERS[band])
+    with pytest.raises(CubeFileError, match="written to since"):
+        numbers[4]
+
+
+def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:
+    whole = np.arange(5 * 40 * 30, dtype=np.float32).reshape(5, 40, 30)
+    source = Lazy("a", whole.shape, np.float32, lambda *at: whole[tuple(map(as_slice, at))])
+    numbers = kept(source, (5, 16, 16), 4)
+    coarse = whole[:, ::8, ::6].copy()
+    levels = lazy.levels_of(numbers, coarse)
+    assert [level.shape for level in levels] == [(5, 40, 30), (5, 20, 15), (5, 10, 8), (5, 5, 5)]
+    missing = list[Any]()
+    levels[0].on_missing = missing.extend
+    part = levels[0][:, 8:40, 0:30][3, :, :]
+    np.testing.assert_array_equal(part, whole[3, ::8, ::6].repeat(8, 0).repeat(6, 1)[8:40])
+    assert missing == [(0, row, column) for row in range(3) for column in range(2)]
+    assert not numbers.tiles
+    numbers[:, 16:32, 0:16]
+    part = np.asarray(levels[0][:, 8:40, 0:30][3, :, :])
+    np.testing.assert_array_equal(part[8:24, :16], whole[3, 16:32, :16])
+
+
+def as_slice(at: range) -> slice:
+    return slice(at.start, at.stop, at.step)

@@ -9,18 +9,19 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from io import FileIO
 from itertools import product
 from math import prod
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from napari_mst.arrays import Array, DType
-from napari_mst.errors import OutOfMemory, mismatch, shown, unreadable
+from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown, unreadable
 from napari_mst.memory import free_host_memory
 
 SKIPPED_BYTES = 2**15
@@ -290,6 +291,10 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     tiles: dict[Place, Array] = {}
     lock = Lock()
 
+    def known(places: Sequence[Place]) -> dict[Place, Array]:
+        looked_up = ((place, tiles.get(place)) for place in places)
+        return {place: tile for place, tile in looked_up if tile is not None}
+
     def read(*ranges: range) -> Array:
         part = np.empty(tuple(map(len, ranges)), numbers.dtype)
         cuts = [list(_cuts(*axis)) for axis in zip(ranges, sides, strict=True)]
@@ -297,22 +302,26 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
         needed = set(product(*([cut[0] for cut in axis] for axis in cuts)))
         if is_small and not tiles.keys() >= needed:
             return numbers._read(*ranges)
-        with lock:
-            # A few tiles at a time, so that a large part is in memory only once.
-            step = max(1, most // (4 * len(cuts[0])))
-            for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
-                pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
-                places = [tuple(cut[0] for cut in piece) for piece in pieces]
-                missing = [place for place in places if place not in tiles]
-                if missing:
-                    _fetch(missing, numbers, sides, tiles)
-                for place, piece in zip(places, pieces, strict=True):
-                    _, there, here = zip(*piece, strict=True)
-                    # The last ones wanted are the last to go.
-                    tiles[place] = tiles.pop(place)
-                    part[there] = tiles[place][here]
-                for place in list(tiles)[:-most]:
-                    del tiles[place]
+        # A few tiles at a time, so that a large part is in memory only once.
+        step = max(1, most // (4 * len(cuts[0])))
+        for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
+            pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
+            places = [tuple(cut[0] for cut in piece) for piece in pieces]
+            found = known(places)
+            if len(found) < len(places):
+                with lock:
+                    # Another thread may have read them meanwhile.
+                    found |= known(places)
+                    missing = [place for place in places if place not in found]
+                    _fetch(missing, numbers, sides, found)
+            for place, piece in zip(places, pieces, strict=True):
+                _, there, here = zip(*piece, strict=True)
+                part[there] = found[place][here]
+                # The last ones wanted are the last to go.
+                tiles.pop(place, None)
+                tiles[place] = found[place]
+            for place in list(tiles)[:-most]:
+                tiles.pop(place, None)
         return part
 
     lazy = Lazy(numbers.name, numbers.shape, numbers.dtype, read, sides)
@@ -320,10 +329,36 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     return lazy
 
 
+def _reading_ahead(near: Lazy) -> Lazy:
+    """*near*, which keeps tiles; those of the bands that follow are read on another thread."""
+    step = near.sides[0]
+    reader = Thread()
+
+    def load(*ranges: range) -> None:
+        # A file that has changed is an error of the next look.
+        with suppress(NapariMstError, MemoryError):
+            near._read(*ranges)
+
+    def read(bands: range, rows: range, columns: range) -> Array:
+        nonlocal reader
+        part = near._read(bands, rows, columns)
+        after = (bands[-1] // step + 1) * step
+        is_known = (after // step, 0, 0) in near.tiles
+        if near.tiles and after < near.shape[0] and not is_known and not reader.is_alive():
+            ranges = range(after, after + 1), *map(range, near.shape[1:])
+            reader = Thread(target=load, args=ranges, daemon=True)
+            reader.start()
+        return part
+
+    return Lazy(near.name, near.shape, near.dtype, read)
+
+
 def _fetch(
     missing: list[Place], numbers: Lazy, sides: Sequence[int], tiles: dict[Place, Array]
 ) -> None:
     """Read the *missing* tiles of *numbers* into *tiles*."""
+    if not missing:
+        return
     low, high = np.min(missing, axis=0).tolist(), np.max(missing, axis=0).tolist()
     # Tiles beside each other are read as one, but not all of the bands between two.
     if 2 * len(missing) <= prod(b - a + 1 for a, b in zip(low, high, strict=True)):
@@ -372,7 +407,15 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
     path = Path(str(data.filename))
     read = _reader(path, data.dtype, data.offset, sides)
     lazy = Lazy(path.name, sides, data.dtype.newbyteorder("="), read, (1, 1, sides[2]))
-    return lazy.transpose(tuple(order.index(at) for at in range(3)))
+    lazy = lazy.transpose(tuple(order.index(at) for at in range(3)))
+    if order[2] != 0:
+        return lazy
+    # To read a band of these is to read all of the file: its neighbours are kept as well.
+    bands, height, width = lazy.shape
+    most = max(1, KEPT_BYTES // 2 // (lazy.nbytes // bands))
+    near = _reading_ahead(kept(lazy, (most, 64, width), height * width // 8))
+    near.sides = lazy.sides
+    return near
 
 
 def _reader(path: Path, dtype: DType, offset: int, shape: tuple[int, ...]) -> Read:
