@@ -1,5 +1,6 @@
 """Computes, on another thread, the tiles of a cube that its viewer draws by coarse numbers."""
 
+import threading
 import weakref
 from collections.abc import Sequence
 from functools import partial
@@ -69,4 +70,9 @@ def _compute(numbers: Lazy, places: Sequence[Place], watch: Watch) -> None:
     _, height, width = numbers.sides
     for _, row, column in places:
         watch.check()
-        numbers[:, row * height : (row + 1) * height, column * width : (column + 1) * width]
+        try:
+            numbers[:, row * height : (row + 1) * height, column * width : (column + 1) * width]
+        except RuntimeError:
+            # Python refuses work on other threads when it is about to end.
+            if threading.main_thread().is_alive():
+                raise
