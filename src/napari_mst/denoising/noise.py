@@ -268,26 +268,17 @@ def _line(signal: Doubles, fine: Doubles, coarse: Doubles, shared: Doubles) -> t
     Errors count in units of the variance that is expected, together with the texture in which the
     noise was found. Bins that are off are weighted less with distance.
     """
+    from scipy.optimize import nnls
+
+    terms = np.stack([signal, np.ones_like(signal)], axis=1)
     texture = _SHARED * shared + np.abs(coarse)
     trust = np.ones_like(fine)
     expected = np.full_like(fine, max(float(np.median(np.abs(fine))), _TINY))
     gain = floor = 0.0
     for _ in range(_ROUNDS):
-        gain, floor = _least_squares(signal, fine, trust / (expected + texture))
+        weight = trust / (expected + texture)
+        gain, floor = nnls(terms * weight[:, None], fine * weight)[0].tolist()
         expected = np.maximum(gain * signal + floor, _TINY)
         off = np.abs(fine / expected - 1)
         trust = 1 / np.sqrt(np.maximum(off, _NEAR))
     return gain, floor
-
-
-def _least_squares(signal: Doubles, variance: Doubles, weight: Doubles) -> tuple[float, float]:
-    """Gain and floor of the best line; where one would be negative, the best without it."""
-    terms = np.stack([signal, np.ones_like(signal)], axis=1) * weight[:, None]
-    target = variance * weight
-    gain, floor = np.linalg.lstsq(terms, target, rcond=None)[0].tolist()
-    if gain >= 0 and floor >= 0:
-        return gain, floor
-    alone = (terms * target[:, None]).sum(axis=0) / np.square(terms).sum(axis=0)
-    if floor < 0:
-        return max(float(alone[0]), 0.0), 0.0
-    return 0.0, max(float(alone[1]), 0.0)
