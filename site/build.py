@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import cast
 
 import generated  # type: ignore[import-not-found]  # beside this file
+import onnx
 import torch
 from tests.reference import RESULTS, TASKS, entries_of
 from torch import Tensor, nn
@@ -59,13 +60,20 @@ NOTEBOOKS = (
     ("first_cube", "known_spectra", "compare", "foreign_cube", "attention", "train"),
 )
 MORE = {
-    "Start": ("README",),
+    "Start": ("README", "docs/README"),
     "Reference": ("reference/*", "CHANGELOG"),
     "Laboratory": ("src/napari_mst/data/README", "sample_data/README", "SECURITY"),
 }
 """Pages below a section of docs/README.md that are not in its list."""
 
-RUNTIME = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm", "ort-wasm-simd-threaded.mjs"
+RUNTIME = (
+    "ort.wasm.bundle.min.mjs",
+    "ort-wasm-simd-threaded.wasm",
+    "ort-wasm-simd-threaded.mjs",
+    "ort.webgpu.bundle.min.mjs",
+    "ort-wasm-simd-threaded.asyncify.wasm",
+    "ort-wasm-simd-threaded.asyncify.mjs",
+)
 
 
 class Distances(nn.Module):
@@ -114,6 +122,7 @@ def _model(name: str, title: str, folder: Path) -> dict[str, object]:
     """Export the model *name* into *folder*, and return what the page has to know of it."""
     model = nm.load_model(name)
     model.to_onnx(folder / f"{name}.onnx", overwrite=True)
+    in_single_precision(folder / f"{name}.onnx", folder / f"{name}.gpu.onnx")
     return {
         "name": name,
         "title": title,
@@ -122,6 +131,27 @@ def _model(name: str, title: str, folder: Path) -> dict[str, object]:
         "factor": list(model.card.error_band[FACTOR]),
         "doubt": list(model.card.error_band[CAMERA]),  # a browser does not say what it decoded
     }
+
+
+def in_single_precision(source: Path, target: Path) -> None:
+    """Save the graph in *source* without float64, which WebGPU lacks: sums are float32 there."""
+    model = onnx.load(source)
+    for tensor in model.graph.initializer:
+        _single(tensor)
+    for node in model.graph.node:
+        for value in node.attribute:
+            if node.op_type == "Cast" and value.i == onnx.TensorProto.DOUBLE:
+                value.i = onnx.TensorProto.FLOAT
+            _single(value.t)
+    del model.graph.value_info[:]
+    onnx.checker.check_model(model)
+    onnx.save(model, target)
+
+
+def _single(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type == onnx.TensorProto.DOUBLE:
+        numbers = onnx.numpy_helper.to_array(tensor).astype("f4")
+        tensor.CopyFrom(onnx.numpy_helper.from_array(numbers, tensor.name))
 
 
 def build_pages(folder: Path) -> None:

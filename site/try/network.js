@@ -4,15 +4,15 @@ const worker = new Worker("worker.js", { type: "module" });
 const waiting = new Map();
 let last = 0;
 
-worker.onmessage = ({ data: { id, values, error } }) => {
+worker.onmessage = ({ data: { id, error, ...result } }) => {
   const { resolve, reject } = waiting.get(id);
   waiting.delete(id);
-  error ? reject(new Error(error)) : resolve(values);
+  error ? reject(new Error(error)) : resolve(result);
 };
 
-function run(file, values, height, width) {
+function run(file, values, height, width, onGpu = false) {
   const id = ++last;
-  worker.postMessage({ id, file, values, height, width });
+  worker.postMessage({ id, file, values, height, width, onGpu });
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
 }
 
@@ -20,8 +20,8 @@ function run(file, values, height, width) {
 export async function reconstruct(model, { linear, height, width }) {
   const [rows, columns] = [height, width].map((side) => Math.ceil(side / model.multiple) * model.multiple);
   const padded = cut(linear, 3, [height, width], [rows, columns]);
-  const values = await run(model.file, padded, rows, columns);
-  return { values: cut(values, 31, [rows, columns], [height, width]), height, width };
+  const { values, onGpu } = await run(model.file, padded, rows, columns, model.multiple > 1);
+  return { values: cut(values, 31, [rows, columns], [height, width]), height, width, onGpu };
 }
 
 /** Planes of another size: cropped, or reflected at their last row and column, as the program does. */
@@ -39,7 +39,7 @@ function cut(values, planes, [height, width], [rows, columns]) {
 /** The lower and upper spectrum between which nine in ten true ones lie; docs/error_bands.md has the formula. */
 export async function sides(spectrum, model, tables) {
   const colour = tables.response[0].map((_, c) => spectrum.reduce((sum, value, b) => sum + value * tables.response[b][c], 0));
-  const [lower, middle, upper] = split(await run(tables.distances, Float32Array.from(colour), 1, 1));
+  const [lower, middle, upper] = split((await run(tables.distances, Float32Array.from(colour), 1, 1)).values);
   const away = (b, distance) => Math.hypot(model.factor[b] * distance, model.doubt[b] * spectrum[b]) + tables.instrument[b];
   return {
     lower: spectrum.map((value, b) => Math.max(value - away(b, middle[b] - lower[b]), 0)),

@@ -26,7 +26,8 @@ async function run() {
   state.cube = cube;
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   const scaled = photo.isScaled ? ", scaled down to a megapixel" : "";
-  part("status").textContent = `${photo.width} x ${photo.height} pixels${scaled}, in ${seconds} s. Nothing left this computer.`;
+  const where = cube.onGpu ? " on the GPU" : "";
+  part("status").textContent = `${photo.width} x ${photo.height} pixels${scaled}, in ${seconds} s${where}. Nothing left this computer.`;
   state.kept = state.kept.map(({ row, column }) => ({ row, column, spectrum: spectrumAt(cube, row, column) }));
   await look(state.cursor ?? { row: photo.height >> 1, column: photo.width >> 1 });
   changed();
