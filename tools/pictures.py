@@ -1,26 +1,22 @@
 """Make the figures of README and site: `python -m tools.pictures [NAME ...]`, by default all.
 
-Each function below makes the figure of its name in docs/images. Photos come from sample_data, and
-from those that scikit-image brings with it, free ones all. `tools/window_pictures.py` makes the
-pictures of the window; `make pictures` calls both.
+Each function of `tools/figures.py` and `tools/gallery.py` makes the figure of its name in
+docs/images. Photos come from sample_data, and from those that scikit-image brings with it, free
+ones all. `tools/window_pictures.py` makes the pictures of the window; `make pictures` calls both.
 """
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from skimage import data, filters, measure, morphology
 
 import napari_mst as nm
-from napari_mst.spectra.library import colour_checker
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_data"
@@ -28,23 +24,7 @@ PHOTO = SAMPLES / "coffee.jpg"
 IMAGES = ROOT / "docs" / "images"
 DPI = 100
 
-LAMPS = {
-    "D65": "daylight (D65)",
-    "A": "light bulb (A)",
-    "F11": "tube (F11)",
-    "LED-RGB1": "LED of three colours (LED-RGB1)",
-}
-PLACES = {
-    "saucer": (270, 130, "#e6194b"),
-    "coffee": (160, 270, "#f58231"),
-    "table": (345, 530, "#3cb44b"),
-    "rim": (95, 184, "#4d8fea"),
-}
-WINDOW = 5
-LARGEST_ANGLE = 8.0  # degrees
 COLOURS = ("#e6194b", "#f58231", "#3cb44b", "#4d8fea", "#911eb4", "#9a6324")
-CORNERS = ((32, 32), (32, 312), (200, 312), (200, 32))
-"""The corner patches of sample_data/chart.dng."""
 
 FIGURES: dict[str, Callable[[], Figure]] = {}
 
@@ -103,41 +83,18 @@ def show(axes: Axes, image: NDArray[np.generic], title: str = "", **options: obj
     axes.axis("off")
 
 
+def show_feature(axes: Axes, plane: NDArray[np.floating], title: str) -> None:
+    """A map of a network, in the contrast of nearly all of its pixels."""
+    low, high = np.quantile(plane, (0.02, 0.98))
+    show(axes, plane, title, cmap="viridis", vmin=low, vmax=high)
+
+
 def spectral(axes: Axes, title: str = "") -> None:
     """Make *axes* those of spectra of reflectance."""
     axes.set(xlabel="wavelength (nm)", ylabel="reflectance", xlim=(400, 700), ylim=(0, None))
     axes.set_title(title, fontsize=10)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)
-
-
-@figure
-def lamps() -> Figure:
-    """The cube as an eye sees it under four lights, without getting used to them."""
-    made, all_axes = panels(len(LAMPS), (12, 2.4))
-    for axes, (name, title) in zip(all_axes, LAMPS.items(), strict=True):
-        show(axes, coffee().render(name, adapted=False), title)
-    return made
-
-
-@figure
-def classes() -> Figure:
-    """Spectra of four places with their error bands, and the pixels that resemble each."""
-    cube = coffee()
-    spectra = [
-        nm.point_spectrum(cube, row, column, WINDOW, name=name, colour=colour)
-        for name, (row, column, colour) in PLACES.items()
-    ]
-    labels = nm.maps.classes(cube, spectra, LARGEST_ANGLE).data
-    made, (picture, curves, map_axes) = panels(3, (12, 3.1))
-    show(picture, cube.render(), "photo")
-    for spectrum, (row, column, colour) in zip(spectra, PLACES.values(), strict=True):
-        picture.plot(column, row, "o", color=colour, markeredgecolor="white", markersize=9)
-        with_band(curves, spectrum, nm.spectrum_band(cube, row, column))
-    spectral(curves, "spectra, and their uncalibrated 90 % bands")
-    colours = ListedColormap(["#222222", *(colour for _, _, colour in PLACES.values())])
-    show(map_axes, labels, "pixels of the same spectral shape", cmap=colours, interpolation="none")
-    return made
 
 
 def with_band(
@@ -151,376 +108,8 @@ def with_band(
         axes.fill_between(spectrum.wavelengths, *band, color=line.get_color(), alpha=0.15)
 
 
-@figure
-def raw_chart() -> Figure:
-    """A RAW photo of a chart, where it was read, and four patches beside the truth."""
-    photo = nm.Photo.read(SAMPLES / "chart.dng")
-    place = nm.Chart(CORNERS)
-    calibration = nm.calibrate(photo, place)
-    camera = nm.Reconstructor(nm.load_model("mstpp-camera"), capture=calibration.capture)
-    corrected = calibration.corrected(photo)
-    cube = calibration.adapted(camera.reconstruct(corrected), corrected)
-    made, (before, after, curves) = panels(3, (12, 2.9))
-    show(
-        before,
-        np.clip(photo.rows(0, linear=False).transpose(1, 2, 0), 0, 1),
-        "values of the sensor",
-    )
-    show(after, cube.render(), "the cube in daylight, and the squares that were read")
-    half = place.window / 2
-    for row, column in place.centres:
-        x, y = (
-            column + half * np.array([-1, 1, 1, -1, -1]),
-            row + half * np.array([-1, -1, 1, 1, -1]),
-        )
-        after.plot(x, y, color="white", linewidth=0.8)
-    for index, colour in zip((5, 11, 14, 2), COLOURS, strict=False):
-        truth = colour_checker()[index]
-        row, column = np.rint(place.centres[index]).astype(int)
-        spot = nm.point_spectrum(cube, row, column, place.window)
-        curves.plot(cube.wavelengths, spot.values, color=colour, label=truth.name)
-        curves.plot(truth.wavelengths, truth.values, ":", color=colour)
-    spectral(curves, "four patches (dotted: measured by a spectrometer)")
-    return made
-
-
-@figure
-def known() -> Figure:
-    """The error of a cube before and after four of its spectra were known."""
-    truth = chart()
-    photo = truth.render()
-    before = reconstructor().reconstruct(photo)
-    spots = nm.suggest_spots(before, photo, count=4)
-    true = [nm.KnownSpectrum(*spot, nm.point_spectrum(truth, *spot, 3).values) for spot in spots]
-    after = nm.adapt(before, photo, true)
-    made, (left, right, curves) = panels(3, (12, 2.9))
-    for axes, cube, title in ((left, before, "before"), (right, after, "four spectra known")):
-        error = nm.maps.reference_mrae(cube, truth).data
-        mean = f"{np.nanmean(error):.3f}"
-        shown = f"mean relative error, {title}: {mean}"
-        show(axes, error, shown, cmap="magma", vmin=0, vmax=0.4)
-    for row, column in spots:
-        right.plot(column, row, "D", color="white", markersize=6, markeredgecolor="black")
-    row, column = 72, 128  # a patch that is none of the four
-    curves.plot(truth.wavelengths, truth.spectrum(row, column), "k:", label="true")
-    curves.plot(truth.wavelengths, before.spectrum(row, column), color="#999999", label="before")
-    curves.plot(truth.wavelengths, after.spectrum(row, column), color=COLOURS[0], label="after")
-    spectral(curves, "a patch that nobody measured")
-    return made
-
-
-@figure
-def index() -> Figure:
-    """An index, and the classes of three spectra, of a cube that an instrument wrote."""
-    cube = chart()
-    spectra = [nm.point_spectrum(cube, 44, column, window=5) for column in (16, 44, 72)]
-    made, (picture, map_axes, class_axes) = panels(3, (12, 2.6))
-    show(picture, cube.composite(), "the cube")
-    show(map_axes, nm.index(cube, "NGRDI").data, "the index NGRDI", cmap="RdYlGn")
-    labels = nm.maps.classes(cube, spectra, 8).data
-    colours = ListedColormap(["#222222", *COLOURS[:3]])
-    show(class_axes, labels, "classes of three spectra", cmap=colours, interpolation="none")
-    for column in (16, 44, 72):
-        picture.plot(column, 44, "o", color="white", markeredgecolor="black")
-    return made
-
-
-@figure
-def labels() -> Figure:
-    """Labelled parts of a stained tissue, and the spectra of the largest three."""
-    photo = data.immunohistochemistry()[100:400, 100:400]
-    cube = reconstructor("pixelwise-srgb").reconstruct(photo)
-    dark = cube.sel(wavelength=600)
-    parts = morphology.remove_small_objects(dark < filters.threshold_otsu(dark), max_size=60)
-    numbered = measure.label(parts)
-    spectra = sorted(
-        nm.label_spectra(cube, numbered).values(), key=lambda each: -each.origin.pixels
-    )[:4]
-    made, (picture, map_axes, curves) = panels(3, (12, 3.4))
-    show(picture, photo, "photo")
-    random = np.random.default_rng(3).random((256, 3)) * 0.7 + 0.3
-    random[0] = 0.13
-    show(
-        map_axes, numbered % 256, f"{numbered.max()} labels", cmap=ListedColormap(random), vmax=255
-    )
-    for spectrum, colour in zip(spectra, COLOURS, strict=False):
-        curves.plot(spectrum.wavelengths, spectrum.values, color=colour, label=spectrum.name)
-        curves.fill_between(
-            spectrum.wavelengths, spectrum.lower, spectrum.upper, color=colour, alpha=0.15
-        )
-    spectral(curves, "means of four labels, with one sigma")
-    return made
-
-
-@figure
-def stack() -> Figure:
-    """The spectra of one place over the pages of a stack: a leaf turns, in six photos."""
-    leaf, orange = colour_checker()[3], colour_checker()[6]
-    shares = np.linspace(0, 1, 6)
-    made = Figure(figsize=(12, 2.9), layout="constrained")
-    grid = made.add_gridspec(2, 6)
-    curves = made.add_subplot(grid[:, 3:])
-    for page, share in enumerate(shares):
-        values = (1 - share) * leaf.values + share * orange.values
-        flat = np.broadcast_to(values[:, None, None], (31, 64, 64))
-        fall = 1 - 0.3 * np.hypot(*np.mgrid[-1:1:64j, -1:1:64j])
-        photo = nm.SpectralCube((flat * fall).astype(np.float32), leaf.wavelengths).render()
-        cube = reconstructor("pixelwise-srgb").reconstruct(photo)
-        show(made.add_subplot(grid[page // 3, page % 3]), photo, f"page {page}")
-        colour = tuple(photo[32, 32] / 255)
-        curves.plot(cube.wavelengths, cube.spectrum(32, 32), color=colour, label=f"page {page}")
-    spectral(curves, "the middle pixel, page by page")
-    return made
-
-
-@figure
-def folder() -> Figure:
-    """Four photos, and a band of each of their cubes."""
-    photos = {
-        "coffee.jpg": coffee().render(),
-        "cat.png": data.chelsea(),
-        "astronaut.png": data.astronaut()[:340],
-        "rocket.jpg": data.rocket(),
-    }
-    made, axes = panels(4, (12, 4.2), rows=2)
-    for column, (name, photo) in enumerate(photos.items()):
-        cube = reconstructor("pixelwise-srgb").reconstruct(photo)
-        show(axes[column], photo, name)
-        title = f"{Path(name).stem}.hdr, 600 nm"
-        show(axes[4 + column], cube.sel(wavelength=600), title, cmap="gray", vmin=0)
-    return made
-
-
-@figure
-def balance() -> Figure:
-    """A photo in the white of a light bulb, and corrected by what it shows itself."""
-    bulb = coffee().render("A", adapted=False)
-    found = nm.light.white_balance(nm.Photo.from_array(bulb))
-    corrected = found.corrected(nm.Photo.from_array(bulb))
-    pixels = nm.Photo.from_array(np.asarray(corrected.pixels)).rows(0, linear=False)
-    truth, wrong = coffee(), reconstructor().reconstruct(bulb)
-    right = reconstructor().reconstruct(corrected)
-    made, (before, after, curves) = panels(3, (12, 2.9))
-    show(before, bulb, "a camera took the light bulb for daylight")
-    show(after, np.clip(pixels.transpose(1, 2, 0), 0, 1), "corrected by what the photo shows")
-    row, column, _ = PLACES["saucer"]
-    for cube, title, colour in (
-        (truth, "of the photo in daylight", "black"),
-        (wrong, "as it is", COLOURS[1]),
-        (right, "corrected", COLOURS[3]),
-    ):
-        curves.plot(cube.wavelengths, cube.spectrum(row, column), color=colour, label=title)
-    spectral(curves, "the saucer")
-    return made
-
-
-@figure
-def bands() -> Figure:
-    """Spectra with their bands, beside the true spectra of the patches."""
-    truth = chart()
-    cube = reconstructor("pixelwise-srgb").reconstruct(truth.render())
-    made, all_axes = panels(4, (12, 2.7))
-    for axes, (row, column) in zip(
-        all_axes, ((16, 16), (44, 44), (72, 100), (100, 128)), strict=True
-    ):
-        estimate = nm.point_spectrum(cube, row, column, name="estimate", colour=COLOURS[3])
-        with_band(axes, estimate, nm.spectrum_band(cube, row, column))
-        axes.plot(truth.wavelengths, truth.spectrum(row, column), "k:", label="true")
-        spectral(axes)
-    return made
-
-
-@figure
-def denoising() -> Figure:
-    """A noisy part of a photo, the same denoised, and what one pixel is the mean of."""
-    clean = nm.Photo.read(PHOTO).rows(0, linear=False)[:, 60:260, 150:450].astype(float)
-    noisy = clean + np.random.default_rng(1).normal(0, 0.05, clean.shape)
-    smooth = nm.non_local_means(noisy, h=0.06, sigma=0.05)
-    pixel = nm.non_local_weights(noisy, 100, 120, h=0.06, sigma=0.05)
-    made, (before, after, weights) = panels(3, (12, 2.9))
-    show(before, np.clip(noisy.transpose(1, 2, 0), 0, 1), "noise of 13 codes")
-    show(after, np.clip(smooth.transpose(1, 2, 0), 0, 1), "denoised by non-local means")
-    show(
-        weights, pixel.weights, f"the pixels that one is the mean of ({pixel.effective:.0f} count)"
-    )
-    return made
-
-
-@figure
-def limits() -> Figure:
-    """Two spectra of one colour, and the one estimate that the photo of both gets."""
-    leaf = colour_checker()[12]
-    family = nm.metamers(leaf)
-    wave = family.blacks[1]
-    other = family.moved(wave, family.limits(wave)[1] * 0.9)
-    both = np.stack([leaf.values, other.values], axis=1)[:, None].repeat(8, 1).repeat(8, 2)
-    photo = nm.SpectralCube(both.astype(np.float32), leaf.wavelengths).render()
-    estimate = reconstructor("pixelwise-srgb").reconstruct(photo)
-    made = Figure(figsize=(12, 2.7), layout="constrained")
-    left, right = made.subplots(1, 2, width_ratios=(1, 2))
-    show(left, photo, "both in one photo: left and right half")
-    right.plot(leaf.wavelengths, leaf.values, color=COLOURS[3], label="left, true")
-    right.plot(leaf.wavelengths, other.values, color=COLOURS[1], label="right, true")
-    right.plot(leaf.wavelengths, estimate.spectrum(4, 4), "k--", label="estimate of both")
-    spectral(right, "two reflectances of one colour")
-    return made
-
-
-@figure
-def network() -> Figure:
-    """A photo on its way through the network."""
-    model, photo = reconstructor(), nm.Photo.read(PHOTO)
-    first = reconstructor("pixelwise-srgb").reconstruct(PHOTO)
-    made, axes = panels(4, (12, 4.4), rows=2)
-    show(axes[0], np.clip(photo.rows(0, linear=False).transpose(1, 2, 0), 0, 1), "photo")
-    show(axes[1], first.sel(wavelength=600), "first guess, 600 nm", cmap="gray", vmin=0)
-    for place, (layer, channel) in enumerate(
-        (("stages.0.encoder.0", 4), ("stages.0.encoder.1", 9), ("stages.0.bottleneck", 20)), start=2
-    ):
-        features = nm.attention.features(model, PHOTO, layer)
-        title = f"{layer.removeprefix('stages.0.')}: 1 of {len(features)}"
-        show(axes[place], features[channel], title, cmap="viridis")
-    decoder = nm.attention.features(model, PHOTO, "stages.0.decoder.1")
-    show(axes[5], decoder[4], f"decoder.1: 1 of {len(decoder)}", cmap="viridis")
-    added = coffee().sel(wavelength=600) - first.sel(wavelength=600)
-    limit = float(np.quantile(np.abs(added), 0.99))
-    show(axes[6], added, "what the surroundings add", cmap="RdBu_r", vmin=-limit, vmax=limit)
-    show(axes[7], coffee().sel(wavelength=600), "the cube, 600 nm", cmap="gray", vmin=0)
-    return made
-
-
-@figure
-def tiles() -> Figure:
-    """What tiles that are stitched get wrong, and what the tiles of the engine do."""
-    exact = reconstructor()
-    alone = nm.Reconstructor(exact.model, denoise="off", correct_colour=False)
-    photo = data.coffee()  # the pixels of PHOTO, before JPEG
-    whole = alone.reconstruct(photo).data
-    stitched = np.empty_like(whole)
-    side, margin = 128, 32
-    height, width = whole.shape[1:]
-    for top in range(0, height, side):
-        for left in range(0, width, side):
-            rows = slice(max(top - margin, 0), min(top + side + margin, height))
-            columns = slice(max(left - margin, 0), min(left + side + margin, width))
-            part = alone.reconstruct(photo[rows, columns]).data
-            inner = slice(top, min(top + side, height)), slice(left, min(left + side, width))
-            stitched[:, inner[0], inner[1]] = part[
-                :,
-                inner[0].start - rows.start : inner[0].stop - rows.start,
-                inner[1].start - columns.start : inner[1].stop - columns.start,
-            ]
-    little = nm.Reconstructor(exact.model, denoise="off", correct_colour=False, memory=100_000_000)
-    streamed = little.reconstruct(photo).data
-    made, axes = panels(2, (12, 4.2))
-    for each, numbers, title in (
-        (axes[0], stitched, "stitched tiles of 128 with a margin of 32"),
-        (axes[1], streamed, "our tiles, within 100 MB"),
-    ):
-        error = np.abs(numbers - whole).max(axis=0)
-        shown = f"{title}: off by up to {error.max():.0e}"
-        show(each, np.log10(error + 1e-9), shown, cmap="magma", vmin=-8, vmax=-1.5)
-    scale = made.colorbar(axes[1].images[0], ax=axes, shrink=0.8)
-    scale.set_label("largest error of a pixel, log10 of reflectance")
-    return made
-
-
-@figure
-def own_network() -> Figure:
-    """A torch module of three lines on a photo: whole, and in the tiles of the engine."""
-    import torch
-    from torch import nn
-
-    torch.manual_seed(0)
-    module = nn.Sequential(
-        nn.Conv2d(3, 16, 5, padding=2), nn.GELU(), nn.Conv2d(16, 31, 5, padding=2)
-    )
-    mine = nm.Model.of(module, wavelengths=range(400, 701, 10), is_linear=False)
-    cube = nm.Reconstructor(mine, "cpu", memory=100_000_000).reconstruct(PHOTO)
-    photo = torch.from_numpy(nm.Photo.read(PHOTO).rows(0, linear=False).copy())[None]
-    with torch.no_grad():
-        whole = module(photo)[0].numpy()
-    made, (picture, band, error) = panels(3, (12, 2.9))
-    show(picture, photo[0].permute(1, 2, 0).numpy(), "photo")
-    show(band, cube.data[15], "550 nm of a network that has learnt nothing", cmap="gray")
-    off = np.abs(cube.data - whole).max()
-    shown = f"in tiles less whole: at most {off:.0e}"
-    show(error, cube.data[15] - whole[15], shown, cmap="RdBu_r", vmin=-1e-6, vmax=1e-6)
-    return made
-
-
-@figure
-def exchange() -> Figure:
-    """One file, as three other libraries read it."""
-    import rasterio
-    import spectral as spectral_python
-
-    made, (qgis, envi, arrays) = panels(3, (12, 2.9))
-    with tempfile.TemporaryDirectory() as here:
-        tiff, header = Path(here, "cube.tif"), Path(here, "cube.hdr")
-        nm.write_cube(tiff, coffee())
-        nm.write_cube(header, coffee())
-        with rasterio.open(tiff) as opened:
-            show(qgis, opened.read(21), f"GDAL: {opened.descriptions[20]}", cmap="gray", vmin=0)
-        opened = spectral_python.open_image(str(header))
-        title = f"Spectral Python: {opened.bands.centers[20]:.0f} nm"
-        show(envi, opened.read_band(20), title, cmap="gray", vmin=0)
-    array = coffee().to_xarray().sel(wavelength=600)
-    show(arrays, array, f"xarray: {float(array.wavelength):.0f} nm", cmap="gray", vmin=0)
-    return made
-
-
-@figure
-def script() -> Figure:
-    """The history of a cube, and the script that makes it again."""
-    history = coffee().provenance
-    kept = {
-        "model": history.model,
-        "source": history.source,
-        "precision": history.precision,
-        "denoise": history.denoise,
-        "encoding": history.encoding,
-    }
-    words = "\n".join(f"{name:<12}{value}" for name, value in kept.items())
-    code = (
-        "import napari_mst as nm\n\n"
-        f'model = nm.load_model("{history.model}")\n'
-        f'run = nm.Reconstructor(model, denoise="{history.denoise}")\n'
-        f'cube = run.reconstruct("{history.source}")'
-    )
-    made, (left, right) = panels(2, (12, 1.9))
-    for axes, text, title in ((left, words, "napari-mst info cube.hdr"), (right, code, "script")):
-        axes.text(0.02, 0.9, text, family="monospace", fontsize=10, va="top")
-        axes.set_title(title, fontsize=10, loc="left")
-        axes.set(xticks=[], yticks=[])
-    return made
-
-
-@figure
-def train() -> Figure:
-    """The error on the half of a chart that was held out, before and after tuning to the other."""
-    truth = chart()
-    width = truth.shape[2] // 2
-    held_out = truth.crop(columns=(width, 2 * width))
-    with tempfile.TemporaryDirectory() as here:
-        nm.write_cube(Path(here, "cubes.tif"), truth.crop(columns=(0, width)))
-        weights = Path(here, "mine.safetensors")
-        command = [sys.executable, "-m", "napari_mst", "train", "--from", "mstpp-srgb"]
-        options = ["--cubes", here, "-o", weights, "--steps", "100", "--report-every", "50"]
-        subprocess.run([*command, *options, "--size", "56"], check=True)
-        models = {"before": nm.load_model("mstpp-srgb"), "after 100 steps": nm.load_model(weights)}
-        cubes = {
-            title: nm.Reconstructor(model).reconstruct(held_out.render())
-            for title, model in models.items()
-        }
-    made, axes = panels(3, (12, 3.2))
-    show(axes[0], held_out.render(), "the half that was held out")
-    for each, (title, cube) in zip(axes[1:], cubes.items(), strict=True):
-        error = nm.maps.reference_mrae(cube, held_out).data
-        shown = f"{title}: mean relative error {np.nanmean(error):.3f}"
-        show(each, error, shown, cmap="magma", vmin=0, vmax=0.4)
-    return made
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    from tools import figures, gallery, pictures  # pictures: not this module, which is __main__
+
+    print(f"{len(pictures.FIGURES)} figures of {figures.__name__} and {gallery.__name__}")
+    pictures.main(sys.argv[1:])
