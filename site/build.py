@@ -167,7 +167,12 @@ def build_pages(folder: Path) -> None:
     index = (HERE / "index.md").read_text("utf-8")
     (pages / "index.md").write_text(f"{index}\n{_tree(map(_name, sections), 'hidden')}", "utf-8")
     for title, (sentence, below) in sections.items():
-        text = f"# {title}\n\n{sentence}\n\n{_tree(below, 'glob')}"
+        cards = [_card(pages, name) for name in below]
+        if any(":img-top:" in card for card in cards):
+            shown = f"{_tree(below, 'hidden')}\n{_grid(cards)}"
+        else:
+            shown = _tree(below, "glob")
+        text = f"# {title}\n\n{sentence}\n\n{shown}"
         (pages / f"{_name(title)}.md").write_text(text, "utf-8")
     reference = pages / "reference"
     reference.mkdir()
@@ -200,14 +205,31 @@ def _sections() -> dict[str, tuple[str, list[str]]]:
     return sections
 
 
+def _card(pages: Path, name: str) -> str:
+    """The card of the page *name*: its title, and the picture that it begins with if it has one."""
+    page = pages / f"{name}.md"
+    text = page.read_text("utf-8") if page.exists() else ""
+    found = re.match(r"# (.+)\n(?:\n!\[[^]]*\]\((\S+)\))?", text)
+    title, picture = found.groups() if found else (name, None)
+    lines = [f":::{{grid-item-card}} {title}", f":link: {name}", ":link-type: doc"]
+    if picture:
+        lines.append(f":img-top: {os.path.normpath(f'{Path(name).parent}/{picture}')}")
+    return "\n".join([*lines, ":::"])
+
+
+def _grid(cards: list[str]) -> str:
+    return "\n".join(["::::{grid} 1 2 2 3", ":gutter: 3", "", *cards, "::::", ""])
+
+
 def _name(title: str) -> str:
     """The name of the file of the page *title*."""
     return title.lower().replace(" ", "_").replace(",", "")
 
 
-def _tree(names: Iterable[str], option: str) -> str:
+def _tree(names: Iterable[str], *options: str) -> str:
     """The list of the pages of these *names*."""
-    return "\n".join(["```{toctree}", f":{option}:", ":maxdepth: 1", "", *names, "```", ""])
+    told = [f":{option}:" for option in options]
+    return "\n".join(["```{toctree}", *told, ":maxdepth: 1", "", *names, "```", ""])
 
 
 def _reference(title: str, names: tuple[str, ...]) -> str:

@@ -22,6 +22,9 @@ add_module_names = False
 default_role = "code"
 html_theme = "pydata_sphinx_theme"
 html_title = "napari-mst"
+html_show_sourcelink = False
+html_static_path = ["style"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
