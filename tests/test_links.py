@@ -52,6 +52,16 @@ def test_every_page_is_in_the_list_of_pages() -> None:
     assert {page.name for page in DOCS.glob("*.md")} == {*listed, "README.md"}
 
 
+def test_a_how_to_is_short_and_begins_with_a_picture() -> None:
+    section = (DOCS / "README.md").read_text("utf-8").split("## How to")[1].split("\n## ")[0]
+    names = re.findall(r"\((\w+\.md)\)", section)
+    texts = {name: (DOCS / name).read_text("utf-8") for name in names}
+    assert len(texts) > 10
+    assert {name for name, text in texts.items() if len(text.split()) > 700} == set()
+    unseen = {name for name, text in texts.items() if not re.match(r"# .+\n\n!\[", text)}
+    assert unseen <= {"clusters.md", "train.md", "two_photos.md"}
+
+
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     from napari_mst.cli.main import COMMANDS
 

@@ -38,6 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     steps = np.random.default_rng(0).integers(60, 200, (25, 25, 3), dtype=np.uint8)
     photo = Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1))
     photo.save("photo.jpg")
+    photo.save("big.tif")
     for name in ("photos/one.jpg", "photos/trip/two.jpg", "frames/0001.png", "frames/0002.png"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         photo.resize((96, 80)).save(name)
