@@ -241,14 +241,14 @@ def balance() -> Figure:
     made, (before, after, curves) = panels(3, (12, 2.9))
     show(before, bulb, "a camera took the light bulb for daylight")
     show(after, np.clip(pixels.transpose(1, 2, 0), 0, 1), "corrected by what the photo shows")
-    row, column, _ = PLACES["saucer"]
+    row, column, _ = PLACES["rim"]
     for cube, title, colour in (
         (truth, "of the photo in daylight", "black"),
         (wrong, "as it is", COLOURS[1]),
         (right, "corrected", COLOURS[3]),
     ):
         curves.plot(cube.wavelengths, cube.spectrum(row, column).values, color=colour, label=title)
-    spectral(curves, "the saucer")
+    spectral(curves, "the rim of the cup")
     return made
 
 
