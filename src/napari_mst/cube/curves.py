@@ -10,7 +10,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles, Mask
-from napari_mst.errors import CurveWarning, check_regular, mismatch, shown, unreadable
+from napari_mst.cube.spectrometers import ASD, SPLIB, asd_table, splib_table
+from napari_mst.errors import CurveWarning, check_regular, complete, mismatch, shown, unreadable
 
 NANOMETRES = "nm"
 """The unit of wavelengths that are lengths or wavenumbers in a file."""
@@ -28,7 +29,6 @@ BAND_INDEX = "band"
 
 MAX_BYTES = 64 * 2**20
 """Most bytes of a table: as lists of text it takes many times as much memory."""
-
 
 Row = tuple[int, list[str]]
 """The number of a line, and its cells."""
@@ -52,13 +52,17 @@ _AXIS = re.compile(r"wave|lambda|\bwl\b|[nuc]m\b|band", re.IGNORECASE)
 _UNIT = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 # Not the name of a tile, as "18 % grey".
 _PERCENT = re.compile(
-    r"([(\[_]|\br|tance)\W*(in )?(%|per ?cent)|(%|per ?cent) ?(refl|trans|r\b)", re.IGNORECASE
+    r"([(\[_]|\br|tance|reflect)\W*(in )?(%|per ?cent)|(%|per ?cent) ?(refl|trans|r\b)",
+    re.IGNORECASE,
 )
 _NO_REFLECTANCE = re.compile(r"radia|absorb|count|\bdn\b|density|power|\bw\W*/", re.IGNORECASE)
 _BLANKS = re.compile(r"\s+(?![(\[])")  # "wavelength (nm)" is one cell
 _WHOLE = re.compile(r"[+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)  # the digits around a decimal comma
 
 _TABLES = {None: "a table of wavelengths and values", 1: "rows of a wavelength and one value"}
+
+_NAMED = re.compile(r"^Name:\s*(\S.*)$", re.MULTILINE)
+_X_UNITS = re.compile(r"^X Units:.*\((\w+)\)", re.MULTILINE)  # in a file of the ECOSTRESS library
 
 _MISSING = -9999.0
 _DELETED = -1e30  # the USGS writes -1.23e34
@@ -156,13 +160,6 @@ class Curves:
         return replace(self, values=self.values / factor, notes=[*self.notes, note])
 
 
-def title_of(record: Mapping[str, str]) -> str:
-    """The heading of the curve with this *record*; bounds say so behind the name."""
-    if record["curve"] == "values":
-        return record["name"]
-    return f"{record['name']} ({record['curve']})"
-
-
 def text_of(path: Path) -> str:
     """The text of a file in UTF-8 or Latin-1, with any line ends.
 
@@ -176,7 +173,11 @@ def text_of(path: Path) -> str:
         raise unreadable(path.name, error) from error
     if len(raw) > MAX_BYTES:
         raise mismatch(path.name, f"at most {MAX_BYTES} bytes", "more", "Open another file.")
-    return decoded(raw, path.name)
+    if ASD.match(raw):
+        with complete(path.name, "ASD file"):
+            return asd_table(raw, path.stem)
+    text = decoded(raw, path.name)
+    return splib_table(path, text) if SPLIB.match(text) else text
 
 
 def decoded(raw: bytes, name: str) -> str:
@@ -215,8 +216,15 @@ def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> 
     for column in range(1, len(numbers)):
         facts = {key: row[column] for key, row in comments.items() if column < len(row)}
         records.append({"name": names[column] or f"column {column}", **facts})
+    # Spectral Evolution's files have radiances beside the reflectance.
+    if any("reflect" in name.lower() for name in names):
+        kept = [at for at, name in enumerate(names) if at == 0 or not name.startswith("Rad.")]
+        numbers, has, records = numbers[kept], has[kept], [records[at - 1] for at in kept[1:]]
+    if (known := _NAMED.search(text)) and len(records) == 1:
+        records[0]["name"] = known[1].strip()
     texts = [_plain(cells[0]) for _, cells in body]
-    word = _unit_word(names[0]) or unit
+    stated = _X_UNITS.search(text)
+    word = _unit_word(names[0]) or (stated[1] if stated else unit)
     wavelengths, unit, doubts = axis(texts, word, name, is_own=is_own)
     return Curves(
         name,

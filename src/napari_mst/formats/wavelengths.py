@@ -3,7 +3,7 @@
 import math
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -172,3 +172,10 @@ def percent_encode(text: str, reserved: str = "") -> str:
 def percent_decode(text: str) -> str:
     """The inverse of `percent_encode`."""
     return unquote(text)
+
+
+def title_of(record: Mapping[str, str]) -> str:
+    """The heading of the curve with this *record*; bounds say so behind the name."""
+    if record["curve"] == "values":
+        return record["name"]
+    return f"{record['name']} ({record['curve']})"

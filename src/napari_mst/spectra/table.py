@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from napari_mst.arrays import Doubles
-from napari_mst.cube.curves import BAND_INDEX, Curves, parsed, title_of
+from napari_mst.cube.curves import BAND_INDEX, Curves, parsed
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import SaveError, mismatch, shown
-from napari_mst.formats.wavelengths import cell_text, text_cell
+from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
 
 CURVES = ("values", "lower", "upper")
 """The curves of a spectrum; each has its own column."""

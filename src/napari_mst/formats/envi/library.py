@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_mst import crash_safe
 from napari_mst.arrays import Floats
-from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number, title_of
+from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number
 from napari_mst.formats.envi.header import (
     OWN,
     DataLayout,
@@ -30,7 +30,7 @@ from napari_mst.formats.envi.raster import (
 from napari_mst.formats.envi.values import physical
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
-from napari_mst.formats.wavelengths import percent_encode, spectral_axis
+from napari_mst.formats.wavelengths import percent_encode, spectral_axis, title_of
 
 KIND = "ENVI Spectral Library"
 

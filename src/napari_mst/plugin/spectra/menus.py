@@ -33,7 +33,7 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
 
 SAVES = "Table (*.csv);;ENVI spectral library (*.sli)"
-OPENS = "Spectra (*.csv *.txt *.tsv *.sli *.hdr)"
+OPENS = "Spectra (*.csv *.txt *.tsv *.asd *.sed *.sli *.hdr)"
 PICTURES = "PNG picture (*.png);;SVG drawing (*.svg)"
 SUFFIXES = (".png", ".svg")
 FINENESS = 3
