@@ -22,12 +22,10 @@ from napari_mst.networks.attention.kinds import (
     Place,
     check_geometry,
     geometry_of,
-    halving,
 )
-from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.hyperparameters import WINDOW, AttentionParameters, Hyperparameters
 from napari_mst.networks.layout import count_of, loaded, renamed
-from napari_mst.networks.network import PHOTO, Network, Pass, Program
+from napari_mst.networks.network import Network, Pass, Program
 from napari_mst.networks.parts import Chain, near
 
 MakeBlock = Callable[[int, int], Block]
@@ -38,16 +36,16 @@ class SpectralTransformer(nn.Module):
     """SST: a U-shape of five blocks with a residual.
 
     The blocks have C, 2C, 4C, 2C and C channels, and 1, 2, 4, 2 and 1 heads. *make_block* makes one
-    of so many channels and heads: a SAB as published. *fuses_last* puts the blocks of the decoder
+    of so many channels and heads, as published a SAB. *fuses_last* puts the blocks of the decoder
     before the fusion with the skip, right after the doubling, as a text has them.
     """
 
     def __init__(
         self,
         width: int,
-        make_block: MakeBlock = SpectralAttentionBlock,
-        make_down: Callable[[int], nn.Module] = halving,
-        fuses_last: bool = False,
+        make_block: MakeBlock,
+        make_down: Callable[[int], nn.Module],
+        fuses_last: bool,
     ) -> None:
         super().__init__()
 
@@ -94,10 +92,6 @@ class SpectralTransformer(nn.Module):
                 passes.add_block(block, named)
         passes.add(name, Plus(self.mapping), source)
         return passes
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, C, H, W), H and W multiples of 4."""
-        return Program(tuple(self.passes("stage", PHOTO)), x.shape[1]).whole(x)
 
 
 class Plus(nn.Module):

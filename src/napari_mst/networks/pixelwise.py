@@ -89,8 +89,7 @@ class OnePixel(Network):
 
     def program(self) -> Program:
         """The one pass, which is the cube: the network itself."""
-        dtype = next(self.parameters()).dtype
-        return Program((self.first_pass("spectra"),), self.in_bands, dtype=dtype)
+        return self.program_of([self.first_pass("spectra")])
 
 
 class PixelwiseNetwork(OnePixel):

@@ -169,7 +169,7 @@ class VisionTransformer(Network):
     def program(self) -> Program:
         """One pass over the whole photo."""
         whole = Pass("outputs", (PHOTO,), self._everywhere, self.out_bands, halo=None)
-        return Program((whole,), self.in_bands, dtype=self.cls_token.dtype)
+        return self.program_of([whole])
 
     def _everywhere(self, photo: Tensor) -> Tensor:
         """The outputs of photos (N, in_bands, H, W), the same in every pixel: (N, B, H, W)."""
