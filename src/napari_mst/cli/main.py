@@ -48,6 +48,7 @@ def complete(shell: Literal["bash", "zsh", "tcsh"]) -> None:
 
 COMMANDS: list[Command] = [
     Command("reconstruct", "turn photos into spectral cubes", "reconstruct:reconstruct_photos"),
+    Command("clip", "turn a video or a series into cubes", "clips:reconstruct_frames"),
     Command("models", "list the models: what they are for, how accurate", "inspection:list_models"),
     Command("export", "save a model as ONNX, for other programs", "inspection:export_model"),
     Command(

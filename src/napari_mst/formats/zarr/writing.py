@@ -5,7 +5,7 @@ Letters: B bands, H rows, W columns.
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,26 @@ def write_zarr(
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
 
 
+def write_frames(folder: Path, cubes: Iterator[SpectralCube]) -> None:
+    """Save *cubes* of one size, the frames of a clip, as (T, B, H, W): T frames."""
+    import zarr
+
+    array: Any = None
+    for number, cube in enumerate(cubes):
+        numbers = np.asarray(cube.data)
+        if array is None:
+            ome = _ome(cube, Path(folder.stem[1:]).stem)
+            (image,) = ome["multiscales"]
+            image["axes"].insert(0, {"name": "t", "type": "time"})
+            del image["datasets"][1:]
+            for each in image["datasets"][0]["coordinateTransformations"]:
+                each[each["type"]].insert(0, float(each["type"] == "scale"))
+            group = zarr.create_group(str(folder), attributes={"ome": ome}, zarr_format=3)
+            array = _level(group, "0", (1, *cube.shape), numbers.dtype)
+        array.resize((number + 1, *cube.shape))
+        array[number] = numbers
+
+
 def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
     """Write a *share* of the rows of chunks of *data* to the array that `write_zarr` has made."""
     import zarr
@@ -88,16 +108,16 @@ def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Any:
     """A new array in *group*: one level of the pyramid."""
     from zarr.codecs import ZstdCodec
 
-    _, height, width = shape
+    *outer, height, width = shape
     return group.create_array(
         name,
         shape=shape,
         dtype=dtype,
-        chunks=(1, _chunk_side(height), _chunk_side(width)),
+        chunks=(*[1] * len(outer), _chunk_side(height), _chunk_side(width)),
         # The fastest codec that has a checksum and that GDAL reads, from 3.11 on: Blosc has none,
         # and `crc32c` beside it GDAL refuses.
         compressors=[ZstdCodec(level=_LEVEL, checksum=True)],
-        dimension_names=("wavelength", "y", "x"),
+        dimension_names=("t", "wavelength", "y", "x")[-len(shape) :],
         # By default zarr leaves out chunks of zeros, and they would look like lost ones.
         config={"write_empty_chunks": True},
     )

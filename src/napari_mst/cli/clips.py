@@ -1,0 +1,81 @@
+"""The command `clip`: the frames of a video, or of a series, to one file of cubes."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from napari_mst import crash_safe
+from napari_mst.cli.console import note, progress_bar
+from napari_mst.cli.control_c import asked_to_stop
+from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
+from napari_mst.cli.photos import load_reconstructor
+from napari_mst.cube import SpectralCube
+from napari_mst.photo.frames import frames_of
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+
+
+def reconstruct_frames(
+    clip: Path,
+    *,
+    output: Output = None,
+    overwrite: bool = False,
+    steady: bool = False,
+    at: tuple[Pixel, ...] = (),
+    model: str = DEFAULT_MODEL,
+    options: RunOptions = DEFAULTS,
+) -> None:
+    """Make the cubes of the frames of a clip, and print the path of the file.
+
+    Parameters
+    ----------
+    clip
+        a video or GIF (extra `video`), a TIFF of pages, or a folder of photos; frames that are
+        damaged, or of another size than the first, are named and left out
+    output : OUT
+        .zarr to write: frames, bands, rows, columns (default: CLIP.zarr here)
+    overwrite
+        replace an existing file
+    steady
+        take the statistics of attention from all of the clip, so that nothing flickers, instead of
+        from each frame
+    at : ROW,COLUMN
+        also write the spectrum of a pixel in each frame, to OUT_ROW_COLUMN.csv; may be repeated
+    model : NAME|FILE
+        name of a model or its weights file
+
+    Examples
+    --------
+    napari-mst clip clip.mp4 -o clip.zarr --steady --at 120,80
+    """
+    target = output or Path(f"{clip.stem}.zarr")
+    tables = {pixel: target.with_name(f"{target.stem}_{pixel[0]}_{pixel[1]}.csv") for pixel in at}
+    with asked_to_stop():
+        crash_safe.check_targets([target], overwrite=overwrite, is_folder=True)
+        for path in tables.values():
+            crash_safe.check_targets([path], overwrite=overwrite)
+    reconstructor = load_reconstructor(model, options)
+    # It imports torch.
+    from napari_mst.batch.clips import reconstruct_clip, write_clip
+
+    lines: dict[Pixel, list[str]] = {pixel: [] for pixel in at}
+
+    def noted(cubes: Iterator[SpectralCube]) -> Iterator[SpectralCube]:
+        for number, cube in enumerate(cubes):
+            for (row, column), table in lines.items():
+                if not table:
+                    table.append(",".join(["frame", *map(str, cube.wavelengths)]))
+                spectrum = np.asarray(cube.spectrum(row, column).values)
+                table.append(",".join([str(number), *map(str, spectrum)]))
+            yield cube
+
+    with asked_to_stop() as watch, progress_bar(clip.name, watch) as bar:
+        cubes = reconstruct_clip(
+            partial(frames_of, clip), reconstructor, is_steady=steady, say=note, watch=bar
+        )
+        print(write_clip(target, noted(cubes), overwrite=overwrite), flush=True)
+    for pixel, path in tables.items():
+        with crash_safe.saving(path, needed=0, overwrite=overwrite) as (file,):
+            file.write_text("\n".join([*lines[pixel], ""]))
+        print(path)
