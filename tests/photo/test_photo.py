@@ -16,7 +16,7 @@ import tifffile
 from PIL import Image, ImageCms
 from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
-from napari_mst.cube.lazy import mapped_file
+from napari_mst.cube.lazy import mapped
 from napari_mst.errors import PhotoError
 from napari_mst.photo import files, values
 from napari_mst.photo.files import camera_named_in, orientation
@@ -52,11 +52,11 @@ def test_a_photo_too_large_for_memory_lies_in_a_file(
     small = as_photo(source)
     for module in (files, values):
         monkeypatch.setattr(module, "MAX_PIXELS", 7)
-    mapped = Mock(wraps=mapped_file)
+    in_file = Mock(wraps=mapped)
     for module in (files, values):
-        monkeypatch.setattr(module, "mapped_file", mapped)
+        monkeypatch.setattr(module, "mapped", in_file)
     large = as_photo(source)
-    mapped.assert_called_once()
+    in_file.assert_called_once()
     np.testing.assert_array_equal(large.pixels, small.pixels)
     assert (large.sha256, large.assumptions) == (small.sha256, small.assumptions)
 

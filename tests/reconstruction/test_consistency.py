@@ -2,14 +2,17 @@
 
 from importlib.util import find_spec
 from typing import Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+import napari_mst
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, srgb_to_linear
+from napari_mst.cube.lazy import mapped
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.consistency import cells, moving, noise
+from napari_mst.reconstruction.consistency import cells, correction, moving, noise
 from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds, compiled_colours
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import moved_into
@@ -408,3 +411,18 @@ def test_differences_that_are_mostly_brightness_or_small_are_no_noise(
     )
     photo = Photo.from_array(np.rint(codes.clip(0, 255) * 257).astype(np.uint16))
     assert "within half a code" in correct_colours(cube, photo, RESPONSE).text
+
+
+def test_the_quality_of_a_photo_too_large_for_memory_lies_in_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    photo = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+    reconstructor = napari_mst.Reconstructor(napari_mst.load_model("pixelwise-srgb"), "cpu")
+    expected = reconstructor.reconstruct(photo).quality
+    in_file = Mock(wraps=mapped)
+    monkeypatch.setattr(correction, "MAX_PIXELS", 7)
+    monkeypatch.setattr(correction, "mapped", in_file)
+    quality = reconstructor.reconstruct(photo).quality
+    in_file.assert_called_once_with((40, 30), np.float32)
+    assert expected is not None
+    np.testing.assert_array_equal(quality, expected)

@@ -65,6 +65,7 @@ def reconstruct_clip(
             yield seen.reconstruct(part)
         else:
             yield seen.open(part, add_up=lambda _: statistics)
+        watch.reach((number + 1) / count)
 
 
 def write_clip(path: Path, cubes: Iterator[SpectralCube], *, overwrite: bool = False) -> Path:

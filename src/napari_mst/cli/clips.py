@@ -1,10 +1,9 @@
 """The command `clip`: the frames of a video, or of a series, to one file of cubes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from napari_mst import crash_safe
 from napari_mst.cli.console import note, progress_bar
@@ -12,8 +11,10 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cli.photos import load_reconstructor
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.photo.frames import frames_of
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
+from napari_mst.spectra.library import write_spectra
 
 
 def reconstruct_frames(
@@ -59,15 +60,12 @@ def reconstruct_frames(
     # It imports torch.
     from napari_mst.batch.clips import reconstruct_clip, write_clip
 
-    lines: dict[Pixel, list[str]] = {pixel: [] for pixel in at}
+    spectra: dict[Pixel, list[Spectrum]] = {pixel: [] for pixel in at}
 
     def noted(cubes: Iterator[SpectralCube]) -> Iterator[SpectralCube]:
         for number, cube in enumerate(cubes):
-            for (row, column), table in lines.items():
-                if not table:
-                    table.append(",".join(["frame", *map(str, cube.wavelengths)]))
-                spectrum = np.asarray(cube.spectrum(row, column).values)
-                table.append(",".join([str(number), *map(str, spectrum)]))
+            for pixel, found in spectra.items():
+                found.append(replace(cube.spectrum(*pixel), name=f"frame {number}"))
             yield cube
 
     with asked_to_stop() as watch, progress_bar(clip.name, watch) as bar:
@@ -76,6 +74,4 @@ def reconstruct_frames(
         )
         print(write_clip(target, noted(cubes), overwrite=overwrite), flush=True)
     for pixel, path in tables.items():
-        with crash_safe.saving(path, needed=0, overwrite=overwrite) as (file,):
-            file.write_text("\n".join([*lines[pixel], ""]))
-        print(path)
+        print(write_spectra(path, spectra[pixel], overwrite=overwrite))

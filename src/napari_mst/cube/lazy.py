@@ -52,13 +52,14 @@ def check_room(what: str, needed: int) -> None:
         )
 
 
-def mapped_file(length: int) -> Array:
-    """*length* bytes in a temporary file that vanishes with its last user.
+def mapped(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """An array in a temporary file that vanishes with its last user.
 
     The space is allocated before it is mapped: a full disk is an error here (`OutOfMemory`), not a
     dead process later. (macOS allocates nothing ahead: there, only a plan has seen that there is
     room.)
     """
+    length = prod(shape) * np.dtype(dtype).itemsize
     try:
         # The file has no name, and once mapped it lives until its last user is gone.
         with tempfile.TemporaryFile(prefix="napari-mst-") as file:
@@ -66,7 +67,7 @@ def mapped_file(length: int) -> Array:
                 os.posix_fallocate(file.fileno(), 0, length)
             else:
                 file.truncate(length)
-            return np.frombuffer(mmap.mmap(file.fileno(), length), np.uint8)
+            return np.frombuffer(mmap.mmap(file.fileno(), length), dtype).reshape(shape)
     except OSError as error:
         needed = f"{length / 1e9:.1f} GB"
         raise OutOfMemory(

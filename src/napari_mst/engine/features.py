@@ -5,11 +5,12 @@ import mmap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from napari_mst.arrays import Singles
-from napari_mst.cube.lazy import mapped_file
+from napari_mst.cube.lazy import mapped
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import Pass, Program, reflected_index
@@ -82,7 +83,7 @@ class Slab:
         self._block: Tensor | None = None
         # Only Linux lets a program ask for large pages.
         if is_in_file:
-            self._memory = torch.from_numpy(mapped_file(dtype.itemsize * size)).view(dtype)
+            self._memory = torch.from_numpy(mapped((dtype.itemsize * size,), np.uint8)).view(dtype)
         elif device.type == "cpu" and hasattr(mmap, "MADV_HUGEPAGE"):
             self._block = KEPT.take(dtype.itemsize * size)
             self._memory = self._block[: dtype.itemsize * size].view(dtype)

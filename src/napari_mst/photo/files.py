@@ -23,7 +23,7 @@ from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
 
 from napari_mst.arrays import Array
 from napari_mst.cube.georeference import TAGS, Georeference
-from napari_mst.cube.lazy import mapped_file
+from napari_mst.cube.lazy import mapped
 from napari_mst.errors import OutOfMemory, PhotoError
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_large
@@ -315,8 +315,7 @@ def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Pixels:
     # No deflate stream grows by more than 1032 times (RFC 1951): a larger image is a bomb.
     if series.nbytes > 1040 * file.seek(0, io.SEEK_END):
         raise too_large()
-    pixels = mapped_file(series.nbytes).view(series.dtype).reshape(series.shape)
-    return series.asarray(out=pixels)
+    return series.asarray(out=mapped(series.shape, series.dtype))
 
 
 def _is_planar_tiff(series: tifffile.TiffPageSeries) -> bool:

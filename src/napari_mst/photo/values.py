@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_mst.arrays import DType, Mask
-from napari_mst.cube.lazy import mapped_file
+from napari_mst.cube.lazy import mapped
 from napari_mst.errors import PhotoError
 from napari_mst.photo.files import Pixels
 from napari_mst.photo.raw import MAX_PIXELS
@@ -48,8 +48,7 @@ def _is_large(source: Any) -> bool:
 
 def _on_disk(source: Any) -> Pixels:
     """A copy of an array that is read where it is sliced, in a file that is mapped."""
-    dtype = np.dtype(source.dtype)
-    copy = mapped_file(math.prod(source.shape) * dtype.itemsize).view(dtype).reshape(source.shape)
+    copy = mapped(source.shape, source.dtype)
     axis = int(np.argmax(source.shape))
     for start in range(0, source.shape[axis], _SLICES):
         part = (*[slice(None)] * axis, slice(start, start + _SLICES))

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from napari_mst.arrays import Doubles, Floats, Indices, Singles
+from napari_mst.cube.lazy import mapped
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.raw import MAX_PIXELS
 from napari_mst.reconstruction.consistency.cells import (
     Bounds,
     Cells,
@@ -46,7 +48,7 @@ class Correction:
 
 def bytes_to_correct(height: int, width: int) -> int:
     """About the bytes that `correct_colours` takes, as measured for photos 1,000 to 10,000 wide."""
-    return 4 * height * width + 30_000_000 + 18_000 * width
+    return 4 * min(height * width, MAX_PIXELS) + 30_000_000 + 18_000 * width
 
 
 def correct_colours(
@@ -82,7 +84,8 @@ def corrected(comparison: ColourCheck, noise: Noise | None, watch: Watch = UNWAT
     multiple of `REGION`.
     """
     photo = comparison.photo
-    quality = np.empty(photo.shape, dtype=np.float32)
+    is_large = photo.shape[0] * photo.shape[1] > MAX_PIXELS
+    quality = (mapped if is_large else np.empty)(photo.shape, np.float32)
     if noise is None:
         moved = _move_pixels(comparison, quality, watch)
     elif comparison.least:
