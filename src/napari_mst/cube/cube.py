@@ -133,7 +133,7 @@ class SpectralCube(PlainCube):
         return f"<SpectralCube {', '.join(facts)}>"
 
     def _repr_html_(self) -> str:
-        """The cube as notebooks show it: its picture, its mean spectrum, and its history."""
+        """The cube as notebooks show it: its picture and its history."""
         return cube_page(repr(self), self)
 
     def plot(self, pixels: Sequence[tuple[int, int]] = ()) -> "Figure":

@@ -6,16 +6,13 @@ Letters: B bands, H rows, W columns.
 import base64
 import io
 import json
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from napari_mst.arrays import Array, Codes, Doubles
+from napari_mst.arrays import Array, Codes
 from napari_mst.cube.curves import BAND_INDEX
 from napari_mst.cube.parts import PlainCube
 from napari_mst.cube.pictures import strided, thumbnail
@@ -31,22 +28,14 @@ FIGURE_SIDE = 1024
 SIDE = 256
 """The longest side of the picture, in pixels: every pixel that it shows is read from the cube."""
 
-_PLOT_WIDTH = 320
-_PLOT_HEIGHT = 160
-_MARGIN = 24
-
 
 def cube_page(title: str, cube: PlainCube) -> str:
-    """The page of *cube* in HTML: *title*, a picture, the mean spectrum and the history.
+    """The page of *cube* in HTML: *title*, a picture and the history.
 
     Only the pixels of the picture are read, so that a cube in a file is not loaded.
     """
     sample = strided(cube.data, SIDE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a band of no numbers has no mean
-        mean = np.asarray(np.nanmean(sample, axis=(1, 2), dtype=np.float64))
     picture = picture_tag(thumbnail(sample, cube))
-    curve = curve_tag(cube.wavelengths, mean, cube.unit)
     rows = [
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(fact)}</td></tr>"
@@ -55,7 +44,7 @@ def cube_page(title: str, cube: PlainCube) -> str:
     return (
         f"<div><b>{escape(title)}</b>"
         "<div style='display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start'>"
-        f"{picture}{curve}<table>{''.join(rows)}</table></div></div>"
+        f"{picture}<table>{''.join(rows)}</table></div></div>"
     )
 
 
@@ -78,36 +67,6 @@ def picture_tag(picture: Codes) -> str:
     fromarray(picture).save(file, "PNG")
     content = base64.b64encode(file.getvalue()).decode("ascii")
     return f"<img alt='picture of the cube' src='data:image/png;base64,{content}'>"
-
-
-def curve_tag(wavelengths: Doubles, values: Doubles, unit: str) -> str:
-    """The drawing of one spectrum over its wavelengths; empty for a single band."""
-    is_number = np.isfinite(values)
-    if is_number.sum() < 2:
-        return ""
-    at = wavelengths[is_number]
-    curve = values[is_number]
-    low = min(0.0, float(curve.min()))
-    high = float(curve.max())
-    across = _scaled(at, float(at.min()), float(at.max()), _PLOT_WIDTH)
-    down = _PLOT_HEIGHT - _scaled(curve, low, high, _PLOT_HEIGHT)
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
-    labels = (
-        f"<text x='{_MARGIN}' y='{_PLOT_HEIGHT - 6}'>{at.min():g}</text>"
-        f"<text x='{_PLOT_WIDTH - _MARGIN}' y='{_PLOT_HEIGHT - 6}' text-anchor='end'>"
-        f"{at.max():g} {escape(unit)}</text>"
-        f"<text x='{_MARGIN}' y='14'>mean, up to {high:.3g}</text>"
-    )
-    return (
-        f"<svg width='{_PLOT_WIDTH}' height='{_PLOT_HEIGHT}' font-size='11' fill='currentColor'>"
-        f"{labels}<polyline points='{points}' fill='none' stroke='currentColor'/></svg>"
-    )
-
-
-def _scaled(values: Doubles, low: float, high: float, length: int) -> Doubles:
-    """*values* from *low* to *high* as places on an axis of *length* with margins."""
-    span = (high - low) or 1.0
-    return _MARGIN + (values - low) / span * (length - 2 * _MARGIN)
 
 
 def cube_figure(cube: PlainCube, spectra: Mapping[tuple[int, int], Array]) -> "Figure":
