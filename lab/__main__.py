@@ -9,6 +9,7 @@ from pathlib import Path
 from lab import baselines
 from lab.known_spectra import KNOWN
 from lab.retrain import RETRAIN
+from lab.two_photos import SHOTS
 from napari_mst.cli.arguments import Command
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.training.calibrate import calibrate
@@ -41,5 +42,5 @@ CALIBRATE = Command(
 
 if __name__ == "__main__":
     BASELINES.update(baselines.BASELINES)
-    COMMANDS.extend([RETRAIN, CALIBRATE, KNOWN])
+    COMMANDS.extend([RETRAIN, CALIBRATE, KNOWN, SHOTS])
     sys.exit(main())

@@ -73,11 +73,13 @@ TASKS = {
         "non_local_weights",
     ),
     "Cubes and files": ("SpectralCube", "Provenance", "read_cube", "write_cube", "add_cube"),
-    "Known spectra and error bands": (
+    "Known spectra, further photos and error bands": (
         "adapt",
         "KnownSpectrum",
         "suggest_spots",
         "adapt_to_cube",
+        "Shot",
+        "add_shots",
         "error_bands",
         "spectrum_band",
     ),

@@ -12,6 +12,8 @@ from napari_mst.adaptation.calibrating import Calibration as Calibration
 from napari_mst.adaptation.calibrating import calibrate as calibrate
 from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
+from napari_mst.adaptation.shots import Shot as Shot
+from napari_mst.adaptation.shots import add_shots as add_shots
 from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube

@@ -12,6 +12,7 @@ says how sure it is.
 `parts`       moves a part of a cube, or all of it, and back to the colours of the photo
 `adapting`    the way from a cube and known spectra to a better cube
 `companion`   the same from a coarse cube of the view, whose pixels are blocks
+`shots`       further photos in other light, which `registering` lays onto the first
 `suggesting`  where a measurement would help most
 `memory`      stores the known spectra in the history of a cube, and reads them back
 `bands`       error bands of adapted cubes

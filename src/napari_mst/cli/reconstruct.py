@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +30,10 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output
 from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import ModelError, SaveError, shown
+from napari_mst.errors import ModelError, PhotoError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.memory import free_host_memory
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
@@ -43,6 +45,53 @@ SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
 
 CUBES = "cubes"
 """The folder of many cubes, if the user names none."""
+
+
+@dataclass(frozen=True)
+class ShotAnswers:
+    """Further photos of one scene: each --with has its --light.
+
+    further photos
+    --------------
+    photos of the same scene in other light or through a filter, which correct the cube
+
+    further : PHOTO
+        a photo from the same place, with the white balance of the first; give it again for more
+    light : NAME|FILE
+        its light, as F11, a CSV file, or 'D65 through gel.csv': behind the filter of a CSV file,
+        nm, transmittance
+    flash
+        the light of the first photo shone as well, with the same exposure: it is subtracted
+    """
+
+    further: tuple[Annotated[Path, "--with"], ...] = ()
+    light: tuple[str, ...] = ()
+    flash: bool = False
+
+    def check(self, jobs: Sequence[BatchJob]) -> None:
+        """Refuse several photos of *jobs*, and a further one without a light."""
+        if self.further and len(jobs) != 1:
+            raise PhotoError(
+                f"Expected one photo with --with, got {len(jobs)}. Run the scenes one by one."
+            )
+        if len(self.light) != len(self.further):
+            raise PhotoError(
+                f"Expected a --light for each --with, got {len(self.light)} for "
+                f"{len(self.further)}. Name the light of each further photo."
+            )
+
+    def added(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+        """The *cube* of *photo*, corrected by the further photos."""
+        from napari_mst.adaptation.shots import Shot, add_shots
+
+        read = partial(Photo.read, encoding=photo.encoding if photo.shot is None else None)
+        pairs = zip(map(read, self.further), self.light, strict=True)
+        shots = [Shot(further, light, self.flash) for further, light in pairs]
+        return add_shots(cube, photo, shots, watch)
+
+
+ALONE = ShotAnswers()
+"""There is one photo."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +107,7 @@ class Run(Batch):
     reconstructor: "Reconstructor"
     photos: PhotoOptions
     is_batch: bool
+    shots: ShotAnswers
 
     def finished(self, job: BatchJob) -> set[Path]:
         """See `Batch`; a single cube is always made."""
@@ -119,6 +169,8 @@ class Run(Batch):
         note(f"{job.name}: {seen.plan(watch)}")
         with progress_bar(job.name, watch) as bar:
             cube = seen.reconstruct(bar)
+        if self.shots.further:
+            cube = self.shots.added(cube, photo, watch)
         if not self.is_batch:
             cube = self.photos.adapted(cube, photo, watch)
         for assumption in cube.provenance.assumptions:
@@ -188,6 +240,7 @@ def reconstruct_photos(
     error_bands: bool = False,
     options: RunOptions = DEFAULTS,
     taken: CaptureAnswers = UNANSWERED,
+    shots: ShotAnswers = ALONE,
     workers: Annotated[int, _workers] = 0,
     scheduler: str = "",
 ) -> int:
@@ -226,6 +279,7 @@ def reconstruct_photos(
     napari-mst reconstruct photo.jpg -o cube.hdr
     napari-mst reconstruct photos/ -o cubes/ --format tiff --workers auto
     napari-mst reconstruct photo.dng --model mstpp-camera --illuminant estimate
+    napari-mst reconstruct day.jpg --with lamp.jpg --light LED-B3
 
     Notes
     -----
@@ -236,6 +290,7 @@ def reconstruct_photos(
     if workers and scheduler:
         raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
     jobs, is_batch = _plan(photos, output, format, error_bands)
+    shots.check(jobs)
     if (workers or scheduler) and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
@@ -258,9 +313,9 @@ def reconstruct_photos(
             )
         from napari_mst.reconstruction.ranks import is_rank
 
+        run = Run(overwrite, reconstructor, shown_by, is_batch, shots)
         if is_rank():
-            return _in_ranks(jobs, reconstructor, shown_by, overwrite)
-        run = Run(overwrite, reconstructor, shown_by, is_batch)
+            return _in_ranks(jobs, run)
         failed = _make(run, jobs, workers or scheduler)
     if not failed:
         return DONE
@@ -268,20 +323,20 @@ def reconstruct_photos(
     return SOME_FAILED
 
 
-def _in_ranks(
-    jobs: Sequence[BatchJob], reconstructor: "Reconstructor", photos: PhotoOptions, overwrite: bool
-) -> int:
+def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
     """Make the one cube by all processes that torchrun has started, of which the first speaks."""
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
     job, *others = jobs
-    if others or job.bands or photos.chart or job.target.suffix.lower() != ".zarr":
+    is_corrected = run.photos.chart is not None or run.shots.further
+    if others or job.bands or is_corrected or job.target.suffix.lower() != ".zarr":
         raise SaveError(
-            "Expected one photo, without a chart or error bands, and -o NAME.zarr for several "
-            f"processes of torchrun, got {shown(job.target.name)}. Start it without torchrun."
+            "Expected one photo, without chart, further ones or error bands, and -o NAME.zarr for "
+            f"torchrun, got {shown(job.target.name)}. Start it without torchrun."
         )
+    reconstructor, overwrite = run.reconstructor, run.overwrite
     with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as watch:
-        seen = reconstructor.see(photos.read(job.photo))
+        seen = reconstructor.see(run.photos.read(job.photo))
         if rank:
             write_in_ranks(job.target, seen, watch, overwrite=overwrite)
             return DONE

@@ -22,6 +22,10 @@ from napari_mst.reconstruction.setup import Setup, copied
 _COVERED = 0.9
 _SQUARES = 8  # of the mosaic on which candidates are compared
 _SIDE = 8
+_BRIGHT = 0.995  # quantile of the brightness that would be near full scale
+_BLACK = 1e-4
+# Stops. Of the CAVE scenes with white at full scale, the darkest is 1.1 below.
+_UNDER = 2.5
 _DARK = 0.02  # reflectance below which candidates are not compared
 
 
@@ -40,14 +44,27 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     """
     capture = setup.options.capture
     if capture is None:
-        warning = warning_of(photo) if setup.model.card.rendering == SRGB_D65 else ""
-        return setup, (), (warning,) if warning else ()
+        is_srgb = setup.model.card.rendering == SRGB_D65
+        warnings = (warning_of(photo), _exposure_warning(photo)) if is_srgb else ()
+        return setup, (), tuple(filter(None, warnings))
     if not capture.is_estimated:
         return setup, (), ()
     estimate = estimated(photo, capture)
     lit = setup.with_capture(replace(capture, illuminant=estimate.illuminant))
     note = f"The illuminant was estimated from the photo: {estimate}."
     return lit, _doubt(lit, photo, estimate), (note,)
+
+
+def _exposure_warning(photo: Photo) -> str:
+    """A sentence if the brightest parts of *photo* are far below full scale; "" if not."""
+    light = photo.sampled(_SQUARES, _SIDE).rows(linear=True).max(axis=0)
+    stops = -np.log2(max(float(np.quantile(light, _BRIGHT)), _BLACK))
+    if stops < _UNDER:
+        return ""
+    return (
+        f"The photo seems to be under-exposed by {stops:.0f} stops: its spectra are too dark, and "
+        "each stop changes their shape by 2 to 3 %. Expose so that white is just below full scale."
+    )
 
 
 def estimated(photo: Photo, capture: Capture) -> LightEstimate:

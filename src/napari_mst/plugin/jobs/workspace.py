@@ -114,6 +114,8 @@ class Request:
         whether the network takes linear light. "" and None leave it to the model card in the file.
     extent
         How much of the cube is computed.
+    second, second_light
+        Another photo of the scene, which corrects the cube, and its light; None for none.
     """
 
     source: PhotoSource
@@ -124,6 +126,8 @@ class Request:
     wavelengths: str = ""
     takes_linear: bool | None = None
     extent: Extent = "auto"
+    second: PhotoSource | None = None
+    second_light: str = ""
 
     @property
     def is_of_photo(self) -> bool:
@@ -147,7 +151,10 @@ class Request:
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known, and correct it."""
-        photo = self.source.read("linear") if self.options.capture else self.source.read()
+        return self._read(self.source)
+
+    def _read(self, source: PhotoSource) -> Photo:
+        photo = source.read("linear") if self.options.capture else source.read()
         for correction in self.corrections:
             photo = correction.corrected(photo)
         return photo
@@ -173,10 +180,14 @@ class Request:
         return replace(model, card=replace(model.card, **card), assumptions=()) if card else model
 
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
-        """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
-        # This imports torch, as a job does anyway.
+        """Correct the *cube* of *photo* by the second one, and by the patches of its chart."""
+        # These import torch, as a job does anyway.
         from napari_mst.adaptation.calibrating import Calibration
+        from napari_mst.adaptation.shots import Shot, add_shots
 
+        if self.second is not None:
+            shot = Shot(self._read(self.second), self.second_light)
+            cube = add_shots(cube, photo, [shot], watch)
         if cube.provenance.region:
             return cube
         for correction in self.corrections:

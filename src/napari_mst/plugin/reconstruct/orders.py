@@ -76,6 +76,11 @@ def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
     options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
     corrections = form.finding.corrections if form.finding is not None else ()
     request = Request(source, form.model, options, extent=form.extent, corrections=corrections)
+    light, second = form.second_light.strip(), form.second
+    if light and second is not None:
+        # All of it, and all of the cube: where the part of the first lies is found later.
+        photo = LayerPhoto.of(second, (0.0,) * second.ndim)
+        request = replace(request, second=photo, second_light=light, extent="whole")
     if not form.is_onnx:
         return request
     takes_linear = {"linear": True, "srgb": False}.get(form.takes)

@@ -5,6 +5,7 @@ what napari remembers between sessions, its Preferences (`napari.yaml`), and the
 settings.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -140,6 +141,15 @@ ROWS = (
         "Photo",
         "The Image layer to reconstruct: RGB, grey, or a stack of these.",
         partial(LayerBox, ""),
+    ),
+    Row(
+        "second_light",
+        "Second photo",
+        "The light of the other photo that is open, if that shows the same scene from the same "
+        "place, with the same white balance: then it corrects the spectra. `D65 through gel.csv` "
+        "is a light behind a filter, whose file holds lines of nm, transmittance.",
+        lambda: SearchBox(("", *load_illuminants()), TABLES),
+        lambda form: form.second is not None,
     ),
     Row(
         "all_pages",
@@ -447,6 +457,7 @@ class FormRows(QWidget):
         self._is_drawing = True
         self.widgets["photo"].set_layers(layers, self.form.layer)
         self._is_drawing = False
+        self.form.photos = tuple(weakref.ref(layer) for layer in layers)
         # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
         self._write(ROWS[0])
 
