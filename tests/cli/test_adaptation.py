@@ -118,4 +118,5 @@ def test_a_further_photo_corrects_the_cube_of_the_first(scene: Path, tmp_path: P
     shot = nm.Shot(nm.Photo.read(lamp), "D55")
     cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
     np.testing.assert_array_equal(nm.read_cube(target).data, nm.add_shots(cube, photo, [shot]).data)
-    assert main(["reconstruct", photo, lamp, "--with", lamp, "--light", "D55"]) == REFUSED
+    for several in ([photo, lamp], [photo, "-o", str(tmp_path)]):
+        assert main(["reconstruct", *several, "--with", lamp, "--light", "D55"]) == REFUSED

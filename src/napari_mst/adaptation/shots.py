@@ -58,9 +58,7 @@ _DEVIATION = 1.4826  # a standard deviation over the median of absolute values
 # Variances that gave the least errors on six scenes of CAVE, of 1e-5 to 3e-3.
 _EXACT = 3e-5
 _JPEG = 3e-3
-_AVERAGED = (
-    0.15  # of the variance of a pixel, which is left in the average of those that look alike
-)
+_AVERAGED = 0.15  # of the variance of a pixel: left in the average of those that look alike
 _CHANNELS = ("nothing", "one channel", "two channels", "all channels")
 
 

@@ -68,11 +68,13 @@ class ShotAnswers:
     light: tuple[str, ...] = ()
     flash: bool = False
 
-    def check(self, jobs: Sequence[BatchJob]) -> None:
-        """Refuse several photos of *jobs*, and a further one without a light."""
-        if self.further and len(jobs) != 1:
+    def check(self, is_batch: bool) -> None:
+        """Refuse a folder of cubes, and a further photo without a light."""
+        # Which cubes of a folder may stay is asked by their history, which has no further photos.
+        if self.further and is_batch:
             raise PhotoError(
-                f"Expected one photo with --with, got {len(jobs)}. Run the scenes one by one."
+                "Expected one photo and a file for its cube with --with, got several, or a folder. "
+                "Run the scenes one by one."
             )
         if len(self.light) != len(self.further):
             raise PhotoError(
@@ -290,7 +292,7 @@ def reconstruct_photos(
     if workers and scheduler:
         raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
     jobs, is_batch = _plan(photos, output, format, error_bands)
-    shots.check(jobs)
+    shots.check(is_batch)
     if (workers or scheduler) and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
