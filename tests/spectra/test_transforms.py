@@ -21,10 +21,9 @@ from napari_mst.errors import SpectrumError
 from napari_mst.spectra.transforms import (
     CONTINUUM_REMOVED,
     WAYS,
-    continuum_removed,
-    first_derivative,
     normalised,
     resampled,
+    transformed,
 )
 
 WAVELENGTHS = np.array([400.0, 410, 425, 450, 500, 590, 700])
@@ -38,6 +37,10 @@ SPECTRUM = Spectrum(
     upper=VALUES + 0.2,
     spread="std",
 )
+
+
+first_derivative = partial(transformed, way="first derivative")
+continuum_removed = partial(transformed, way="continuum removed")
 
 
 def reversed_(spectrum: Spectrum) -> Spectrum:
@@ -54,16 +57,6 @@ def test_maximum_becomes_one() -> None:
     np.testing.assert_allclose(normalised(SPECTRUM, "maximum").values, VALUES / 0.8)
 
 
-def test_value_at_a_wavelength_becomes_one() -> None:
-    found = normalised(SPECTRUM, 475)
-    np.testing.assert_allclose(found.values, VALUES / 0.6)
-    assert found.wavelengths is not None
-    with pytest.raises(SpectrumError, match="within 400-700 nm, got 399-399"):
-        normalised(SPECTRUM, 399)
-    with pytest.raises(SpectrumError, match="'area', 'maximum' or a wavelength, got 'mean'"):
-        normalised(SPECTRUM, "mean")  # type: ignore[arg-type]
-
-
 def test_bounds_are_normalised_like_the_values() -> None:
     found = normalised(SPECTRUM, "maximum")
     lower, upper = bounds(found)
@@ -72,7 +65,7 @@ def test_bounds_are_normalised_like_the_values() -> None:
     assert (found.spread, found.name, found.colour) == ("std", "a", "#112233")
 
 
-@pytest.mark.parametrize("to", ["area", "maximum", 450])
+@pytest.mark.parametrize("to", ["area", "maximum"])
 def test_black_cannot_be_normalised_and_is_a_gap(to: Any) -> None:
     assert np.isnan(normalised(Spectrum(WAVELENGTHS, 0 * VALUES), to).values).all()
     assert np.isnan(normalised(Spectrum(WAVELENGTHS, np.nan * VALUES), to).values).all()

@@ -3,8 +3,6 @@
 Letters: B bands, H rows, W columns; N labels.
 """
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe
 from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import good_bands
 from napari_mst.errors import SpectrumError
-from napari_mst.formats.wavelengths import text_cell
 from napari_mst.spectra import formulas
 from napari_mst.spectra.means import Numbers
 from napari_mst.spectra.regions import label_spectra
 from napari_mst.spectra.statistics import statistics_of
 from napari_mst.spectra.strips import raw_strips
+from napari_mst.spectra.table import csv_text, write_text
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 MOST_COMPARED = 20
@@ -160,12 +157,5 @@ def separability(
 
 def write_table(path: str | PathLike[str], table: Table, *, overwrite: bool = False) -> Path:
     """Save *table* as CSV, crash-safe. Raises `SaveError`, and an older file is then intact."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in (table, *zip(*table.values(), strict=True)):
-        writer.writerow([text_cell(cell) if isinstance(cell, str) else cell for cell in row])
-    data = text.getvalue().encode("utf-8", errors="replace")
-    path = Path(path)
-    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
-        temporary.write_bytes(data)
-    return path
+    rows = (tuple(table), *zip(*table.values(), strict=True))
+    return write_text(Path(path), csv_text(rows), overwrite=overwrite)

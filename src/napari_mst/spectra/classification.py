@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Doubles, Mask, Singles
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.strips import pixels
-from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled
+from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 from napari_mst.watch import Watched, watching
 
 LARGEST_ANGLE = 10.0
@@ -66,40 +66,24 @@ def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[Spectra
     The values are (spectra, bands). Raises `SpectrumError` if there are no spectra, they share
     fewer than two bands with the cube, or one has no number or no angle there.
     """
-    bands = _shared_bands(cube, spectra)
-    members = _members(spectra, cube.wavelengths[bands])
-    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
-    # wavelengths in another order than a rising or falling one need.
-    first, last = np.flatnonzero(bands)[[0, -1]]
-    chosen = slice(first, last + 1) if bands[first:last].all() else bands
-    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit), members
-
-
-def _shared_bands(cube: SpectralCube, spectra: Sequence[Spectrum]) -> Mask:
-    """(B,) True for the bands of *cube* that all *spectra* cover."""
     if not spectra:
         raise SpectrumError(
             "Expected one or more spectra to compare with, got none. Pin some, or open a library."
         )
-    bands = covered_bands(cube, spectra)
-    if bands.sum() < FEWEST_BANDS:
-        raise SpectrumError(
-            "Expected spectra that share two or more bands with the cube, got others. "
-            "Choose others."
-        )
-    return bands
-
-
-def _members(spectra: Sequence[Spectrum], wavelengths: Doubles) -> Doubles:
-    """(spectra, bands) values of *spectra* at *wavelengths*; refuses those that have no angle."""
-    members = np.stack([resampled(spectrum, wavelengths).values for spectrum in spectra])
+    bands = shared_bands(cube, *spectra)
+    at = cube.wavelengths[bands]
+    members = np.stack([resampled(spectrum, at).values for spectrum in spectra])
     is_bad = ~np.isfinite(members).all(axis=1) | ~members.any(axis=1)
     if is_bad.any():
         name = spectra[int(is_bad.argmax())].name
         raise SpectrumError(
             f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
         )
-    return members
+    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
+    # wavelengths in another order than a rising or falling one need.
+    first, last = np.flatnonzero(bands)[[0, -1]]
+    chosen = slice(first, last + 1) if bands[first:last].all() else bands
+    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit), members
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +143,7 @@ def best_matches(
 
 
 def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
-    shared = covered_bands(spectrum, [entry])
+    shared = covered_bands(spectrum, entry)
     if shared.sum() < FEWEST_BANDS:
         return None
     ours = spectrum.values[shared]

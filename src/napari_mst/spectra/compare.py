@@ -292,10 +292,8 @@ def numbers_in_both(estimate: Doubles, reference: Doubles) -> Mask:
 def _relative_errors(estimate: Doubles, reference: Doubles, dark: float = DARK) -> Doubles:
     """Mean relative error of each pixel, (...) of two (b, ...); NaN where the reference is dark."""
     lit = (reference > dark).all(axis=0)
-    # Dark pixels would divide by zero or nearly so; their result is not used.
-    divisor = np.where(lit, reference, 1)
-    relative = (np.abs(estimate - reference) / divisor).mean(axis=0)
-    return np.where(lit, relative, np.nan)
+    bright = np.where(lit, reference, np.nan)
+    return (np.abs(estimate - bright) / bright).mean(axis=0)
 
 
 def psnr(rmse: Doubles, peak: float) -> Doubles:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import crash_safe
 from napari_mst.cube.colour import reflectances
 from napari_mst.cube.curves import text_of
 from napari_mst.cube.spectrum import Origin, Spectrum
@@ -128,10 +127,7 @@ def write_spectra(
                 "Save as CSV."
             )
         return write_library(path, curves, overwrite=overwrite)
-    data = table.text_of(curves).encode("utf-8", errors="replace")
-    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
-        temporary.write_bytes(data)
-    return path
+    return table.write_text(path, table.text_of(curves), overwrite=overwrite)
 
 
 def spectra_text(spectra: Sequence[Spectrum]) -> str:

@@ -220,9 +220,8 @@ def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map
     """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
     watch = watching(watch)
     found = unmixing.endmembers(cube, int(count), watch.part(0, 0.3))
-    shares, residual = unmixing.abundances(cube, found, watch=watch.part(0.3, 1))
-    names = (spectrum.name for spectrum in found)
-    return Map(cube, np.stack([*shares, residual]), (*names, "residual"))
+    made = abundances(cube, found, watch=watch.part(0.3, 1))
+    return Map(cube, made.data, made.titles)
 
 
 @MapKind(

@@ -318,13 +318,9 @@ def band_noise(data: Floats, is_known: Mask) -> Doubles:
     changes, by their median, which texture hardly moves: Donoho & Johnstone, Biometrika 81 (1994)
     425, doi:10.1093/biomet/81.3.425.
     """
-    if min(is_known.shape) < 2:
-        return np.zeros(len(data))
     is_whole = is_known[:-1, :-1] & is_known[:-1, 1:] & is_known[1:, :-1] & is_known[1:, 1:]
-    if not is_whole.any():
-        return np.zeros(len(data))
-    noise = np.empty(len(data))
-    for index, band in enumerate(data.astype(np.float64, copy=False)):
+    noise = np.zeros(len(data))
+    for index, band in enumerate(data.astype(np.float64, copy=False) if is_whole.any() else ()):
         detail = (band[:-1, :-1] - band[:-1, 1:] - band[1:, :-1] + band[1:, 1:]) / 2
         noise[index] = np.median(np.abs(detail[is_whole])) / _MEDIAN_OF_NORMAL
     return noise

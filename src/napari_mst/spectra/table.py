@@ -15,10 +15,12 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from napari_mst import crash_safe
 from napari_mst.arrays import Doubles
 from napari_mst.cube.curves import BAND_INDEX, Curves, parsed
 from napari_mst.cube.spectrum import Origin, Spectrum
@@ -88,10 +90,24 @@ def text_of(curves: Curves, delimiter: str = ",", *, has_records: bool = True) -
     for at, *cells in zip(*columns, strict=True):
         texts = (_text(value) if has else "" for value, has in zip(*cells, strict=True))
         rows.append([_text(at), *texts])
+    return csv_text(rows, delimiter)
+
+
+def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    """Text of *rows* of cells, in which a spreadsheet finds no formulas."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([text_cell(cell) for cell in row] for row in rows)
+    for row in rows:
+        writer.writerow([text_cell(cell) if isinstance(cell, str) else cell for cell in row])
     return text.getvalue()
+
+
+def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
+    """Save *text* crash-safe, as UTF-8. Raises `SaveError`, and an older file is then intact."""
+    data = text.encode("utf-8", errors="replace")
+    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
+        temporary.write_bytes(data)
+    return path
 
 
 def parse(text: str, name: str, unit: str = "") -> Curves:

@@ -5,7 +5,7 @@ every pixel of a cube. Here are also the bands at which two spectra can be compa
 bands, n pixels.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, shown
 
 _LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
 
@@ -22,7 +22,7 @@ FEWEST_BANDS = 2
 """Fewest bands on which two spectra are compared: one band has no angle."""
 
 
-def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Spectrum:
+def normalised(spectrum: Spectrum, to: Literal["area", "maximum"]) -> Spectrum:
     """*spectrum* and its bounds divided by one number.
 
     Everything is NaN if that number is zero or not a number.
@@ -31,30 +31,12 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"] | float) -> Sp
     ----------
     to
         "area": the integral over the wavelengths (trapezoids) becomes 1. "maximum": the largest
-        value becomes 1. A wavelength: the value there, interpolated linearly, becomes 1.
-
-    Raises
-    ------
-    SpectrumError
-        If the wavelength is outside the spectrum.
+        value becomes 1.
     """
-    divisor = _divisor(spectrum, to)
-    factor = 1 / divisor if divisor and np.isfinite(divisor) else np.nan
-    return spectrum.each(lambda values: values * factor)
-
-
-def first_derivative(spectrum: Spectrum) -> Spectrum:
-    """Change of value per unit of the wavelengths, as nm, (B,): see `fitted` and `transformed`."""
-    return transformed(spectrum, "first derivative")
-
-
-def continuum_removed(spectrum: Spectrum) -> Spectrum:
-    """*spectrum* divided by its continuum, the upper convex hull over the wavelengths.
-
-    It is 1 where it touches the hull, and NaN where the hull is not above zero. Clark & Roush,
-    J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329. See `transformed`.
-    """
-    return transformed(spectrum, CONTINUUM_REMOVED)
+    order = _rising_numbers(spectrum)
+    values, at = spectrum.values[order], spectrum.wavelengths[order]
+    divisor = np.trapezoid(values, at) if to == "area" else values.max(initial=-np.inf)
+    return spectrum.each(lambda values: values * (1 / divisor if divisor else np.nan))
 
 
 def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
@@ -65,13 +47,11 @@ def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
     SpectrumError
         If there are too few bands.
     """
-    order = rising_order(spectrum.wavelengths)
-    order = order[np.isfinite(spectrum.values[order])]
+    order = _rising_numbers(spectrum)
     values = np.full(spectrum.values.shape, np.nan)
     if order.size:
-        change = WAYS[way]
         ordered = spectrum.values[order, None], spectrum.wavelengths[order]
-        values[order] = change(*ordered, window)[:, 0]
+        values[order] = WAYS[way](*ordered, window)[:, 0]
     return spectrum.with_values(values)
 
 
@@ -102,26 +82,26 @@ def fitted(values: Doubles, at: Doubles, window: int, derivative: int = 0) -> Do
     return np.stack([each @ values[span] for each, span in zip(weights, bands, strict=True)])
 
 
-def _under_continuum(values: Doubles, at: Doubles) -> Doubles:
+def _under_continuum(values: Doubles, at: Doubles, _: int) -> Doubles:
+    """*values* over their upper convex hull; NaN where that is not above zero.
+
+    Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329.
+    """
     from spectral import spectral_continuum
 
     hull = spectral_continuum(np.ascontiguousarray(values.T), at).T
     return np.divide(values, hull, out=np.full(hull.shape, np.nan), where=hull > 0)
 
 
-def _of_area(values: Doubles, at: Doubles) -> Doubles:
-    return values / np.trapezoid(values, at, axis=0)
-
-
 CONTINUUM_REMOVED = "continuum removed"
 """The quantity of a cube without its continuum, and the name of that way."""
 
 WAYS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
-    CONTINUUM_REMOVED: lambda values, at, _: _under_continuum(values, at),
+    CONTINUUM_REMOVED: _under_continuum,
     "first derivative": lambda values, at, window: fitted(values, at, window, 1),
     "second derivative": lambda values, at, window: fitted(values, at, window, 2),
     "smoothed": fitted,
-    "normalised to area": lambda values, at, _: _of_area(values, at),
+    "normalised to area": lambda values, at, _: values / np.trapezoid(values, at, axis=0),
     "normalised to maximum": lambda values, *_: values / values.max(axis=0),
     "standard normal variate": lambda values, *_: (values - values.mean(0)) / values.std(0),
     "absorbance": lambda values, *_: -np.log10(values),
@@ -155,16 +135,9 @@ def resampled(spectrum: Spectrum, wavelengths: ArrayLike) -> Spectrum:
     return spectrum.each(lambda values: np.interp(at, rising, values[order]), wavelengths=at)
 
 
-def _divisor(spectrum: Spectrum, to: str | float) -> float:
-    if to == "maximum":
-        return float(np.nanmax(spectrum.values, initial=-np.inf))
-    if to == "area":
-        order = rising_order(spectrum.wavelengths)
-        order = order[np.isfinite(spectrum.values[order])]
-        return float(np.trapezoid(spectrum.values[order], spectrum.wavelengths[order]))
-    if isinstance(to, str):
-        raise SpectrumError(f"Expected 'area', 'maximum' or a wavelength, got {to[:30]!r}.")
-    return float(resampled(spectrum, to).values[0])
+def _rising_numbers(spectrum: Spectrum) -> Indices:
+    order = rising_order(spectrum.wavelengths)
+    return order[np.isfinite(spectrum.values[order])]
 
 
 def rising_order(wavelengths: Doubles) -> Indices:
@@ -172,9 +145,7 @@ def rising_order(wavelengths: Doubles) -> Indices:
     return np.argsort(wavelengths, kind="stable")
 
 
-def covered_bands(
-    estimate: SpectralCube | Spectrum, references: Iterable[SpectralCube | Spectrum]
-) -> Mask:
+def covered_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube | Spectrum) -> Mask:
     """(B,) True for the bands of *estimate* within the range of all *references*, in their unit."""
     at = estimate.wavelengths
     bands = np.ones(at.shape, dtype=bool)
@@ -184,19 +155,19 @@ def covered_bands(
     return bands
 
 
-def shared_bands(estimate: SpectralCube | Spectrum, reference: SpectralCube | Spectrum) -> Mask:
-    """(B,) True for the bands of *estimate* within the range of *reference*.
+def shared_bands(estimate: SpectralCube | Spectrum, *references: SpectralCube | Spectrum) -> Mask:
+    """(B,) True for the bands of *estimate* within the range of all *references*.
 
     Raises `SpectrumError` if fewer than two are.
     """
-    bands = covered_bands(estimate, [reference])
+    bands = covered_bands(estimate, *references)
     if bands.sum() < FEWEST_BANDS:
-        ours, theirs = (
+        ours, *theirs = (
             f"{each.wavelengths.min():g}-{each.wavelengths.max():g} {each.unit}"
-            for each in (estimate, reference)
+            for each in (estimate, *references)
         )
         raise SpectrumError(
-            f"Expected a reference that shares two or more bands with {ours}, got {theirs}. "
-            "Choose another."
+            f"Expected a reference that shares two or more bands with {ours}, "
+            f"got {shown(', '.join(theirs), 60)}. Choose another."
         )
     return bands

@@ -20,6 +20,7 @@ from napari_mst.watch import Watched, watching
 
 Constraint = Literal["sum to one", "non-negative", "free"]
 
+_LEAST_STEP = 1e-6  # of the largest pixel; a smaller one is rounding
 _GROWTH = 1 + 1e-6  # a smaller growth of the simplex is rounding
 
 
@@ -55,37 +56,28 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
     """
     if not 2 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 2 to {cube.shape[0]} endmembers, got {count}.")
+    from scipy.linalg import qr
+
     scores, _ = principal_components(cube, count - 1, watch)
     flat = scores.reshape(count - 1, -1)
     usable = np.flatnonzero(np.isfinite(flat).all(axis=0))
     points = np.vstack([np.ones(len(usable)), flat[:, usable]])
-    corners = _first_corners(points)
+    # Each pivot lies far from the space of those before it.
+    triangle, pivots = qr(points, mode="r", pivoting=True)
+    if abs(triangle[-1, count - 1]) <= _LEAST_STEP * np.linalg.norm(points, axis=0).max():
+        raise SpectrumError(
+            f"Expected {count} pixels that differ, got fewer. Look for fewer endmembers."
+        )
+    corners = pivots[:count].tolist()
     while True:
         # A corner that gives way to a pixel makes the simplex larger by the pixel's coordinate.
         growth = np.abs(np.linalg.solve(points[:, corners], points))
         corner, pixel = np.unravel_index(growth.argmax(), growth.shape)
         if growth[corner, pixel] <= _GROWTH:
             break
-        corners[int(corner)] = int(pixel)
+        corners[corner] = int(pixel)
     places = (divmod(int(usable[corner]), cube.shape[2]) for corner in corners)
     return [point_spectrum(cube, *place, name=f"pixel {place[0]}, {place[1]}") for place in places]
-
-
-def _first_corners(points: Doubles) -> list[int]:
-    """Return the pixels of *points* (p, n), each far from the space of those before it."""
-    rest = points.copy()
-    corners = []
-    for _ in range(len(points)):
-        sizes = np.einsum("pn,pn->n", rest, rest)
-        corners.append(int(sizes.argmax()))
-        largest = sizes[corners[-1]]
-        if largest <= 1e-12 * np.square(points).sum(axis=0).max():
-            raise SpectrumError(
-                f"Expected {len(points)} pixels that differ, got fewer. Look for fewer endmembers."
-            )
-        axis = rest[:, corners[-1]] / np.sqrt(largest)
-        rest -= np.outer(axis, axis @ rest)
-    return corners
 
 
 def abundances(

@@ -1,5 +1,6 @@
 """Curves beside each other in the spectra dock: cubes, a reference, a library, ways to show."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import pen
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.spectra.library import colour_checker
-from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
+from napari_mst.spectra.transforms import normalised, transformed
 
 
 def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(desk: Desk) -> None:
@@ -41,8 +42,8 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(des
     [
         ("Normalised to area", lambda spectrum: normalised(spectrum, "area")),
         ("Normalised to maximum", lambda spectrum: normalised(spectrum, "maximum")),
-        ("First derivative", first_derivative),
-        ("Continuum removed", continuum_removed),
+        ("First derivative", partial(transformed, way="first derivative")),
+        ("Continuum removed", partial(transformed, way="continuum removed")),
     ],
 )
 def test_curves_are_shown_in_the_chosen_way_and_kept_as_measured(

@@ -1,5 +1,6 @@
 """The rows of regions that a person has drawn, of spectra from files, and of differences."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.plugin.spectra.reader import RegionReading, Task, compared, label_tasks, shape_tasks
 from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra
@@ -370,7 +370,9 @@ class Group:
         first = read[int(read.numbers[0])]
         curve: Spectrum = first.error if isinstance(first, Comparison) else first
         values = read.curves[~np.isin(read.numbers, sorted(self._hidden))]
-        lower, median, upper = _percentiles(values)
+        with warnings.catch_warnings(action="ignore"):  # a band without numbers has none
+            found = np.nanpercentile(np.where(np.isfinite(values), values, np.nan), RANGE, axis=0)
+        lower, median, upper = found
         return Spectrum(
             curve.wavelengths,
             median,
@@ -385,16 +387,6 @@ class Group:
 def _named(spectrum: Spectrum, name: str, colour: str) -> Spectrum:
     origin = replace(spectrum.origin, region=name)
     return replace(spectrum, name=name, colour=colour, origin=origin)
-
-
-def _percentiles(values: Doubles) -> Doubles:
-    """(3, B) percentiles `RANGE` of (N, B) values; those that are not numbers are left out."""
-    percentiles = np.full((len(RANGE), values.shape[1]), np.nan)
-    for band, column in enumerate(values.T):
-        finite = column[np.isfinite(column)]
-        if finite.size:
-            percentiles[:, band] = np.percentile(finite, RANGE)
-    return percentiles
 
 
 def draw(viewer: ViewerModel) -> Shapes | None:

@@ -11,7 +11,7 @@ from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.classification import Match
 from napari_mst.spectra.means import Spread
-from napari_mst.spectra.transforms import continuum_removed, first_derivative, normalised
+from napari_mst.spectra.transforms import CONTINUUM_REMOVED, normalised, transformed
 
 
 class View(NamedTuple):
@@ -37,8 +37,8 @@ VIEWS = (
     AS_IS,
     View("Normalised to area", "relative to area", partial(normalised, to="area")),
     View("Normalised to maximum", "relative to maximum", partial(normalised, to="maximum")),
-    View("First derivative", "change per nm", first_derivative),
-    View("Continuum removed", "continuum removed", continuum_removed),
+    View("First derivative", "change per nm", partial(transformed, way="first derivative")),
+    View("Continuum removed", CONTINUUM_REMOVED, partial(transformed, way=CONTINUUM_REMOVED)),
 )
 
 
