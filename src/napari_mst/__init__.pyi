@@ -38,6 +38,7 @@ from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.classification import best_matches as best_matches
+from napari_mst.spectra.classification import endmembers as endmembers
 from napari_mst.spectra.compare import compare_region as compare_region
 from napari_mst.spectra.library import read_spectra as read_spectra
 from napari_mst.spectra.library import write_spectra as write_spectra
@@ -48,8 +49,7 @@ from napari_mst.spectra.regions import Region as Region
 from napari_mst.spectra.regions import label_spectra as label_spectra
 from napari_mst.spectra.regions import point_spectrum as point_spectrum
 from napari_mst.spectra.regions import region_spectrum as region_spectrum
-from napari_mst.spectra.resampling import resample as resample
-from napari_mst.spectra.unmixing import endmembers as endmembers
+from napari_mst.spectra.transforms import resample as resample
 from napari_mst.watch import Watch as Watch
 
 __all__: list[str]

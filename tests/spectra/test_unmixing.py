@@ -11,7 +11,7 @@ import napari_mst as nm
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, SpectrumError
-from napari_mst.spectra.unmixing import Constraint, abundances, endmembers
+from napari_mst.spectra.classification import Constraint, abundances, endmembers
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 1000, 12)

@@ -34,9 +34,8 @@ from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.bench_dock import BenchDock, SharedBench
+from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock, SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill

@@ -18,11 +18,11 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import good_bands
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
+from napari_mst.spectra.library import csv_text, write_text
 from napari_mst.spectra.means import Numbers
 from napari_mst.spectra.regions import label_spectra
 from napari_mst.spectra.statistics import statistics_of
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.spectra.table import csv_text, write_text
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 MOST_COMPARED = 20

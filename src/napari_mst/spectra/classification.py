@@ -1,20 +1,23 @@
-"""Maps of classes: each pixel gets the known spectrum that it is most like; and a spectrum its own.
+"""Pixels told by known spectra: the one that each is most like, or of how much of each it is mixed.
 
-Pixels with a value that is not a number get the label 0 and the angle NaN. Letters: B bands, H
-rows, W columns.
+A pixel with a value that is not a number gets the label 0, and NaN for all else. Letters: B bands,
+H rows, W columns; p endmembers; n pixels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst.arrays import Doubles, Singles
+from napari_mst.arrays import Array, Doubles, Singles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.statistics import principal_components
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 from napari_mst.watch import Watched, watching
@@ -154,3 +157,142 @@ def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
     # However dark the pixel is.
     angle = float(spectral_angles(ours[good, None], theirs[good, None], dark=-np.inf)[0])
     return None if np.isnan(angle) else Match(entry, angle, int(good.sum()))
+
+
+Constraint = Literal["sum to one", "non-negative", "free"]
+
+_LEAST_STEP = 1e-6  # of the largest pixel; a smaller one is rounding
+_GROWTH = 1 + 1e-6  # a smaller growth of the simplex is rounding
+
+
+def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> list[Spectrum]:
+    """The *count* purest pixels of *cube*: the corners of the largest simplex, by N-FINDR.
+
+    The pixels are seen in their first *count* - 1 principal components. The search starts with
+    pixels that lie far from each other, so that it finds the same ones each time: Winter, Proc.
+    SPIE 3753 (1999) 266, doi:10.1117/12.366289.
+
+    Raises
+    ------
+    SpectrumError
+        If *count* is not within 2 to the number of bands, or fewer than *count* pixels differ.
+    Cancelled
+        Soon after *watch* was cancelled.
+
+    Notes
+    -----
+    =======  =====================================================
+    cube     any unit: reflectance, radiance
+    returns  float64 in the unit of the cube; wavelengths as there
+    =======  =====================================================
+
+    Examples
+    --------
+    >>> shares = np.random.default_rng(0).dirichlet((1, 1), (20, 30))
+    >>> shares[2, 3], shares[11, 5] = (1, 0), (0, 1)
+    >>> data = shares @ [[0.1, 0.2, 0.6], [0.5, 0.4, 0.3]]
+    >>> cube = nm.SpectralCube(np.moveaxis(data, 2, 0), [450, 550, 650])
+    >>> sorted(spectrum.name for spectrum in nm.endmembers(cube, count=2))
+    ['pixel 11, 5', 'pixel 2, 3']
+    """
+    if not 2 <= count <= cube.shape[0]:
+        raise SpectrumError(f"Expected 2 to {cube.shape[0]} endmembers, got {count}.")
+    from scipy.linalg import qr
+
+    scores, _ = principal_components(cube, count - 1, watch)
+    flat = scores.reshape(count - 1, -1)
+    usable = np.flatnonzero(np.isfinite(flat).all(axis=0))
+    points = np.vstack([np.ones(len(usable)), flat[:, usable]])
+    # Each pivot lies far from the space of those before it.
+    triangle, pivots = qr(points, mode="r", pivoting=True)
+    if abs(triangle[-1, count - 1]) <= _LEAST_STEP * np.linalg.norm(points, axis=0).max():
+        raise SpectrumError(
+            f"Expected {count} pixels that differ, got fewer. Look for fewer endmembers."
+        )
+    corners = pivots[:count].tolist()
+    while True:
+        # A corner that gives way to a pixel makes the simplex larger by the pixel's coordinate.
+        growth = np.abs(np.linalg.solve(points[:, corners], points))
+        corner, pixel = np.unravel_index(growth.argmax(), growth.shape)
+        if growth[corner, pixel] <= _GROWTH:
+            break
+        corners[corner] = int(pixel)
+    places = (divmod(int(usable[corner]), cube.shape[2]) for corner in corners)
+    return [point_spectrum(cube, *place, name=f"pixel {place[0]}, {place[1]}") for place in places]
+
+
+def abundances(
+    cube: SpectralCube,
+    spectra: Sequence[Spectrum],
+    constraint: Constraint = "sum to one",
+    watch: Watched = None,
+) -> tuple[Singles, Singles]:
+    """The shares of *spectra* in each pixel, (p, H, W), and the residual, (H, W).
+
+    They are least squares over the bands that all spectra cover: shares of 0 or more that add up to
+    1 (Heinz & Chang, IEEE Trans. Geosci. Remote Sens. 39 (2001) 529, doi:10.1109/36.911111), shares
+    of 0 or more (Lawson & Hanson 1974, chapter 23), or any. The residual is the root mean square
+    over these bands of what the mixture leaves, in the unit of the cube.
+
+    Raises
+    ------
+    SpectrumError
+        If there are no spectra, they share fewer than two bands with the cube or depend on each
+        other there, or *constraint* is none of these.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    if constraint not in get_args(Constraint):
+        choices = ", ".join(get_args(Constraint))
+        raise SpectrumError(f"Expected a constraint of {choices}, got {str(constraint)[:30]!r}.")
+    part, members = members_on(cube, spectra)
+    base, mixing = np.linalg.qr(members.T)
+    if len(members) > len(mixing) or np.linalg.cond(mixing) > 1e10:
+        raise SpectrumError(
+            f"Expected spectra of which none is a mixture of others, got {len(members)} on "
+            f"{members.shape[1]} bands. Leave some out."
+        )
+    shares = np.full((len(members), *cube.shape[1:]), np.nan, np.float32)
+    residual = np.full(cube.shape[1:], np.nan, np.float32)
+    solve = _SOLVERS[constraint]
+    for rows, good, values in pixels(part, watching(watch)):
+        found = solve(mixing, base.T @ values)
+        shares[:, rows][:, good] = found
+        residual[rows][good] = np.sqrt(np.square(values - members.T @ found).mean(axis=0))
+    return shares, residual
+
+
+def _free(mixing: Doubles, values: Doubles) -> Doubles:
+    return doubles(np.linalg.solve(mixing, values))
+
+
+def _non_negative(mixing: Doubles, values: Doubles) -> Doubles:
+    from scipy.optimize import nnls
+
+    shares = _free(mixing, values)
+    for pixel in np.flatnonzero((shares < 0).any(axis=0)):
+        shares[:, pixel] = nnls(mixing, values[:, pixel])[0]
+    return shares
+
+
+def _sum_to_one(mixing: Doubles, values: Doubles) -> Doubles:
+    from scipy.optimize import nnls
+
+    # Without the bound of zero: least squares are moved onto the plane of the sum 1.
+    shares = _free(mixing, values)
+    inverse = np.linalg.inv(mixing.T @ mixing).sum(axis=1)
+    shares += np.outer(inverse / inverse.sum(), 1 - shares.sum(axis=0))
+    goal = np.append(np.zeros(len(mixing)), 1.0)
+    for pixel in np.flatnonzero((shares < 0).any(axis=0)):
+        # |D u|^2 + (sum u - 1)^2 is least along the point of least |D a| among all a of sum 1.
+        differences = (mixing - values[:, pixel, None]) / np.abs(mixing).max()
+        least = nnls(np.vstack([differences, np.ones(len(mixing))]), goal)[0]
+        shares[:, pixel] = least / least.sum()
+    return shares
+
+
+_SOLVERS: dict[str, Callable[[Doubles, Doubles], Array]] = {
+    "sum to one": _sum_to_one,
+    "non-negative": _non_negative,
+    "free": _free,
+}

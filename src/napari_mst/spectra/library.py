@@ -1,23 +1,39 @@
 """Spectral libraries: CSV, ENVI (`.sli`), text for the clipboard, and the built-in colour chart.
 
 Files that we write keep everything of a `Spectrum`, so that it opens again as it was: coordinates,
-region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own.
+region, cube and colour. Bounds are columns (CSV) or spectra (ENVI) of their own. A table of text
+has a row for each wavelength and a column for each spectrum; the facts about each spectrum stand
+above, in rows that begin with `#`:
+
+    # name,Pick 1,Region 1
+    # row,12,
+    wavelength (nm),Pick 1,Region 1
+    400,0.0912,0.1104
+
+A blank cell is a wavelength that a spectrum does not have; `nan` is a gap in it. A name that a
+spreadsheet would run as a formula has a quote before it, which is no part of the name.
 """
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from napari_mst import crash_safe
+from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import reflectances
-from napari_mst.cube.curves import text_of
+from napari_mst.cube.curves import BAND_INDEX, Curves, parsed, text_of
 from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.errors import SaveError, check_regular, shown, unreadable
+from napari_mst.errors import SaveError, check_regular, mismatch, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
+from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
 from napari_mst.photo.chart import CHARTS
 from napari_mst.photo.lights import WAVELENGTHS
-from napari_mst.spectra import table
 
 SUFFIXES = (".csv", ".sli")
 """Files that can be saved. Tab-separated text (`.tsv`, `.txt`) and `.sli.hdr` open as well."""
@@ -79,10 +95,10 @@ def read_spectra(
         if path.suffix.lower() in (".sli", ".hdr"):
             curves = read_library(path)
         else:
-            curves = table.parse(text_of(path), path.name, unit)
+            curves = parse(text_of(path), path.name, unit)
     except OSError as error:
         raise unreadable(path.name, error) from error
-    return table.spectra_of(curves, as_reflectance=as_reflectance)
+    return spectra_of(curves, as_reflectance=as_reflectance)
 
 
 def write_spectra(
@@ -119,7 +135,7 @@ def write_spectra(
             f"Expected a file name ending in {', '.join(SUFFIXES)}, got {shown(path.name)!r}. "
             "Add one."
         )
-    curves = table.curves_of([spectra] if isinstance(spectra, Spectrum) else spectra)
+    curves = curves_of([spectra] if isinstance(spectra, Spectrum) else spectra)
     if path.suffix.lower() == ".sli":
         if not curves.has.all():
             raise SaveError(
@@ -127,7 +143,7 @@ def write_spectra(
                 "Save as CSV."
             )
         return write_library(path, curves, overwrite=overwrite)
-    return table.write_text(path, table.text_of(curves), overwrite=overwrite)
+    return write_text(path, table_text(curves), overwrite=overwrite)
 
 
 def spectra_text(spectra: Sequence[Spectrum]) -> str:
@@ -135,4 +151,180 @@ def spectra_text(spectra: Sequence[Spectrum]) -> str:
 
     Raises `SaveError` for the reasons of `write_spectra`.
     """
-    return table.text_of(table.curves_of(spectra), "\t", has_records=False)
+    return table_text(curves_of(spectra), "\t", has_records=False)
+
+
+CURVES = ("values", "lower", "upper")
+"""The curves of a spectrum; each has its own column."""
+
+_INTEGERS = ("row", "column", "window", "pixels", "excluded")
+"""Fields of an `Origin` that are whole numbers."""
+
+Record = dict[str, str]
+"""The facts of one column, as text."""
+
+
+def curves_of(spectra: Sequence[Spectrum]) -> Curves:
+    """*spectra* and their bounds as curves at the wavelengths of all; these rise where they differ.
+
+    Raises
+    ------
+    SaveError
+        If there are no spectra, or their wavelengths have several units; or if their wavelengths
+        differ, and are repeated within one spectrum.
+    """
+    units = sorted({spectrum.unit for spectrum in spectra})
+    if len(units) != 1:
+        got = shown(", ".join(units)) or "no spectra"
+        raise SaveError(
+            f"Expected spectra whose wavelengths have one unit, got {got}. "
+            "Save those of one unit at a time."
+        )
+    wavelengths = spectra[0].wavelengths
+    are_same = all(np.array_equal(spectrum.wavelengths, wavelengths) for spectrum in spectra)
+    if not are_same:
+        wavelengths = np.unique(np.concatenate([spectrum.wavelengths for spectrum in spectra]))
+    records, rows = [], []
+    for spectrum in spectra:
+        at = np.searchsorted(wavelengths, spectrum.wavelengths)
+        # Two values at one wavelength could not stand in one row.
+        if not are_same and len(np.unique(at)) < len(at):
+            raise SaveError(
+                "Expected each wavelength once in a spectrum, got some repeated. "
+                "Save it in its own file."
+            )
+        for curve in CURVES:
+            values = getattr(spectrum, curve)
+            if values is not None:
+                row = np.full((2, wavelengths.size), np.nan)
+                row[:, slice(None) if are_same else at] = values, np.ones(values.size)
+                records.append(_record(spectrum, curve))
+                rows.append(row)
+    values, has = np.stack(rows, axis=1)
+    return Curves("", wavelengths, units[0], values, has == 1, records)
+
+
+def table_text(curves: Curves, delimiter: str = ",", *, has_records: bool = True) -> str:
+    """*curves* as a table of text, in which no cell is a formula; above it all that is known."""
+    first = curves.unit if curves.unit == BAND_INDEX else f"wavelength ({curves.unit})"
+    rows = []
+    for key in curves.records[0] if has_records else ():
+        facts = [record[key] for record in curves.records]
+        if key == "name" or any(facts):
+            rows.append([f"# {key}", *facts])
+    rows.append([first, *map(title_of, curves.records)])
+    columns = (curves.wavelengths.tolist(), curves.values.T.tolist(), curves.has.T.tolist())
+    for at, *cells in zip(*columns, strict=True):
+        texts = (_text(value) if has else "" for value, has in zip(*cells, strict=True))
+        rows.append([_text(at), *texts])
+    return csv_text(rows, delimiter)
+
+
+def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    """Text of *rows* of cells, in which a spreadsheet finds no formulas."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    for row in rows:
+        writer.writerow([text_cell(cell) if isinstance(cell, str) else cell for cell in row])
+    return text.getvalue()
+
+
+def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
+    """Save *text* crash-safe, as UTF-8. Raises `SaveError`, and an older file is then intact."""
+    data = text.encode("utf-8", errors="replace")
+    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
+        temporary.write_bytes(data)
+    return path
+
+
+def parse(text: str, name: str, unit: str = "") -> Curves:
+    """The curves in the table *text* of the file *name*. Raises `CubeFileError` if it holds none.
+
+    *unit* is that of the wavelengths where the table does not say it.
+    """
+    curves = parsed(text, name, unit)
+    facts = [{key: cell_text(cell) for key, cell in record.items()} for record in curves.records]
+    return replace(curves, records=facts)
+
+
+def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum]:
+    """Return the spectra that *curves* are, with a `CurveWarning` for each assumption.
+
+    The numbers of other programs are reflectance, and so are those in files of ours if
+    *as_reflectance*. Raises `CubeFileError` if the curves do not fit together.
+    """
+    if as_reflectance or not curves.is_own:
+        curves = curves.in_shares()
+    curves.warn()
+    spectra = []
+    for record, values, has in zip(curves.records, curves.values, curves.has, strict=True):
+        if has.any():
+            spectra.append((record, Spectrum(curves.wavelengths[has], values[has], curves.unit)))
+    return _whole(spectra, curves.name)
+
+
+def _whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum]:
+    """Join the columns of each spectrum: the inverse of `columns`.
+
+    Raises `CubeFileError` about the file *name* if the columns do not fit together.
+    """
+    spectra: list[Spectrum] = []
+    bounds: dict[str, Doubles] = {}
+    try:
+        for record, curve in curves:
+            kind = record.get("curve") or "values"
+            if kind == "values":
+                bounds = {}
+                spectra.append(_with_record(curve, record))
+            else:
+                bounds[kind] = curve.values
+            # A spectrum takes both bounds at once, so the first waits for the second.
+            if len(bounds) == 2:
+                spectra[-1] = replace(
+                    spectra[-1],
+                    lower=bounds["lower"],
+                    upper=bounds["upper"],
+                    spread=record.get("spread", ""),
+                )
+    except (ValueError, LookupError) as error:
+        detail = shown(error, 100)
+        raise mismatch(
+            name, "the table as it was saved", f"a change: {detail}", "Remove its # rows."
+        ) from None
+    if not spectra:
+        raise mismatch(name, "spectra", "none", "Choose another file.")
+    return spectra
+
+
+def _record(spectrum: Spectrum, curve: str) -> Record:
+    facts = {
+        "name": spectrum.name,
+        "colour": spectrum.colour,
+        "spread": spectrum.spread,
+        **asdict(spectrum.origin),
+    }
+    corners = [f"{_text(row)} {_text(column)}" for row, column in spectrum.origin.vertices]
+    facts["vertices"] = "; ".join(corners)
+    record = {key.replace("_", " "): _text(value) for key, value in facts.items()}
+    return {**record, "curve": curve}
+
+
+def _with_record(curve: Spectrum, record: Record) -> Spectrum:
+    facts: dict[str, Any] = {key.replace(" ", "_"): value for key, value in record.items() if value}
+    for key in _INTEGERS:
+        if key in facts:
+            facts[key] = int(facts[key])
+    if "area" in facts:
+        facts["area"] = float(facts["area"])
+    if "vertices" in facts:
+        pairs = (pair.split() for pair in facts["vertices"].split(";"))
+        facts["vertices"] = tuple((float(row), float(column)) for row, column in pairs)
+    origin = Origin(**{key: facts[key] for key in Origin.__dataclass_fields__ if key in facts})
+    return replace(curve, name=facts.get("name", ""), colour=facts.get("colour", ""), origin=origin)
+
+
+def _text(value: object) -> str:
+    """*value* as text that reads back as it was; empty for None."""
+    if isinstance(value, float):
+        return repr(float(value)).removesuffix(".0")
+    return "" if value is None else str(value)

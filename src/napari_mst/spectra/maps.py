@@ -73,7 +73,7 @@ from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
-from napari_mst.spectra import classification, statistics, unmixing
+from napari_mst.spectra import classification, statistics
 from napari_mst.spectra.band_maps import formula as formula
 from napari_mst.spectra.band_maps import index as index
 from napari_mst.spectra.band_maps import normalised_difference as normalised_difference
@@ -199,12 +199,12 @@ _CONSTRAINTS = {
 def abundances(
     cube: SpectralCube,
     spectra: Sequence[Spectrum],
-    constraint: unmixing.Constraint = "sum to one",
+    constraint: classification.Constraint = "sum to one",
     *,
     watch: Watched = None,
 ) -> Map:
-    """The shares of *spectra* in each pixel, and the residual: see `unmixing.abundances`."""
-    shares, residual = unmixing.abundances(cube, spectra, constraint, watch)
+    """The shares of *spectra* in each pixel, and the residual: see `classification.abundances`."""
+    shares, residual = classification.abundances(cube, spectra, constraint, watch)
     names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
     return Map(cube, np.stack([*shares, residual]), (*names, "residual"))
 
@@ -219,7 +219,7 @@ def abundances(
 def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
     """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
     watch = watching(watch)
-    found = unmixing.endmembers(cube, int(count), watch.part(0, 0.3))
+    found = classification.endmembers(cube, int(count), watch.part(0, 0.3))
     made = abundances(cube, found, watch=watch.part(0.3, 1))
     return Map(cube, made.data, made.titles)
 

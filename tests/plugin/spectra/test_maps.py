@@ -22,7 +22,7 @@ from tests.plugin.in_viewer import add_cube, cube_in
 from napari_mst.cube import SpectralCube, colour
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
-from napari_mst.plugin.spectra.maps_dock import MapsDock
+from napari_mst.plugin.spectra.bench_dock import MapsDock
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made

@@ -33,7 +33,7 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
-from napari_mst.spectra import table
+from napari_mst.spectra import library
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import Watch
 
@@ -382,7 +382,7 @@ def pasted(text: str, wavelengths: Doubles) -> list[Spectrum]:
             )
         with suppress(ValueError):
             return [Spectrum(wavelengths, np.array(cells, np.float64), name=PASTED)]
-    spectra = table.spectra_of(table.parse(text, CLIPBOARD, NANOMETRES), as_reflectance=True)
+    spectra = library.spectra_of(library.parse(text, CLIPBOARD, NANOMETRES), as_reflectance=True)
     return [
         replace(spectrum, name=PASTED) if spectrum.name.startswith("column ") else spectrum
         for spectrum in spectra
