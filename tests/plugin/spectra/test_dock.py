@@ -25,9 +25,8 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 from tests.plugin.spectra.probe import SQUARE, Desk
 
-from napari_mst.plugin.spectra.bench_dock import BenchDock
+from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.maps_dock import MapsDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import Marker
