@@ -256,22 +256,13 @@ def spectra_of(curves: Curves, *, as_reflectance: bool = False) -> list[Spectrum
     if as_reflectance or not curves.is_own:
         curves = curves.in_shares()
     curves.warn()
-    spectra = []
-    for record, values, has in zip(curves.records, curves.values, curves.has, strict=True):
-        if has.any():
-            spectra.append((record, Spectrum(curves.wavelengths[has], values[has], curves.unit)))
-    return _whole(spectra, curves.name)
-
-
-def _whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectrum]:
-    """Join the columns of each spectrum: the inverse of `columns`.
-
-    Raises `CubeFileError` about the file *name* if the columns do not fit together.
-    """
     spectra: list[Spectrum] = []
     bounds: dict[str, Doubles] = {}
     try:
-        for record, curve in curves:
+        for record, values, has in zip(curves.records, curves.values, curves.has, strict=True):
+            if not has.any():
+                continue
+            curve = Spectrum(curves.wavelengths[has], values[has], curves.unit)
             kind = record.get("curve") or "values"
             if kind == "values":
                 bounds = {}
@@ -289,10 +280,10 @@ def _whole(curves: Iterable[tuple[Record, Spectrum]], name: str) -> list[Spectru
     except (ValueError, LookupError) as error:
         detail = shown(error, 100)
         raise mismatch(
-            name, "the table as it was saved", f"a change: {detail}", "Remove its # rows."
+            curves.name, "the table as it was saved", f"a change: {detail}", "Remove its # rows."
         ) from None
     if not spectra:
-        raise mismatch(name, "spectra", "none", "Choose another file.")
+        raise mismatch(curves.name, "spectra", "none", "Choose another file.")
     return spectra
 
 

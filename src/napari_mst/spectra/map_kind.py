@@ -168,11 +168,14 @@ class MapKind(Brief):
         """Return the limits of contrast that show *pixels* of this map best."""
         if self.limits is not None:
             return self.limits
-        low, high = _percentile_limits(pixels)
-        if not self.is_signed:
-            return low, high
+        sample = pixels.reshape(-1)[:: max(1, pixels.size // LIMIT_PIXELS)]
+        sample = sample[np.isfinite(sample)]
+        ends = np.percentile(sample, (1, 99)) if sample.size else (0, 0)
+        low, high = map(float, ends)
+        # napari refuses limits without a range between them, which a constant map would have.
+        high = high if high > low else low + 1.0
         largest = max(abs(low), abs(high))
-        return -largest, largest
+        return (-largest, largest) if self.is_signed else (low, high)
 
 
 class _Maps(dict[str, MapKind]):
@@ -325,21 +328,18 @@ class Map:
                 f"Expected one picture for {shown(path.name)}, got {len(self.planes)}. "
                 "Save a .tif or .hdr, which holds them all."
             )
-        pixels, limits = self._picture()
-        facts = {"map": self.kind.name, **self.facts, **limits}
-        write_picture(path, pixels, self.kind.title, facts, overwrite=overwrite)
-        return path
-
-    def _picture(self) -> tuple[Codes, dict[str, float]]:
-        """Return the picture of the first plane, (H, W, 2 or 4), and the ends of its scale."""
         _, pixels = self.planes[0]
+        facts = {"map": self.kind.name, **self.facts}
         if self.kind.content == "labels":
-            return _label_picture(pixels, self.tints), {}
-        low, high = self.kind.limits_of(pixels)
-        codes = 255 * np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1)
-        grey = np.rint(np.nan_to_num(codes)).astype(np.uint8)
-        alpha = np.where(np.isfinite(pixels), 255, 0).astype(np.uint8)
-        return np.dstack([grey, alpha]), {"black": low, "white": high}
+            picture = _label_picture(pixels, self.tints)
+        else:
+            low, high = self.kind.limits_of(pixels)
+            codes = 255 * np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1)
+            alpha = np.where(np.isfinite(pixels), 255, 0)
+            picture = np.dstack([np.rint(np.nan_to_num(codes)), alpha]).astype(np.uint8)
+            facts |= {"black": low, "white": high}
+        write_picture(path, picture, self.kind.title, facts, overwrite=overwrite)
+        return path
 
 
 def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArray[np.int32]:
@@ -363,22 +363,7 @@ def _label_picture(labels: Array, tints: tuple[str, ...]) -> Codes:
     table = np.zeros((int(labels.max()) + 1, 4), dtype=np.uint8)
     for number in range(1, len(table)):
         tint = tints[number - 1] if number <= len(tints) else ""
-        table[number] = (*(bytes.fromhex(tint[1:7]) if tint else _hue(number)), 255)
+        # A label that has no colour gets another hue than the labels before it.
+        hue = np.array(colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95))
+        table[number] = (*(bytes.fromhex(tint[1:7]) if tint else np.rint(255 * hue)), 255)
     return table[labels]
-
-
-def _hue(number: int) -> tuple[int, int, int]:
-    """Return a colour for a label that has none."""
-    red, green, blue = colorsys.hsv_to_rgb(number * GOLDEN_TURN % 1, 0.65, 0.95)
-    return round(255 * red), round(255 * green), round(255 * blue)
-
-
-def _percentile_limits(pixels: Array) -> Limits:
-    """From the 1st to the 99th percentile of a sample of *pixels*."""
-    sample = pixels.reshape(-1)[:: max(1, pixels.size // LIMIT_PIXELS)]
-    sample = sample[np.isfinite(sample)]
-    if not sample.size:
-        return 0.0, 1.0
-    low, high = (float(limit) for limit in np.percentile(sample, (1, 99)))
-    # napari refuses limits without a range between them, which a constant map would have.
-    return (low, high) if high > low else (low, low + 1.0)

@@ -362,9 +362,17 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     >>> list(spectra), spectra[1].values
     ([1, 2], array([ 2., 14.]))
     """
-    checked = _checked(np.ma.filled(np.asanyarray(labels), 0), cube)
-    numbers = label_numbers(checked)
-    statistics = averages(Pixels(checked, numbers, watch=watching(watch)), cube.data, spread)
+    labels = np.ma.filled(np.asanyarray(labels), 0)
+    if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
+        raise SpectrumError(
+            f"Expected an image of whole numbers of {cube.shape[1]} x {cube.shape[2]} pixels, "
+            f"got {labels.dtype} of {' x '.join(map(str, labels.shape))}. "
+            "Take the labels of this cube."
+        )
+    # A mask is an image of one label, 1.
+    labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
+    numbers = label_numbers(labels)
+    statistics = averages(Pixels(labels, numbers, watch=watching(watch)), cube.data, spread)
     # The spectra are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths
     unit = cube.unit
@@ -376,17 +384,6 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
         return Spectrum(wavelengths, unit=unit, name=name, **fields)
 
     return Labelled(numbers, statistics.mean, made)
-
-
-def _checked(labels: Numbers, cube: SpectralCube) -> Numbers:
-    if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
-        raise SpectrumError(
-            f"Expected an image of whole numbers of {cube.shape[1]} x {cube.shape[2]} pixels, "
-            f"got {labels.dtype} of {' x '.join(map(str, labels.shape))}. "
-            "Take the labels of this cube."
-        )
-    # A mask is an image of one label, 1.
-    return labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
 
 
 def label_numbers(labels: Numbers) -> Numbers:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Doubles, Indices, Mask, Singles
+from napari_mst.arrays import Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
@@ -239,7 +239,10 @@ def resample(
     _, height, width = cube.shape
     data = np.empty((len(matrix), height, width), dtype=np.float32)
     for rows, strip in raw_strips(cube, watching(watch)):
-        data[:, rows] = _mixed(matrix, strip)
+        for band, weights in enumerate(matrix):
+            # Bands that weigh nothing are left out: 0 times no number is no number.
+            used = np.flatnonzero(weights)
+            data[band, rows] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
     return replace(
         cube,
         data=data,
@@ -299,13 +302,3 @@ def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
             "Give its wavelength instead."
         )
     return weights / weights.sum()
-
-
-def _mixed(matrix: Doubles, strip: NDArray[np.generic]) -> Singles:
-    """Return the strip (B, k, W) in the new bands, (M, k, W)."""
-    mixed = np.empty((len(matrix), *strip.shape[1:]), dtype=np.float32)
-    for band, weights in enumerate(matrix):
-        # Bands that weigh nothing are left out: 0 times no number is no number.
-        used = np.flatnonzero(weights)
-        mixed[band] = np.tensordot(weights[used], strip[used].astype(np.float64), axes=1)
-    return mixed

@@ -1,5 +1,6 @@
 """Shapes and labels as regions of a cube, on a viewer without a window."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube
 
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra import reader
-from napari_mst.plugin.spectra.regions import LabelRows, ShapeRows, looks
+from napari_mst.plugin.spectra.regions import Group, LabelRows, ShapeRows
 from napari_mst.plugin.viewer import picks
 from napari_mst.watch import UNWATCHED
 
@@ -27,6 +29,12 @@ def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     reading = reader.spectra_of(cube, "std")
     return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer)]
+
+
+def looks(rows: ShapeRows | LabelRows, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
+    curve = Spectrum(np.array([500.0]), np.array([0.5]))
+    entries = Group(rows, [dict.fromkeys(numbers, curve)], 1).entries
+    return {entry.index: (entry.first.name, entry.first.colour) for entry in entries}
 
 
 def names(layer: Shapes | Labels, *indices: int) -> list[str]:

@@ -98,12 +98,9 @@ class KnownLayers(ViewerHelper):
         # The first pixel of a coarse cube is centred between the pixels that it covers.
         place = Placement.of(base).of_part((step - 1) / 2, step)
         data, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)
-        if layer is None:
-            self._add_cube(base, cube, arguments)
+        if layer is not None:
+            put_cube(layer, data, arguments)
             return
-        put_cube(layer, data, arguments)
-
-    def _add_cube(self, base: Image, cube: SpectralCube, arguments: dict[str, Any]) -> None:
         selection = self.viewer.layers.selection
         was_active = _shown_by(selection.active) is base
         self._note_look(base)
@@ -221,8 +218,23 @@ class Ground:
 
     @cached_property
     def photo(self) -> Photo:
-        """The photo of the cube. Raises `PhotoError` if there is none."""
-        return photo_from(self.photos, self.cube)
+        """The one of *photos* that the cube was made from, cut to what the cube shows.
+
+        It is recognised by its pixels: they are the very ones, or have the colours of the cube.
+        Raises `PhotoError` if there is none.
+        """
+        encoding: Encoding | None = "linear" if self.cube.provenance.camera else None
+        others = ""
+        for photo in self.photos:
+            try:
+                return photo_of(self.cube, photo.read(encoding))
+            except PhotoError:
+                others = f"; {photo.name[:30]!r} is another one"
+        rows, columns = self.cube.shape[1:]
+        raise PhotoError(
+            f"No layer shows the photo of the cube, {rows} x {columns} pixels{others}. "
+            "Open the photo that the cube was made from."
+        )
 
     @cached_property
     def parts(self) -> Parts:
@@ -391,28 +403,3 @@ def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[L
     rows, columns = cube.shape[1:]
     fits = (photo for photo in photos if photo.shape[0] >= rows and photo.shape[1] >= columns)
     return tuple(sorted(fits, key=has_other_name))
-
-
-def photo_from(photos: Sequence[LayerPhoto], cube: SpectralCube) -> Photo:
-    """Read the one of *photos* that *cube* was made from, cut to what the cube shows.
-
-    It is recognised by its pixels: they are the very ones, or have the colours of the cube.
-
-    Raises
-    ------
-    PhotoError
-        If there is none.
-    """
-    encoding: Encoding | None = "linear" if cube.provenance.camera else None
-    others = ""
-    for layer_photo in photos:
-        photo = layer_photo.read(encoding)
-        try:
-            return photo_of(cube, photo)
-        except PhotoError:
-            others = f"; {layer_photo.name[:30]!r} is another one"
-    rows, columns = cube.shape[1:]
-    raise PhotoError(
-        f"No layer shows the photo of the cube, {rows} x {columns} pixels{others}. "
-        "Open the photo that the cube was made from."
-    )

@@ -54,7 +54,15 @@ class CurvesItem(pg.GraphicsObject):
         self.prepareGeometryChange()
         self.lines = lines
         self.values = value_range(lines)
-        self._rect = _extent(lines, self.values)
+        self._rect = QRectF()
+        if self.values:
+            low, high = self.values
+            wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
+            corner = np.array([wavelengths.min(), low])
+            size = np.array([wavelengths.max(), high]) - corner
+            # One band or a flat curve spans nothing: the item would have no area.
+            size[size == 0] = 1.0
+            self._rect = QRectF(*(corner - MARGIN * size), *((1 + 2 * MARGIN) * size))
         self.update()
 
     def boundingRect(self) -> QRectF:
@@ -137,27 +145,14 @@ def value_range(lines: Iterable[DrawnCurve]) -> Range:
     return (float(values.min()), float(values.max())) if values.size else ()
 
 
-def _extent(lines: Sequence[DrawnCurve], values: Range) -> QRectF:
-    """Return the rectangle around *lines*, whose *values* are known, with the margin."""
-    if not values:
-        return QRectF()
-    wavelengths = np.concatenate([line.spectrum.wavelengths for line in lines])
-    corner = np.array([wavelengths.min(), values[0]])
-    size = np.array([wavelengths.max(), values[1]]) - corner
-    # One band or a flat curve spans nothing: the item would have no area.
-    size[size == 0] = 1.0
-    return QRectF(*(corner - MARGIN * size), *((1 + 2 * MARGIN) * size))
-
-
 def legend_html(keys: Sequence[LegendLine], text: str) -> str:
     """Return a line for each of *keys*, with names in the colour *text* ("#rrggbb")."""
-    rows = [_row(key) for key in keys[:MOST]]
+    # Names come from files and from people: Qt would take "<" in them for a tag.
+    rows = [
+        f'<span style="color:{key.colour}">{SIGNS[key.style % len(SIGNS)]}</span>'
+        f"&nbsp;{html.escape(key.name)}"
+        for key in keys[:MOST]
+    ]
     if len(keys) > MOST:
         rows.append(f"and {len(keys) - MOST} more")
     return f'<div style="color:{text}">{"<br>".join(rows)}</div>'
-
-
-def _row(key: LegendLine) -> str:
-    sign = SIGNS[key.style % len(SIGNS)]
-    # Names come from files and from people: Qt would take "<" in them for a tag.
-    return f'<span style="color:{key.colour}">{sign}</span>&nbsp;{html.escape(key.name)}'

@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
 )
 from superqt import QFlowLayout
 
-from napari_mst.cube import SpectralCube
 from napari_mst.cube.pictures import best_bands, has_colour
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, NapariMstError, plain
@@ -39,7 +38,7 @@ from napari_mst.plugin.spectra.snapshot import KnownState, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
-from napari_mst.spectra.classification import Match, best_matches
+from napari_mst.spectra.classification import best_matches
 from napari_mst.spectra.library import colour_checker
 
 USUAL_GREY = 99.0
@@ -144,11 +143,8 @@ class KnownMenu:
             known.mark(self._picks(), grey(percent, known.cube.wavelengths))
 
     def _mark_from_file(self) -> None:
-        spectra = ask_spectra(self._parent, "Open known spectra", as_reflectance=True)
-        if self._bench.chosen and spectra:
-            self._mark_one_of(spectra)
-        elif spectra:
-            self._bench.known.open(spectra)
+        use = self._mark_one_of if self._bench.chosen else self._bench.known.open
+        ask_spectra(self._parent, "Open known spectra", use, as_reflectance=True)
 
     def _mark_from_clipboard(self) -> None:
         wavelengths = self._bench.known.cube.wavelengths
@@ -276,14 +272,24 @@ class SpectraDock(BenchDock):
             self.plot.set_handles([Marker(*handle) for handle in handles])
 
     def _picture_bands(self, layer: Image) -> Wavelengths:
-        return self._composer.colours(layer).wavelengths or first_wavelengths(cube_at(layer))
+        cube = cube_at(layer)
+        chosen = self._composer.colours(layer).wavelengths
+        if chosen is None and not has_colour(cube):
+            red, green, blue = (float(cube.wavelengths[band]) for band in best_bands(cube))
+            chosen = red, green, blue
+        return chosen or OF_THE_EYE
 
     def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
         # A list that is filled changes its row, which is no choice of a person.
         with QSignalBlocker(self.matches):
             if new.matches is not old.matches:
                 self.matches.clear()
-                self.matches.addItems([_text(match) for match in new.matches])
+                self.matches.addItems(
+                    [
+                        f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
+                        for match in new.matches
+                    ]
+                )
                 self.matches.setVisible(bool(new.matches))
                 rows = max(1, len(new.matches))
                 self.matches.setFixedHeight(FRAME + rows * self.matches.sizeHintForRow(0))
@@ -331,15 +337,3 @@ class SpectraDock(BenchDock):
         # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
-
-
-def first_wavelengths(cube: SpectralCube) -> Wavelengths:
-    """Return where the handles stand until they are dragged, in the unit of *cube*."""
-    if has_colour(cube):
-        return OF_THE_EYE
-    red, green, blue = (float(cube.wavelengths[band]) for band in best_bands(cube))
-    return red, green, blue
-
-
-def _text(match: Match) -> str:
-    return f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"

@@ -125,10 +125,6 @@ def _label_look(made: Map) -> dict[str, Any]:
     return look
 
 
-def _numbered(pixels: Any, least: float, _: Watch) -> Array:
-    return regions_between(np.asarray(pixels), least)
-
-
 class MapMaker:
     """Makes the chosen map; when a band of its formula is moved, it is made again in its layer.
 
@@ -347,7 +343,11 @@ class MapMaker:
         image = self.measured
         if image is not None:
             pixels, on = image.data, weakref.ref(image)
-            run, use = partial(_numbered, pixels, least), partial(self._on_numbered, on)
+            use = partial(self._on_numbered, on)
+
+            def run(_: Watch) -> Array:
+                return regions_between(np.asarray(pixels), least)
+
             self._latest.run(Job(run, use, self._scene.fail, self._scene.publish))
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:

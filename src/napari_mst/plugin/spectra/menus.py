@@ -149,20 +149,28 @@ def lacks_cube(bench: Bench) -> str:
     return "" if active_cube_layer(bench.viewer) else "Select the layer of a cube."
 
 
-def ask_spectra(parent: QWidget, title: str, as_reflectance: bool = False) -> list[Spectrum]:
-    """Ask for a file over *parent*, and read it as `read_spectra` does; none without a file."""
+def ask_spectra(
+    parent: QWidget,
+    title: str,
+    use: Callable[[list[Spectrum]], object],
+    *,
+    as_reflectance: bool = False,
+) -> None:
+    """Ask for a file over *parent*, and *use* the spectra that `read_spectra` finds in it."""
     path, _ = QFileDialog.getOpenFileName(parent, title, "", OPENS)
-    return read_spectra(path, as_reflectance=as_reflectance) if path else []
+    if path:
+        use(read_spectra(path, as_reflectance=as_reflectance))
 
 
-def menu_button(
-    bench: Bench, texts: tuple[str, str], fill: Fill, *, is_split: bool = False
-) -> QToolButton:
-    """A flat button with its text, its tooltip and a menu, which a split one has at its arrow."""
-    made = QToolButton(text=texts[0], toolTip=texts[1], checkable=is_split)
+def menu_button(bench: Bench, texts: tuple[str, str], fill: Fill, setting: str = "") -> QToolButton:
+    """A flat button with its text, its tooltip and a menu: at its arrow, if it has a *setting*."""
+    made = QToolButton(text=texts[0], toolTip=texts[1], checkable=bool(setting))
     made.setMenu(FilledMenu(bench, fill, made))
-    modes = QToolButton.ToolButtonPopupMode
-    made.setPopupMode(modes.MenuButtonPopup if is_split else modes.InstantPopup)
+    made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    if setting:
+        made.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
+        # "clicked" comes from a person alone; "toggled" would also answer `SpectraMenus.show`.
+        made.clicked.connect(lambda is_on: bench.set(**{setting: is_on}))
     return made
 
 
@@ -210,26 +218,17 @@ class SpectraMenus:
         self._bench = bench
         self._plot = plot
         self._parent = parent
-        self.pick = menu_button(bench, PICK, self._fill_pick, is_split=True)
-        self.regions = menu_button(bench, REGIONS, self._fill_regions, is_split=True)
+        self.pick = menu_button(bench, PICK, self._fill_pick, "is_picking")
+        self.regions = menu_button(bench, REGIONS, self._fill_regions, "has_regions")
         self.view = menu_button(bench, VIEW, self._fill_view)
         self.compare = menu_button(bench, COMPARE, self._fill_compare)
         self.save = menu_button(bench, SAVE, self._fill_save)
-        # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.pick.clicked.connect(self._let_pick)
-        self.regions.clicked.connect(self._read_regions)
         self.show(bench.settings)
 
     def show(self, settings: Settings) -> None:
         """Check what *settings* say."""
         self.pick.setChecked(settings.is_picking)
         self.regions.setChecked(settings.has_regions)
-
-    def _let_pick(self, is_picking: bool) -> None:
-        self._bench.set(is_picking=is_picking)
-
-    def _read_regions(self, has_regions: bool) -> None:
-        self._bench.set(has_regions=has_regions)
 
     # ------------------------------------------------------------ settings
 
@@ -280,9 +279,7 @@ class SpectraMenus:
 
     def open_library(self) -> None:
         """Ask for a library, and compare with it."""
-        spectra = ask_spectra(self._parent, "Open a library of spectra")
-        if spectra:
-            self._bench.match_with(spectra)
+        ask_spectra(self._parent, "Open a library of spectra", self._bench.match_with)
 
     # ------------------------------------------------------------ Save
 
@@ -305,9 +302,7 @@ class SpectraMenus:
 
     def open_spectra(self) -> None:
         """Ask for a file; spectra that belong to the cube become picks and regions again."""
-        spectra = ask_spectra(self._parent, "Open spectra")
-        if spectra:
-            self._bench.open_spectra(spectra)
+        ask_spectra(self._parent, "Open spectra", self._bench.open_spectra)
 
     def copy_spectra(self) -> None:
         """Put the spectra on the clipboard, as a table."""

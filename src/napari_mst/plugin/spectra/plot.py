@@ -13,7 +13,6 @@ from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import (
     MARGIN,
     CurvesItem,
@@ -265,7 +264,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         line.label.setColor("white")
         line.label.fill = pg.mkBrush(marker.colour)
         line.sigDragged.connect(self._on_handle_dragged)
-        line.sigPositionChangeFinished.connect(self._on_handle_dropped)
+        line.sigPositionChangeFinished.connect(self.handle_dropped)
         self.guides.addItem(line, ignoreBounds=True)
         return line
 
@@ -275,7 +274,11 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """Draw the spectra that are under the mouse, in the style of their cubes."""
         spectra = {line.style: line.spectrum for line in lines}
         while len(self.lives) <= max(spectra, default=-1):
-            self._add_live()
+            live = pg.PlotCurveItem(antialias=True, pen=self._live_pen(len(self.lives)))
+            # One path of a noisy spectrum takes ten times as long as its segments.
+            live.setSegmentedLineMode("on")
+            self.view.addItem(live, ignoreBounds=True)
+            self.lives.append(live)
         for style, live in enumerate(self.lives):
             if style in spectra:
                 spectrum = spectra[style]
@@ -287,14 +290,6 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         if seen != self._seen:
             self._seen = seen
             self._fit_values()
-
-    def _add_live(self) -> None:
-        live = pg.PlotCurveItem(antialias=True)
-        # One path of a noisy spectrum takes ten times as long as its segments.
-        live.setSegmentedLineMode("on")
-        live.setPen(self._live_pen(len(self.lives)))
-        self.view.addItem(live, ignoreBounds=True)
-        self.lives.append(live)
 
     def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the pinned curves."""
@@ -328,7 +323,11 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for line in self.curves.lines:
             if line.entry == NO_ENTRY:
                 continue
-            away = abs(_value_at(line.spectrum, place.x()) - place.y())
+            curve = line.spectrum
+            # A file may list its bands in any order, which `np.interp` does not allow.
+            order = np.argsort(curve.wavelengths)
+            at = np.interp(place.x(), curve.wavelengths[order], curve.values[order])
+            away = abs(at - place.y())
             if away < distance:
                 best = [line.entry]
                 distance = away
@@ -394,9 +393,6 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for number, wavelength in enumerate(self.span.getRegion()):
             self.handle_dragged.emit(number, wavelength)
 
-    def _on_handle_dropped(self, _: pg.InfiniteLine) -> None:
-        self.handle_dropped.emit()
-
 
 def _guide(label: str, **how: Any) -> pg.InfiniteLine:
     """Return a vertical line; its label stands beside it, where it is not cut off."""
@@ -412,13 +408,6 @@ def _has(box: pg.ViewBox, position: QPointF) -> bool:
 def _around(*values: float) -> Range:
     """Return the range of *values*."""
     return (min(values), max(values)) if values else ()
-
-
-def _value_at(spectrum: Spectrum, wavelength: float) -> float:
-    """Return the value of the curve at *wavelength*, between its bands."""
-    # A file may list its bands in any order, which `np.interp` does not allow.
-    order = np.argsort(spectrum.wavelengths)
-    return float(np.interp(wavelength, spectrum.wavelengths[order], spectrum.values[order]))
 
 
 def _place(line: pg.InfiniteLine, value: float | None) -> None:

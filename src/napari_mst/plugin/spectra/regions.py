@@ -304,20 +304,6 @@ class LabelRows(RegionRows):
         self._pixel_version += has_other_pixels
 
 
-def looks(rows: RegionRows, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Name and colour ("#rrggbb") that each region has right now, by its number.
-
-    The name is its feature "name", or else that of the layer and its number.
-    """
-    layer = rows.layer.name
-    given = rows.names()
-    rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
-    return {
-        number: (given.get(number) or f"{layer} {number + rows.first}", colour)
-        for number, colour in zip(numbers, hexes(rgba), strict=True)
-    }
-
-
 class Group:
     """The regions of one layer that were read: entries, and one curve for all if there are many.
 
@@ -331,7 +317,12 @@ class Group:
         self._errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
         self._hidden = rows.hidden
         numbers = sorted(set[int]().union(*self._spectra))
-        self._looks = looks(rows, numbers)
+        given = rows.names()
+        rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
+        self._looks = {
+            number: (given.get(number) or f"{self.name} {number + rows.first}", colour)
+            for number, colour in zip(numbers, hexes(rgba), strict=True)
+        }
         self.is_large = rows.most is not None and len(numbers) > rows.most
         self.entries = [
             Entry(
@@ -346,10 +337,16 @@ class Group:
         ]
 
     def spectra(self, number: int) -> Spectra:
-        """Return the spectra of one region, on each cube."""
+        """Return the spectra of one region, on each cube, with its name and colour.
+
+        The name is its feature "name", or else that of the layer and its number.
+        """
         name, colour = self._looks[number]
         return tuple(
-            spectrum and _named(spectrum, name, colour)
+            spectrum
+            and replace(
+                spectrum, name=name, colour=colour, origin=replace(spectrum.origin, region=name)
+            )
             for spectrum in (read.get(number) for read in self._spectra)
         )
 
@@ -382,11 +379,6 @@ class Group:
             upper=upper,
             spread="90 % of the labels",
         )
-
-
-def _named(spectrum: Spectrum, name: str, colour: str) -> Spectrum:
-    origin = replace(spectrum.origin, region=name)
-    return replace(spectrum, name=name, colour=colour, origin=origin)
 
 
 def draw(viewer: ViewerModel) -> Shapes | None:

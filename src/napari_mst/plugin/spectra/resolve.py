@@ -192,12 +192,9 @@ def _known_curve(first: Spectrum, true: Spectrum) -> Spectrum:
     low, high = first.wavelengths.min(), first.wavelengths.max()
     is_inside = (true.wavelengths >= low) & (true.wavelengths <= high)
     return replace(
-        true,
+        true.with_values(true.values),
         wavelengths=true.wavelengths[is_inside],
         values=true.values[is_inside],
-        lower=None,
-        upper=None,
-        spread="",
         colour=first.colour,
     )
 

@@ -16,7 +16,6 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import NO_COLOUR
 from napari_mst.plugin.spectra.rows import Entry, curve_of
@@ -91,17 +90,17 @@ SCORES = (
 """The columns of a comparison with a reference."""
 
 
-def value_at(spectrum: Spectrum, wavelength: float) -> str:
-    """Return the value at the band nearest to *wavelength*."""
-    value = float(spectrum.values[np.abs(spectrum.wavelengths - wavelength).argmin()])
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
-
-
 def _columns(new: Snapshot) -> tuple[Column, ...]:
     """Return all columns, from left to right."""
     wavelength, unit = new.reading or (0.0, "")
     at = f"{wavelength:g} {unit}"
-    value = Column(at, f"Value at {at}.", lambda entry: value_at(entry.first, wavelength))
+
+    def value_at(entry: Entry) -> str:
+        distances = np.abs(entry.first.wavelengths - wavelength)
+        value = float(entry.first.values[distances.argmin()])
+        return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
+
+    value = Column(at, f"Value at {at}.", value_at)
     return (NAME, PLACE, PIXELS, value, *(SCORES if new.has_reference else ()))
 
 
