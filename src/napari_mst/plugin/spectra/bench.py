@@ -158,10 +158,9 @@ class Bench(SpectraScene):
             snapshot = self.update()
         return snapshot
 
-    def publish(self) -> None:
+    def publish(self, **changes: Any) -> None:
         """See `SpectraScene`."""
-        self.intend(known=self.known.state)
-        super().publish()
+        super().publish(known=self.known.state, **changes)
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -368,8 +367,7 @@ class Bench(SpectraScene):
 
     def choose_match(self, row: int) -> None:
         """Draw another one of the spectra that the selected one is most like."""
-        self.intend(match_row=row)
-        self.publish()
+        self.publish(match_row=row)
 
     def _find_matches(self) -> None:
         matches: tuple[Match, ...] = ()
@@ -386,8 +384,7 @@ class Bench(SpectraScene):
 
     def point_at_wavelength(self, wavelength: float | None) -> None:
         """Have the table read values at *wavelength*; at the band that is shown if it is None."""
-        self.intend(cursor=wavelength)
-        self.publish()
+        self.publish(cursor=wavelength)
 
     def go_to(self, wavelength: float) -> None:
         """Show the band of the selected cube that is nearest to *wavelength*."""

@@ -305,8 +305,8 @@ class MapsDock(BenchDock):
         self.about = Paragraph()
         self._lay_out()
         self.kinds.currentIndexChanged.connect(self._on_kind)
-        self.number.valueChanged.connect(self._on_number)
-        self.text.currentTextChanged.connect(self._on_text)
+        self.number.valueChanged.connect(partial(setattr, self.maps, "number"))
+        self.text.currentTextChanged.connect(partial(setattr, self.maps, "text"))
         self.run_button.clicked.connect(self._on_button)
         self.measure.clicked.connect(self._on_measure)
         self.least.valueChanged.connect(self.maps.number_above)
@@ -329,12 +329,6 @@ class MapsDock(BenchDock):
 
     def _on_kind(self) -> None:
         self.maps.choose(self.kinds.currentData())
-
-    def _on_number(self, number: float) -> None:
-        self.maps.number = number
-
-    def _on_text(self, text: str) -> None:
-        self.maps.text = text
 
     def _on_button(self) -> None:
         self.maps.cancel() if self.maps.is_busy else self.run()

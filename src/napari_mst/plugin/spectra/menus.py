@@ -273,13 +273,10 @@ class SpectraMenus:
             menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
         menu.addSeparator()
         menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))
-        menu.entry("Library: from a file ...", self.open_library)
+        ask = partial(ask_spectra, self._parent, "Open a library of spectra", bench.match_with)
+        menu.entry("Library: from a file ...", ask)
         if bench.library:
             menu.entry("No library", partial(bench.match_with, ()))
-
-    def open_library(self) -> None:
-        """Ask for a library, and compare with it."""
-        ask_spectra(self._parent, "Open a library of spectra", self._bench.match_with)
 
     # ------------------------------------------------------------ Save
 

@@ -184,8 +184,8 @@ class SpectraScene(ViewerHelper):
         """Change some of what is to be seen next."""
         self._next = replace(self._next, **changes)
 
-    def publish(self) -> None:
-        """Show what is intended."""
+    def publish(self, **changes: Any) -> None:
+        """Show what is intended, with these *changes* to it."""
         if self.is_closed:  # the viewer may be closed while a file is written
             return
         layer = active_cube_layer(self.viewer)
@@ -194,7 +194,7 @@ class SpectraScene(ViewerHelper):
             cube = cube_at(layer)
             shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
             bands = Bands(cube.wavelengths, cube.unit, cube.quantity, shown)
-        self.intend(bands=bands)
+        self.intend(**changes, bands=bands)
         self.snapshot = self._next = resolve(self._next, self.snapshot)
         self.changed.emit(self.snapshot)
 
@@ -208,13 +208,11 @@ class SpectraScene(ViewerHelper):
         """Show *text* until the mouse moves over the image."""
         # A spectrum under the mouse would have its place shown instead of *text*.
         self._position = None
-        self.intend(hint=text, pointed=())
-        self.publish()
+        self.publish(hint=text, pointed=())
 
     def fail(self, error: Exception) -> None:
         """Show the sentence of *error* until the next action."""
-        self.intend(problem=plain(error))
-        self.publish()
+        self.publish(problem=plain(error))
 
     # ------------------------------------------------------------ listening
 
