@@ -44,6 +44,9 @@ class Watch:
     >>> watch.part(0, 0.5).reach(0.5)  # in a long function of your own
     >>> shares[-1]
     0.25
+    >>> watch.step(1, 2).reach(0)  # the second of two equal parts
+    >>> shares[-1]
+    0.5
     >>> watch.check()
     """
 
@@ -67,6 +70,10 @@ class Watch:
         if progress is None:
             return self  # a cancel is the same for all parts
         return Watch(lambda share: progress(start + share * (stop - start)), self.is_cancelled)
+
+    def step(self, index: int, count: int) -> "Watch":
+        """Return the watch of one of *count* equal parts, which are counted from 0."""
+        return self.part(index / count, (index + 1) / count)
 
 
 UNWATCHED = Watch()

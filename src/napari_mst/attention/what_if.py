@@ -94,7 +94,7 @@ class HeadEffects(PhotoExplorer):
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
         for number, (block, head) in enumerate(runs):
-            part = watch.part(number / len(runs), (number + 1) / len(runs))
+            part = watch.step(number, len(runs))
             means.append(float(self._changed(block, head, part)[0].mean(dtype=np.float64)))
         shares: dict[str, tuple[float, ...]] = {}
         for (block, _), effect in zip(heads, means[1:], strict=True):

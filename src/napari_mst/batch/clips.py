@@ -59,7 +59,7 @@ def reconstruct_clip(
         statistics, _ = added_up(reconstructor.see(sheet).job(watch.part(0, 0)))
     del sample
     for number, frame in enumerate(_good(read(), lambda _: None)):
-        part = watch.part(number / count, (number + 1) / count)
+        part = watch.step(number, count)
         seen = reconstructor.see(frame)
         if statistics is None:
             yield seen.reconstruct(part)

@@ -232,7 +232,7 @@ def _explored(
             )
         with progress_bar(f"{photo.name}: pixel {row}, {column}", watch) as bar:
             for done, name in enumerate(names):
-                part = bar.part(done / len(names), (done + 1) / len(names))
+                part = bar.step(done, len(names))
                 weights = pixels.watched_by(part).weights(name, row - top, column - left)
                 maps += weights.maps((top, left))
                 part.reach(1)

@@ -67,17 +67,9 @@ class CanvasKeys(ViewerHelper):
 
     def _bind(self, key: Key) -> None:
         asking = self._asking[key]
-        act = _taking_viewer(asking[-1]) if asking else None
+        act = (lambda _: asking[-1]()) if asking else None
         # Without `overwrite` napari raises an error where the key is bound already.
         self.viewer.bind_key(key.on_canvas, act, overwrite=True)
-
-
-def _taking_viewer(act: Act) -> Callable[[ViewerModel], None]:
-    # napari asks for the name of the function, which a partial has not.
-    def call(_: ViewerModel) -> None:
-        act()
-
-    return call
 
 
 def _shortcut(host: QWidget, key: Key, act: Act) -> QShortcut:

@@ -91,7 +91,7 @@ class Session(ViewerHelper):
 
     def show_made(self, made: object, request: Request) -> None:
         """Let the job of *request* show what it has *made*."""
-        if request.job is not None and request.job.show is not None:
+        if request.job is not None:
             request.job.show(self.viewer, made, request)
 
 

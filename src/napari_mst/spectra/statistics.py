@@ -54,13 +54,13 @@ def cluster(
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
     watch = watching(watch)
     passes = iterations + 1
-    centres = _first_centres(cube, count, watch.part(0, 1 / passes))
+    centres = _first_centres(cube, count, watch.step(0, passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     # The sums and sizes of each cluster; cluster 0 has the pixels that are in none.
     sums, sizes = np.zeros((count + 1, cube.shape[0])), np.zeros((count + 1, 1))
     for number in range(1, passes):
         before = labels.copy()
-        part = watch.part(number / passes, (number + 1) / passes)
+        part = watch.step(number, passes)
         for rows, strip in raw_strips(cube, part):
             values = strip.reshape(len(strip), -1)
             old = before[rows].reshape(-1)

@@ -1,5 +1,6 @@
 """The attention dock without a napari window: choosing, comparing, keeping, and maps."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,9 @@ from napari_mst.reconstruction.options import RunOptions
 
 
 def recording(viewer: ViewerModel, seed: int = 0) -> Recording:
-    return Recording(make_record(seed), "photo", BUNDLED, "cpu", photo_of(viewer).reference())
+    return Recording(
+        make_record(seed), "photo", BUNDLED, photo_of(viewer).reference(), RunOptions("cpu")
+    )
 
 
 @pytest.fixture
@@ -261,7 +264,7 @@ def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = viewer.layers["photo"]
-    part = LayerPhoto.of(photo, viewer.dims.point, region=(4, 16, 6, 26))
+    part = replace(LayerPhoto.of(photo, viewer.dims.point), region=(4, 16, 6, 26))
     assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
     assert "photo [4:16, 6:26], unflipped of 8" in dock.box.runs.currentText()

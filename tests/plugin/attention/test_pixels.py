@@ -24,6 +24,7 @@ from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX, WINDOW
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
+from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 MATCH_START = Qt.MatchFlag.MatchStartsWith
@@ -43,7 +44,7 @@ def recorded(dock: AttentionDock, viewer: ViewerModel, weights: str) -> Attentio
     """The dock with a run of that network, which nobody had to wait for."""
     record = explorer_of(viewer, weights).record()
     reference = photo_of(viewer).reference()
-    dock.workspace.keep(Recording(record, "photo", weights, "cpu", reference))
+    dock.workspace.keep(Recording(record, "photo", weights, reference, RunOptions("cpu")))
     return dock
 
 

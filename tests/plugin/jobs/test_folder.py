@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.reconstruction.options import RunOptions
 
-SETTINGS = Request(Folder(Path()), "pixelwise-srgb", RunOptions("cpu"))
+ANY_FOLDER: Any = Folder(Path())
+SETTINGS = Request(ANY_FOLDER, "pixelwise-srgb", RunOptions("cpu"))
 
 
 @pytest.fixture
@@ -31,7 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, settings: Request = SETTINGS, reports: Reports | None = None) -> list[str]:
-    request = folder_request(folder, settings)
+    source: Any = Folder(folder)
+    request = folder_request(replace(settings, source=source))
     assert request.job is not None
     lines: list[str] = request.job.make(request, reports or Reports())
     return lines

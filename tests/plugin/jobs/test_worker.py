@@ -4,6 +4,7 @@ import gc
 import threading
 import warnings
 import weakref
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
@@ -36,7 +37,7 @@ class Payload:
 
 def source(region: Rectangle | None = None) -> LayerPhoto:
     """A photo of 19 x 27 pixels."""
-    return LayerPhoto.of(Image(PIXELS, rgb=True, name="photo"), (0, 0), region)
+    return replace(LayerPhoto.of(Image(PIXELS, rgb=True, name="photo"), (0, 0)), region=region)
 
 
 def failing(error: Exception, alive: list[Any], _: Payload, __: Reports) -> None:

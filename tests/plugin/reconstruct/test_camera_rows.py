@@ -124,5 +124,5 @@ def test_photo_that_is_asked_while_a_job_runs_says_so_and_changes_nothing(
     desk.begin(layers=2)
     desk.dock.rows.asks["light"].click()
     assert desk.text == BUSY
-    assert desk.form.finding is None
+    assert not desk.form.finding
     desk.finish()

@@ -34,7 +34,6 @@ from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.reconstruction.options import RunOptions
 
 if TYPE_CHECKING:
     from napari_mst.attention.explorer import AttentionExplorer
@@ -344,12 +343,9 @@ def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show
     def work(request: Request, reports: Reports) -> Any:
         return make(exploration.ready(request, reports, recording.record), reports)
 
-    options = RunOptions(
-        device=recording.device, capture=recording.capture, denoise=recording.denoise
-    )
     source = source_of_run(viewer, recording)
     job = SideJob(work, lambda viewer, made, _: show(viewer, made, source))
-    return Request(source, recording.model, options, job, recording.corrections)
+    return Request(source, recording.model, recording.options, job, recording.corrections)
 
 
 def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:

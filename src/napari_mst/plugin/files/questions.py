@@ -123,11 +123,17 @@ def ask_choice(name: str, question: ChoiceNeeded) -> Any:
     return list(question.choices)[words.index(answer)] if is_accepted else None
 
 
+def said_of(name: str, stack: Array) -> str:
+    """Say what is known of the plain array *stack* called *name*."""
+    size = " x ".join(map(str, stack.shape))
+    return f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
+
+
 def ask_bands(name: str, stack: Array) -> DescribedBands | None:
     """Ask which bands the plain array *stack* called *name* has; None if they cancel."""
-    size = " x ".join(map(str, stack.shape))
-    text = f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
-    return WavelengthsDialog("Open", text, stack.shape, likely_axis(stack.shape)).answer()
+    return WavelengthsDialog(
+        "Open", said_of(name, stack), stack.shape, likely_axis(stack.shape)
+    ).answer()
 
 
 class WavelengthsDialog(QDialog):

@@ -29,7 +29,7 @@ from psygnal import Signal
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import COLORMAP, METADATA_KEY
+from napari_mst.cube.layer import COLORMAP
 from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
@@ -69,10 +69,10 @@ from napari_mst.plugin.viewer.layers import (
     cube_of,
     cube_of_data,
     go_to,
+    put_cube,
 )
-from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
+from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper, calling
 
 READER, WRITER = "napari.get_reader", "napari.write_image"
 Reader = Callable[..., list[Any]]
@@ -88,17 +88,6 @@ def may_be_cube(layer: Image) -> bool:
         return False
     shape = layer.data.shape
     return FEWEST_BANDS <= shape[questions.likely_axis(shape)] < max(shape)
-
-
-def may_be_coloured(layer: Image) -> bool:
-    """True if *layer* may be a photo in colour, (H, W, 3 or 4), that was added as a grey stack."""
-    shape = layer.data.shape
-    is_stack = not layer.rgb and not layer.multiscale and len(shape) == 3
-    is_array = not layer.source.path or Path(layer.source.path).suffix.lower() == SUFFIX
-    # A plain array of four bands is offered as a cube.
-    if not (is_stack and is_array) or METADATA_KEY in layer.metadata or may_be_cube(layer):
-        return False
-    return shape[-1] in (3, 4) and min(shape[:2]) > FEWEST_BANDS
 
 
 UNTOUCHED = "gray"
@@ -155,9 +144,7 @@ class Recogniser(ViewerHelper):
         if not is_new or cube_of(layer) is not None or layer.source.reader_plugin == PLUGIN:
             return
         self._seen.add(layer)
-        if may_be_coloured(layer):
-            self._offer_colours(layer)
-        elif layer.source.path:
+        if layer.source.path:
             self._look_into(layer, Path(layer.source.path))
 
     def _look_into(self, layer: Image, path: Path) -> None:
@@ -180,14 +167,14 @@ class Recogniser(ViewerHelper):
 
         Where that fails, the user hears that the layer is shown *otherwise*.
         """
-        path = Path(layer.source.path or layer.name)
+        path = Path(str(layer.source.path))
 
         def on_done(content: Any) -> None:
-            if content is not None and self.has(layer) and cube_of(layer) is None:
+            if content is not None and self._is_open(layer):
                 show(layer, content)
 
         def on_failed(error: NapariMstError) -> None:
-            if self.has(layer) and cube_of(layer) is None:
+            if self._is_open(layer):
                 show_warning(f"{shown(path.name)} is shown {otherwise}. {plain(error)}")
 
         self.running += 1
@@ -200,30 +187,23 @@ class Recogniser(ViewerHelper):
 
     def _offer_wavelengths(self, layer: Image) -> None:
         """Offer to give *layer* wavelengths; the user goes on without an answer if they like."""
-        size = " x ".join(map(str, layer.data.shape))
-        text = (
-            f"'{shown(layer.name, 40)}' holds {size} numbers ({layer.data.dtype}) and no "
-            "wavelengths. Is it a spectral cube?"
-        )
-        self._offer(layer, text, "Set wavelengths ...", self._ask_wavelengths)
+        text = f"{questions.said_of(layer.name, layer.data)} Is it a spectral cube?"
+        accept = calling(self._ask_wavelengths, weakref.ref(layer))
+        questions.offer(text, "Set wavelengths ...", accept)
 
-    def _offer(self, layer: Image, text: str, yes: str, accept: Callable[[Image], None]) -> None:
-        """Offer *text*, and call *accept* if the user says *yes* while there still is *layer*."""
-        layer_ref = weakref.ref(layer)
-
-        def accepted() -> None:
-            layer = layer_ref()
-            if layer is not None and self.has(layer):
-                accept(layer)
-
-        questions.offer(text, yes, accepted)
-
-    def _ask_wavelengths(self, layer: Image) -> None:
-        """Ask for the wavelengths of *layer*, and show its cube."""
+    def _ask_wavelengths(self, layer_ref: "weakref.ref[Image]") -> None:
+        """Ask for the wavelengths of a layer, and show its cube."""
+        layer = layer_ref()
+        if layer is None or not self._is_open(layer):
+            return
         stack = np.asarray(layer.data)
         bands = questions.ask_bands(layer.name, stack)
-        if bands is not None and self.has(layer) and cube_of(layer) is None:
+        if bands is not None and self._is_open(layer):
             self._show_cube(layer, bands.cube_of(stack))
+
+    def _is_open(self, layer: Image) -> bool:
+        """True if *layer* is still there, and has not become a cube meanwhile."""
+        return self.has(layer) and cube_of(layer) is None
 
     def _show_cube(self, layer: Image, cube: SpectralCube) -> None:
         """Make *layer* that of the *cube* that its file holds, or that the user has described."""
@@ -246,33 +226,6 @@ class Recogniser(ViewerHelper):
         self.changed.emit()
 
     # ---------------------------------------------------------------------------------- photos
-
-    def _offer_colours(self, layer: Image) -> None:
-        """Offer to show a photo that was added as a stack of grey images in colour."""
-        text = (
-            f"'{shown(layer.name, 40)}' has {layer.data.shape[-1]} numbers in each pixel, but is "
-            "shown as a stack of grey images. Is it a photo in colour?"
-        )
-        self._offer(layer, text, "Show in colour", self._colour)
-
-    def _colour(self, layer: Image) -> None:
-        """Put a layer in colour in the place of the grey one."""
-        pixels, name = layer.data, layer.name
-
-        def read(_: Path) -> Photo:
-            return Photo.from_array(pixels, name=name)
-
-        self._show_later(layer, read, self._show_coloured, "in grey")
-
-    def _show_coloured(self, layer: Image, photo: Photo) -> None:
-        place = replace(
-            Placement.of(layer),
-            scale=layer.scale[:2],
-            translate=layer.translate[:2],
-            units=tuple(map(str, layer.units[:2])),
-        )
-        data, arguments, _ = photo_layer(photo, layer.name, place)
-        _exchange(self.viewer, layer, data, {**arguments, "metadata": layer.metadata})
 
     def _show_raw(self, layer: Image, photo: Photo) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
@@ -321,15 +274,11 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
         # The user may have changed the numbers while the file was read again: theirs stay.
         cube = replace(cube, data=layer.data)
     data, arguments, _ = cube_layer(cube, layer.name, Placement.of(layer))
-    # Before the data, as in `session`: who hears of new data looks here for the cube.
-    layer.metadata = {**layer.metadata, **arguments["metadata"]}
     is_untouched = layer.colormap.name == UNTOUCHED
     if is_untouched:
         layer.colormap = COLORMAP
         layer.contrast_limits = arguments["contrast_limits"]
-    for name in ("axis_labels", "units", "scale", "translate"):
-        setattr(layer, name, arguments[name])
-    layer.data = data
+    put_cube(layer, data, arguments)
     if is_untouched:
         BandContrast.of(viewer).renew(layer)
     return layer

@@ -179,7 +179,7 @@ class Save(QObject):
 
         def run(reports: Reports) -> Path:
             for index, (path, cube) in enumerate(cubes.items()):
-                part = reports.part(index / len(cubes), (index + 1) / len(cubes))
+                part = reports.step(index, len(cubes))
                 written = write_cube(path, cube, overwrite=may_replace, watch=part)
             return written
 

@@ -12,7 +12,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, plain, shown
 from napari_mst.photo.cameras import load_cameras, matching_camera
 from napari_mst.photo.files import camera_named_in
-from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
@@ -28,7 +28,7 @@ SUFFIX = ".hdr"
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """A folder of photos, in the place of the one photo of a job."""
+    """A folder of photos, in the place of the one photo of a job, which its job never reads."""
 
     path: Path
     region: None = None
@@ -38,28 +38,16 @@ class Folder:
         """The name of the folder."""
         return self.path.name
 
-    def read(self, _: Encoding | None = None) -> Photo:
-        """Refuse to be read as one photo."""
-        raise PhotoError(f"{shown(self.name)} is a folder. Open one of its photos.")
 
-    def pages(self) -> "list[Folder]":
-        """Return the folder alone, which is no stack."""
-        return [self]
-
-    def reference(self) -> Any:
-        """Return what finds no photo."""
-        return lambda: None
-
-
-def folder_request(folder: Path, settings: Request, is_linear: bool = False) -> Request:
-    """Order the cubes of all photos in *folder*, made with the *settings* of one photo.
+def folder_request(settings: Request, is_linear: bool = False) -> Request:
+    """Order the cubes of all photos in the `Folder` that is the source of *settings*.
 
     With *is_linear*, photos of 8 bits are linear, too. The patches of a chart correct the spectra
     of the photo that shows it, and of no other.
     """
-    make = partial(reconstruct_folder, folder, is_linear)
+    make = partial(reconstruct_folder, is_linear)
     job = SideJob(make, is_of_photo=True, lines=lambda report: report)
-    return replace(settings, source=Folder(folder), job=job)
+    return replace(settings, job=job)
 
 
 @dataclass(frozen=True)
@@ -106,30 +94,25 @@ def _check_camera(path: Path, camera: str) -> None:
         raise PhotoError(f"It was taken by {own}, and the settings are for {camera}.")
 
 
-def reconstruct_folder(
-    folder: Path, is_linear: bool, request: Request, reports: Reports
-) -> list[str]:
+def reconstruct_folder(is_linear: bool, request: Request, reports: Reports) -> list[str]:
     """Make the cubes of a folder; those that are there from this very run stay.
 
     Returns
     -------
     A sentence that says where the cubes are, and a line for each photo that failed, and why.
     """
-    # This imports torch, which takes seconds: here it does so on the job's thread.
-    from napari_mst.reconstruction.reconstructor import Reconstructor
-
+    source: Any = request.source
+    folder: Path = source.path
     output, notes = folder / CUBES, list[str]()
     jobs = plan_jobs(find_photos([folder], output, notes.append), output, SUFFIX, with_bands=False)
     check_names(jobs)
-    reconstructor = Reconstructor(request.load(), **vars(request.options))
-    reconstructor.prepare(reports.say, reports)
-    run = FolderRun(False, reconstructor, request, is_linear)
+    run = FolderRun(False, request.reconstructor(reports), request, is_linear)
     failures: list[str] = []
 
     def make(job: BatchJob, waits: bool) -> bool:
         number = jobs.index(job)
         reports.say(f"Photo {number + 1} of {len(jobs)}: {shown(job.name, 40)}")
-        part = reports.part(number / len(jobs), (number + 1) / len(jobs))
+        part = reports.step(number, len(jobs))
         return run.make(job, set(), part, waits=waits)
 
     with folders_for(jobs):

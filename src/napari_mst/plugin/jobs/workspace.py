@@ -24,15 +24,15 @@ from napari_mst.cube.lazy import Lazy, check_room
 from napari_mst.errors import ModelError, NapariMstError, plain, shown
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.memory import free_host_memory
-from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
-from napari_mst.reconstruction.options import DEFAULTS, Denoise, RunOptions
+from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.engine.plan import Plan
     from napari_mst.models import Model
+    from napari_mst.reconstruction.reconstructor import Reconstructor
 
 Extent = Literal["auto", "whole", "seen"]
 """How much of a cube is computed: all of it, or what is looked at; or as the memory allows."""
@@ -72,7 +72,7 @@ class SideJob:
         Called on the job's thread with the `Request` and `Reports`.
     show
         Called on the main thread with the viewer, the result and the `Request`, whether or not a
-        dock is open; None for a result that only a dock draws.
+        dock is open; by default, only a dock draws the result.
     is_of_photo
         True if its sentences belong to the page of the photo, as those of a reconstruction do.
     lines
@@ -81,7 +81,7 @@ class SideJob:
     """
 
     make: Callable[["Request", Reports], Any]
-    show: Callable[[Any, Any, "Request"], None] | None = None
+    show: Callable[[Any, Any, "Request"], None] = ignore
     is_of_photo: bool = False
     lines: Callable[[Any], Sequence[str]] = lambda result: lines_of(result.provenance)
 
@@ -179,6 +179,14 @@ class Request:
             )
         return replace(model, card=replace(model.card, **card), assumptions=()) if card else model
 
+    def reconstructor(self, reports: Reports) -> "Reconstructor":
+        """Load the model with the options of the run, and make it ready; raises as `load`."""
+        from napari_mst.reconstruction.reconstructor import Reconstructor
+
+        reconstructor = Reconstructor(self.load(), **vars(self.options))
+        reconstructor.prepare(reports.say, reports)
+        return reconstructor
+
     def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
         """Correct the *cube* of *photo* by the second one, and by the patches of its chart."""
         # These import torch, as a job does anyway.
@@ -206,24 +214,22 @@ class Recording:
     record: AttentionRecord
     name: str
     model: str = ""
-    device: str = "auto"
     reference: Callable[[], Any] = ignore
-    capture: Capture | None = None
+    options: RunOptions = DEFAULTS
     corrections: tuple[PhotoCorrection, ...] = ()
-    denoise: Denoise = "auto"
 
     @classmethod
     def of(cls, record: AttentionRecord, request: Request) -> "Recording":
         """Keep *record*, which the job of *request* has made."""
+        options = request.options
         return cls(
             record=record,
             name=request.source.name + extent(record.provenance),
             model=request.model,
-            device=request.options.device,
             reference=request.source.reference(),
-            capture=request.options.capture,
+            # The others change nothing of the attention.
+            options=RunOptions(options.device, capture=options.capture, denoise=options.denoise),
             corrections=request.corrections,
-            denoise=request.options.denoise,
         )
 
 
@@ -243,13 +249,11 @@ def extent(provenance: Provenance) -> str:
 
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     """Read the photo, load the model and run it; the job of the reconstruction dock."""
-    # These import torch, which takes seconds: here they do so on the job's thread.
+    # This imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.attention.blocks import record_attention
-    from napari_mst.reconstruction.reconstructor import Reconstructor
 
     photo = request.read()
-    reconstructor = Reconstructor(request.load(), **vars(request.options))
-    reconstructor.prepare(reports.say, reports)
+    reconstructor = request.reconstructor(reports)
     seen = reconstructor.see(photo)
     device = reconstructor.device
     plan = seen.plan(reports)
@@ -284,17 +288,13 @@ def reconstruct_pages(request: Request, reports: Reports) -> Stack:
     Each page is a photo of its own to the network. Raises `OutOfMemory`, before the first one is
     computed, if not all cubes fit into memory.
     """
-    # As above.
-    from napari_mst.reconstruction.reconstructor import Reconstructor
-
-    reconstructor = Reconstructor(request.load(), **vars(request.options))
-    reconstructor.prepare(reports.say, reports)
+    reconstructor = request.reconstructor(reports)
     pages = request.source.pages()
     numbers: Any = None
     cubes = list[SpectralCube]()
     for index, page in enumerate(pages):
         reports.say(f"Page {index + 1} of {len(pages)} of {shown(request.source.name, 40)}")
-        part = reports.part(index / len(pages), (index + 1) / len(pages))
+        part = reports.step(index, len(pages))
         photo = replace(request, source=page).read()
         seen = reconstructor.see(photo)
         if numbers is None:

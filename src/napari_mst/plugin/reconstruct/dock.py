@@ -296,7 +296,8 @@ class ReconstructDock(Dock):
         """Make the cubes of all photos in *folder*, or say why that cannot be."""
 
         def order(form: ReconstructionForm, _: ViewerModel) -> Request:
-            return folder_request(folder, request_of(form, Folder(folder)), form.is_linear)
+            source: Any = Folder(folder)
+            return folder_request(request_of(form, source), form.is_linear)
 
         self.cpu_button.hide()
         self._start(order)

@@ -40,6 +40,8 @@ Part = Literal["whole", "visible", "drawn"]
 class Finding:
     """A fact found in a photo: its white by a grey patch, its colours by a chart, or its light.
 
+    Without a text nothing was found, and it is false.
+
     Attributes
     ----------
     text
@@ -65,7 +67,7 @@ class Finding:
         Finds the photo, which the finding does not keep alive.
     """
 
-    text: str
+    text: str = ""
     capture: Capture | None = None
     light: "LightEstimate | None" = None
     calibration: "Calibration | None" = None
@@ -76,6 +78,9 @@ class Finding:
     details: str = ""
     layer: Callable[[], Image | None] = lambda: None
 
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
     @property
     def corrections(self) -> tuple[PhotoCorrection, ...]:
         """All that the next run does to the photo first."""
@@ -84,6 +89,7 @@ class Finding:
         return tuple(one for one in found if one is not None)
 
 
+NOTHING = Finding()
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 NO_DEVICES = "Looking for devices ..."
 
@@ -147,7 +153,7 @@ class ReconstructionForm:
     is_far_off
         Whether a run has found the white of the photo far from that of daylight.
     finding
-        What the photo itself shows; None if nobody asked, or another photo is chosen since.
+        What the photo itself shows; `NOTHING` if nobody asked, or another photo is chosen since.
     hint
         Says that the camera was preselected; "" if it was not.
     """
@@ -179,7 +185,7 @@ class ReconstructionForm:
     chart: str = next(iter(CHARTS))
     corners: Corners | None = None
     is_far_off: bool = False
-    finding: Finding | None = None
+    finding: Finding = NOTHING
     hint: str = ""
 
     def __post_init__(self) -> None:
@@ -245,6 +251,16 @@ class ReconstructionForm:
         return card is not None and card.needs_camera
 
     @property
+    def asks_camera(self) -> bool:
+        """True if the model needs to know them, and the photo itself has not shown them."""
+        return self.needs_camera and self.finding.capture is None
+
+    @property
+    def asks_weights(self) -> bool:
+        """True if the model has no bundled weights."""
+        return not self.chosen_card.file
+
+    @property
     def fitting_card(self) -> str:
         """The first model for photos of this kind: the values of a sensor, or all others."""
         is_of_raw = self.layer is not None and is_raw(self.layer)
@@ -273,7 +289,7 @@ class ReconstructionForm:
     @property
     def may_be_off(self) -> bool:
         """True if colours may be off: those of a sensor, or of an sRGB photo not in daylight."""
-        is_asked = self.finding is not None or self.corners is not None
+        is_asked = bool(self.finding) or self.corners is not None
         return self.needs_camera or self.is_far_off or is_asked
 
     @property
@@ -300,7 +316,7 @@ class ReconstructionForm:
     def take_light(self, name: str) -> None:
         """Take the light *name* alone, of those that the photo may have been taken in."""
         finding = self.finding
-        if finding is None or finding.light is None or finding.balance is None:
+        if finding.light is None or finding.balance is None:
             self.illuminant = name
             return
         # torch, which it imports, is there since the light was estimated.
@@ -311,8 +327,7 @@ class ReconstructionForm:
 
     def correct_white(self, is_wanted: bool) -> None:
         """Have the next run correct the white found in an sRGB photo, or leave it as it is."""
-        if self.finding is not None:
-            self.finding = replace(self.finding, corrects_white=is_wanted)
+        self.finding = replace(self.finding, corrects_white=is_wanted)
 
     def use_fitting_card(self) -> None:
         """Take the model for photos of this kind, here and for the photos to come."""
@@ -357,7 +372,7 @@ class ReconstructionForm:
 
     def forget(self) -> None:
         """Drop what was found in the photo, as for another photo or another kind of model."""
-        self.corners = self.finding = None
+        self.corners, self.finding = None, NOTHING
 
     def _forget_photo(self) -> None:
         self.white_frame = self.dark_frame = ""

@@ -15,7 +15,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
-from napari_mst.plugin.viewer.layers import layer_of_role, selection_kept
+from napari_mst.plugin.viewer.layers import layer_of_role, put_above, selection_kept
 from napari_mst.plugin.viewer.photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -184,7 +184,7 @@ class Marks(ViewerHelper):
         if chart is not None and layer is not None:
             points = layer_of_role(self.viewer, MARKS) or _add_points(self.viewer, layer)
             _show_squares(points, chart.centres, chart.window)
-        elif form.finding is None:
+        elif not form.finding:
             self._remove(MARKS)
 
     def clear(self, *_: object) -> None:
@@ -199,7 +199,7 @@ class Marks(ViewerHelper):
             # Corners that span nothing have no squares, until they are dragged apart.
             with suppress(PhotoError):
                 return Chart(form.corners, form.chart)
-        calibration = form.finding.calibration if form.finding is not None else None
+        calibration = form.finding.calibration
         return None if calibration is None else calibration.chart
 
     def _draw_frame(self, layer: Image, corners: Corners) -> None:
@@ -211,12 +211,12 @@ class Marks(ViewerHelper):
         elif not np.array_equal(frame.data[0], corners):
             frame.data = [np.array(corners)]
 
-    def _draw_preview(self, finding: Finding | None) -> None:
+    def _draw_preview(self, finding: Finding) -> None:
         """Lay over the photo what the next run will make of it first."""
         layer = self._form.layer
         with selection_kept(self.viewer):
             self._remove(CORRECTED)
-            if finding is None or finding.sample is None or not self.has(layer):
+            if finding.sample is None or not self.has(layer):
                 return
             photo = finding.sample
             if finding.capture is None:
@@ -228,8 +228,8 @@ class Marks(ViewerHelper):
     def _add_preview(self, layer: Image, photo: Photo) -> None:
         place = LayerPhoto.of(layer, self.viewer.dims.point).placement_of(photo.shape)
         data, arguments, _ = photo_layer(photo, f"{layer.name} (as corrected)", place)
-        self.viewer.add_image(data, **arguments | {"metadata": {METADATA_KEY: CORRECTED}})
-        self.viewer.layers.move(len(self.viewer.layers) - 1, self.viewer.layers.index(layer) + 1)
+        added = self.viewer.add_image(data, **arguments | {"metadata": {METADATA_KEY: CORRECTED}})
+        put_above(self.viewer, layer, added)
 
     def _on_drag(self, event: Any) -> None:
         frame: Shapes = event.source

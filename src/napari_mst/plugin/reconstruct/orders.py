@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from napari.components import ViewerModel
@@ -27,6 +28,9 @@ from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, Re
 from napari_mst.plugin.reconstruct.marks import Marks, drawn_region, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
+
+if TYPE_CHECKING:
+    from napari_mst.light.estimating import LightEstimate
 
 NO_WEIGHTS = "Choose the weights file of this model first."
 NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
@@ -74,8 +78,9 @@ def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
     if not form.model:
         raise PhotoError(NO_WEIGHTS)
     options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
-    corrections = form.finding.corrections if form.finding is not None else ()
-    request = Request(source, form.model, options, extent=form.extent, corrections=corrections)
+    request = Request(
+        source, form.model, options, corrections=form.finding.corrections, extent=form.extent
+    )
     light, second = form.second_light.strip(), form.second
     if light and second is not None:
         # All of it, and all of the cube: where the part of the first lies is found later.
@@ -104,7 +109,7 @@ def _capture(form: ReconstructionForm) -> Capture:
     CameraError
         If the camera or the illuminant is missing, or unknown.
     """
-    if form.finding is not None and form.finding.capture is not None:
+    if form.finding.capture is not None:
         return form.finding.capture
     camera = form.camera.strip()
     illuminant = form.illuminant.strip()
@@ -198,7 +203,7 @@ def _balance(form: ReconstructionForm) -> str:
 def _light_of_frame(form: ReconstructionForm) -> str:
     """The light that a white frame showed; "" without one."""
     finding = form.finding
-    if finding is None or finding.flat_field is None or finding.capture is None:
+    if finding.flat_field is None or finding.capture is None:
         return ""
     return finding.capture.illuminant
 
@@ -216,7 +221,7 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
     encoding: Encoding | None = "linear" if form.needs_camera else None
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = LayerPhoto.of(layer, viewer.dims.point)
-    flat_field = form.finding.flat_field if form.finding is not None else None
+    flat_field = form.finding.flat_field
 
     def found(request: Request, reports: Reports) -> Finding:
         photo = source.read(encoding)
@@ -262,9 +267,19 @@ def _light(capture: Capture, photo: Photo) -> Finding:
     from napari_mst.reconstruction.lighting import estimated
 
     estimate = estimated(photo, capture)
-    _ = estimate.head_effects  # kept: a click must not wait for them
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
-    return Finding(text, light=estimate)
+    return Finding(text, light=estimate, details=effects_of(estimate))
+
+
+def effects_of(light: "LightEstimate") -> str:
+    """Say how far equal weights in each head turn the light of a photo, a block a line."""
+    *blocks, every = light.head_effects
+    rows = [
+        f"block {number}: {', '.join(f'{turn:.1f}' for turn in turns)}"
+        for number, turns in enumerate(blocks)
+    ]
+    text = "Equal weights in one head turn the white by these degrees:"
+    return "\n".join([text, *rows, f"in all heads: {every[0]:.1f}"])
 
 
 def _frames(
@@ -284,14 +299,13 @@ def _srgb_light(photo: Photo) -> Finding:
     from napari_mst.light.estimating import estimate_light
 
     estimate = estimate_light(photo, SRGB)
-    _ = estimate.head_effects
     balance = balance_for(estimate)
     advice = TICK_TO_CORRECT if balance.is_far else "near enough: nothing has to be corrected."
     text = (
         f"Likely lights: {estimate}. White is {balance.degrees:.0f} degrees off that of D65, which "
         f"models for sRGB photos take for granted: {advice}"
     )
-    return Finding(text, light=estimate, balance=balance)
+    return Finding(text, light=estimate, balance=balance, details=effects_of(estimate))
 
 
 def _srgb_patch(place: Place, photo: Photo) -> Finding:

@@ -6,7 +6,7 @@ settings.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,12 +45,12 @@ from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fil
 from napari_mst.reconstruction.options import denoising
 
 PARTS = {
-    "whole photo": "whole",
-    "what is on the screen": "visible",
-    "a drawn rectangle": "drawn",
+    "whole": "whole photo",
+    "visible": "what is on the screen",
+    "drawn": "a drawn rectangle",
 }
-EXTENTS = {"automatic": "auto", "the whole cube": "whole", "what I look at": "seen"}
-TAKES = {"as the file says": "", "linear light": "linear", "values of sRGB photos": "srgb"}
+EXTENTS = {"auto": "automatic", "whole": "the whole cube", "seen": "what I look at"}
+TAKES = {"": "as the file says", "linear": "linear light", "srgb": "values of sRGB photos"}
 PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
 TABLES = "Tables (*.csv);;All files (*)"
 GIGABYTE = 1e9
@@ -74,8 +74,8 @@ class Row:
         The words on the left, and the tooltip.
     make
         Makes the widget, of a kind that `widgets.ACCESS` has.
-    is_shown
-        Tells whether the form has this row now.
+    when
+        The property of the form that says whether it has this row now; "" for always.
     choices
         The title, the value and the tooltip of each entry of a list.
     to_widget, to_field
@@ -91,7 +91,7 @@ class Row:
     label: str
     tip: str
     make: Callable[[], Any] = ChoiceBox
-    is_shown: Callable[[Form], bool] = lambda _: True
+    when: str = ""
     choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
     to_widget: Callable[[Any], Any] = lambda value: value
     to_field: Callable[[Any], Any] = lambda value: value
@@ -118,21 +118,9 @@ def _typed(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.12g}"
 
 
-def _listed(entries: Iterable[tuple[str, str]]) -> Callable[[Form], list[tuple[str, Any, str]]]:
-    found = [(title, value, "") for title, value in entries]
+def _listed(titles: Mapping[str, str]) -> Callable[[Form], list[tuple[str, Any, str]]]:
+    found = [(title, value, "") for value, title in titles.items()]
     return lambda _: found
-
-
-def _is_onnx(form: Form) -> bool:
-    return form.is_onnx
-
-
-def _needs_camera(form: Form) -> bool:
-    return form.needs_camera
-
-
-def _asks_camera(form: Form) -> bool:
-    return form.needs_camera and (form.finding is None or form.finding.capture is None)
 
 
 ROWS = (
@@ -149,7 +137,7 @@ ROWS = (
         "place, with the same white balance: then it corrects the spectra. `D65 through gel.csv` "
         "is a light behind a filter, whose file holds lines of nm, transmittance.",
         lambda: SearchBox(("", *load_illuminants()), TABLES),
-        lambda form: form.second is not None,
+        "second",
     ),
     Row(
         "all_pages",
@@ -158,7 +146,7 @@ ROWS = (
         "picks show how their spectra change. Else only the page that is shown is reconstructed. "
         "Each page is a photo of its own. All cubes have to fit into memory.",
         partial(QCheckBox, "all pages of the stack"),
-        lambda form: form.has_pages,
+        "has_pages",
     ),
     Row(
         "card",
@@ -172,7 +160,7 @@ ROWS = (
         "Weights",
         "A file of weights as their authors publish it.",
         partial(SearchBox, (), WEIGHTS_FILES),
-        lambda form: not form.chosen_card.file,
+        "asks_weights",
     ),
     Row(
         "wavelengths",
@@ -180,15 +168,15 @@ ROWS = (
         "The wavelengths of the bands in nm: the first and the last with a hyphen between them, or "
         "a number for each. Left empty, they are what the model card in the file says.",
         partial(QLineEdit, placeholderText="as the file says, or 400-700"),
-        _is_onnx,
+        "is_onnx",
     ),
     Row(
         "takes",
         "Takes",
         "The values that the network was made for: linear light, or those of sRGB photos. What a "
         "photo holds is converted to them.",
-        is_shown=_is_onnx,
-        choices=_listed(TAKES.items()),
+        when="is_onnx",
+        choices=_listed(TAKES),
     ),
 )
 """The rows of the photo and the model."""
@@ -200,7 +188,7 @@ CAMERA_ROWS = (
         "The camera that took the photo: type a part of its name. "
         "A CSV file holds lines of nm, red, green, blue.",
         lambda: SearchBox(load_cameras(), TABLES),
-        _asks_camera,
+        "asks_camera",
     ),
     Row(
         "illuminant",
@@ -208,7 +196,7 @@ CAMERA_ROWS = (
         "The light that the photo was taken in; `estimate` finds it in the photo, if that has the "
         "values of the sensor. A CSV file holds lines of nm, power.",
         lambda: SearchBox((ESTIMATED, *load_illuminants()), TABLES),
-        _asks_camera,
+        "asks_camera",
     ),
     Row(
         "is_linear",
@@ -216,7 +204,7 @@ CAMERA_ROWS = (
         "8-bit photos are nearly always sRGB-encoded, and refused. "
         "Tick this if yours holds linear light.",
         partial(QCheckBox, "8 bits, yet linear"),
-        lambda form: form.asks_if_linear,
+        "asks_if_linear",
     ),
 )
 """The rows that tell how a linear photo came about."""
@@ -228,7 +216,7 @@ COLOUR_ROWS = (
         "The stored value of a white surface, reflectance 1. Left empty, it is the full scale of "
         "the file: spectra of an under-exposed photo are then too dark, with the right shape.",
         partial(QLineEdit, placeholderText="full scale"),
-        _asks_camera,
+        "asks_camera",
         to_widget=lambda white: _typed(white or ""),
         to_field=lambda text: float(text or 0),
     ),
@@ -238,7 +226,7 @@ COLOUR_ROWS = (
         "Tick this if white and grey surfaces have equal red, green and blue. "
         "If not, the camera's own balance is computed.",
         partial(QCheckBox, "balanced"),
-        _asks_camera,
+        "asks_camera",
     ),
     # The patch of an sRGB photo shows its white, but not how bright white is.
     Row(
@@ -246,15 +234,15 @@ COLOUR_ROWS = (
         "Grey patch",
         "The share of light that the grey patch reflects: 18 % for a grey card.",
         _percent,
-        _needs_camera,
+        "needs_camera",
     ),
     Row(
         "chart",
         "Chart",
         "Which ColorChecker the photo shows.",
-        is_shown=lambda form: form.corners is not None,
+        when="corners",
         choices=_listed(
-            (kind.title.removeprefix("ColorChecker "), name) for name, kind in CHARTS.items()
+            {name: kind.title.removeprefix("ColorChecker ") for name, kind in CHARTS.items()}
         ),
         ask="read",
     ),
@@ -315,8 +303,8 @@ PART = Row(
     "Part",
     "How much of the photo to reconstruct. Most networks look at all of the image, or at "
     "surroundings, so a part is another image: its numbers differ from those of the whole photo.",
-    choices=_listed(PARTS.items()),
-    unusual=lambda part: next(title for title in PARTS if PARTS[title] == part),
+    choices=_listed(PARTS),
+    unusual=PARTS.__getitem__,
 )
 EXTENT = Row(
     "extent",
@@ -324,8 +312,8 @@ EXTENT = Row(
     "All of the cube now; or only what you look at, with the same numbers: an estimate is seen at "
     "once, and says how far it is off until the exact cube takes its place. Automatic does so "
     "where a run would take more than half of the free memory.",
-    choices=_listed(EXTENTS.items()),
-    unusual=lambda extent: next(title for title in EXTENTS if EXTENTS[title] == extent),
+    choices=_listed(EXTENTS),
+    unusual=EXTENTS.__getitem__,
 )
 FRAME_ROWS = (
     Row(
@@ -334,7 +322,7 @@ FRAME_ROWS = (
         "A photo of a white surface that fills it, with the same camera, lens, settings and light: "
         "the photo is divided by it, so that vignetting and uneven light are gone.",
         partial(SearchBox, (), PHOTOS),
-        _needs_camera,
+        "needs_camera",
     ),
     Row(
         "dark_frame",
@@ -342,14 +330,14 @@ FRAME_ROWS = (
         "A photo with the lens covered and the same exposure, which is subtracted from both; it "
         "may be left out.",
         partial(SearchBox, (), PHOTOS),
-        _needs_camera,
+        "needs_camera",
     ),
     Row(
         "frame_reflectance",
         "Reflects",
         "The share of light that the white surface reflects.",
         _percent,
-        _needs_camera,
+        "needs_camera",
         ask="frames",
     ),
 )
@@ -366,7 +354,7 @@ def settings_title(form: Form) -> str:
 
 def colours_title(form: Form) -> str:
     """Title the folded ways to right the colours of *form*, with what is known of them."""
-    if form.finding is not None:
+    if form.finding:
         return "Colours: as measured in the photo"
     return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
 
@@ -442,7 +430,7 @@ class FormRows(QWidget):
             _, read, show = access(widget)
             if read() != value:
                 show(value)
-            layout.setRowVisible(line, row.is_shown(form))
+            layout.setRowVisible(line, not row.when or bool(getattr(form, row.when)))
         self.about.setText(help_of(form.chosen_card))
         self.about.setToolTip(facts_of(form.chosen_card))
         self.findings.draw()

@@ -15,7 +15,6 @@ from qtpy.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QProgressBar,
     QPushButton,
@@ -33,7 +32,7 @@ from napari_mst.models import ModelCard
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.sharing import OfViewer, calling
 from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
 
 if TYPE_CHECKING:
@@ -169,10 +168,6 @@ CORRECT_WHITE_HINT = (
     "history of the cube says so; untick it to take the photo as it is."
 )
 FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
-HEADS_HINT = (
-    "Estimate the light again with equal weights in each head of the network. A head that hardly "
-    "turns it does little for this photo."
-)
 
 
 def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention") -> Image:
@@ -210,7 +205,7 @@ def _show(layer: Image, values: Doubles) -> None:
     layer.contrast_limits = (0, max(float(values.max()), 1e-12))
 
 
-class FindingRows(QWidget):
+class FindingRows(QWidget, OfViewer):
     """Shows the finding of *form*, and corrects it as a person does.
 
     `lights` has a button for each likely light of the photo, beside its probability.
@@ -219,9 +214,9 @@ class FindingRows(QWidget):
     def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
         super().__init__()
         self._form = form
-        self._viewer = weakref.ref(viewer)
+        self._viewer_ref = weakref.ref(viewer)
         self._light: LightEstimate | None = None
-        self.text, self.effects = Paragraph(), Paragraph()
+        self.text = Paragraph()
         self.correct_white = QCheckBox(
             "correct the white balance", toolTip=CORRECT_WHITE_HINT, visible=False
         )
@@ -230,8 +225,6 @@ class FindingRows(QWidget):
         self.lights = QFormLayout()
         self.seen = QPushButton("Where the light was seen", toolTip=HINT)
         self.seen.clicked.connect(self._show_seen)
-        self.heads = QPushButton("What does each head do?", checkable=True, toolTip=HEADS_HINT)
-        self.heads.toggled.connect(self.draw)
         self.forget = QPushButton("Forget", toolTip=FORGET_HINT)
         self.forget.clicked.connect(form.forget)
         layout = fill(
@@ -239,38 +232,31 @@ class FindingRows(QWidget):
             self.text,
             self.correct_white,
             self.lights,
-            fill(QHBoxLayout(), self.seen, self.heads),
-            self.effects,
+            self.seen,
         )
         layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
 
     def draw(self, _: object = None) -> None:
         """Show what was found in the photo, if anything was."""
         finding = self._form.finding
-        light = None if finding is None else finding.light
-        self.forget.setVisible(finding is not None or self._form.corners is not None)
-        self.text.setVisible(finding is not None)
-        if finding is not None:
-            self.text.setText(finding.text)
-            self.text.setToolTip(finding.details)
-            self.correct_white.setChecked(finding.corrects_white)
-        balance = None if finding is None else finding.balance
+        light, balance = finding.light, finding.balance
+        self.forget.setVisible(bool(finding) or self._form.corners is not None)
+        self.text.setVisible(bool(finding))
+        self.text.setText(finding.text)
+        self.text.setToolTip(finding.details)
+        self.correct_white.setChecked(finding.corrects_white)
         self.correct_white.setVisible(balance is not None and balance.is_far)
-        for button in (self.seen, self.heads):
-            button.setVisible(light is not None)
-        self.effects.setVisible(light is not None and self.heads.isChecked())
-        if light is not None and self.heads.isChecked():
-            self.effects.setText(effects_of(light))
+        self.seen.setVisible(light is not None)
         # A button of a light that is taken must not be deleted while it is being pressed.
         if light is not self._light:
             self._light = light
             self._list_lights()
 
     def _show_seen(self) -> None:
-        viewer, finding = self._viewer(), self._form.finding
-        layer = None if finding is None else finding.layer()
-        if viewer is not None and finding and finding.light and layer in viewer.layers:
-            show_attention(viewer, layer, finding.light.attention)
+        finding = self._form.finding
+        layer = finding.layer()
+        if finding.light is not None and self.has(layer):
+            show_attention(self.viewer, layer, finding.light.attention)
 
     def _list_lights(self) -> None:
         """List the likely lights, the likeliest first."""
@@ -282,17 +268,6 @@ class FindingRows(QWidget):
             button = QPushButton(shown(name, LETTERS), toolTip=tip)
             button.clicked.connect(calling(self._form.take_light, name))
             self.lights.addRow(button, QProgressBar(maximum=100, value=share, toolTip=tip))
-
-
-def effects_of(light: "LightEstimate") -> str:
-    """Say how far equal weights in each head turn the light of a photo, a block a line."""
-    *blocks, every = light.head_effects
-    rows = [
-        f"block {number}: {', '.join(f'{turn:.1f}' for turn in turns)}"
-        for number, turns in enumerate(blocks)
-    ]
-    text = "Equal weights in one head turn the white by these degrees:"
-    return "\n".join([text, *rows, f"in all heads: {every[0]:.1f}"])
 
 
 def help_of(card: ModelCard) -> str:

@@ -12,7 +12,7 @@ picture that is selected. Letters: B bands, H rows, W columns.
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,8 @@ ENDING = " (picture)"
 """Ends the name of a picture."""
 CONTRAST = (0, 255)
 """Limits of contrast of 8-bit pictures."""
-PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+PLACE = tuple(field.name for field in fields(Placement))
+"""The attributes of a layer that say where it lies."""
 
 
 def is_composite(layer: Layer | None) -> bool:
@@ -165,9 +166,10 @@ def put_cube(layer: Image, data: Any, arguments: Mapping[str, Any]) -> None:
     """Give *layer* the *data*, the cube and the place that `cube_layer` has described."""
     # The metadata come first: who hears of new data looks there for the cube.
     layer.metadata = {**layer.metadata, **arguments["metadata"]}
-    layer.data = data
     # The pixels may have been larger, so that its scale and its origin were others.
-    layer.scale, layer.translate = arguments["scale"], arguments["translate"]
+    for name in ("axis_labels", "units", "scale", "translate"):
+        setattr(layer, name, arguments[name])
+    layer.data = data
 
 
 def cube_of(layer: Layer | None) -> SpectralCube | None:

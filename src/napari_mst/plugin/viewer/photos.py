@@ -54,18 +54,16 @@ class LayerPhoto:
     shot: Shot | None = None
 
     @classmethod
-    def of(
-        cls, layer: Image, point: Sequence[float], region: Rectangle | None = None
-    ) -> "LayerPhoto":
+    def of(cls, layer: Image, point: Sequence[float]) -> "LayerPhoto":
         """Freeze the photo, or the page of a stack, that *layer* shows.
 
-        The sliders stand at world *point*. With a *region*, only that part is asked for.
+        The sliders stand at world *point*.
         """
-        return cls.of_page(layer, page_shown(layer, stack_shape(layer), point), region)
+        return cls.of_page(layer, page_shown(layer, stack_shape(layer), point))
 
     @classmethod
     def of_page(
-        cls, layer: Image, index: tuple[int, ...], region: Rectangle | None
+        cls, layer: Image, index: tuple[int, ...], region: Rectangle | None = None
     ) -> "LayerPhoto":
         """Freeze the page *index* of *layer*, or a *region* of it."""
         return cls(

@@ -6,7 +6,8 @@ with napari's own tools, and are saved and opened like any layer.
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -147,10 +148,16 @@ def hexes(rgba: Floats) -> list[str]:
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
     """Set the "name", the "window" or what is "known" of all picks; the next window stays."""
-    # Once `features` are set, napari takes its defaults from the last pick: they are put back.
+    with _next_kept(points):
+        points.features = points.features.assign(**{feature: list(values)})
+
+
+@contextmanager
+def _next_kept(points: Points) -> Iterator[None]:
+    """Keep the next window; else napari takes it from the last pick, once `features` are set."""
     stored = points.feature_defaults.get("window")
     window = 1 if stored is None else int(stored.iloc[0])
-    points.features = points.features.assign(**{feature: list(values)})
+    yield
     set_next(points, window)
 
 
@@ -308,16 +315,13 @@ class History:
         state, self._at = self._states[at], at
         self.is_undoing = True
         try:
-            # As in `set_feature`: napari replaces them once `features` are set.
-            defaults = points.feature_defaults.iloc[0].to_dict()
             points.selected_data = set()
             points.data = state.data
             if len(state.data):
-                points.features = state.features
+                with _next_kept(points):
+                    points.features = state.features
                 points.face_color = state.face_color
                 points.shown = state.shown
-                columns = points.feature_defaults.iloc[0].to_dict() | defaults
-                points.feature_defaults = {key: columns[key] for key in points.features}
         finally:
             self.is_undoing = False
         # napari may keep the same features in columns of another type, as if they had changed.

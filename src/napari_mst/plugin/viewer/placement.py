@@ -23,7 +23,7 @@ class Placement:
     scale: Doubles
     translate: Doubles
     rotate: Doubles
-    shear: float
+    shear: Sequence[float]
     affine: Doubles
     units: tuple[str, ...]
 
@@ -34,7 +34,7 @@ class Placement:
             scale=np.array(layer.scale[-2:]),
             translate=np.array(layer.translate[-2:]),
             rotate=np.array(layer.rotate[-2:, -2:]),
-            shear=float(layer.shear[-1]),
+            shear=[float(layer.shear[-1])],
             affine=np.array(layer.affine.affine_matrix[-3:, -3:]),
             units=tuple(str(unit) for unit in layer.units[-2:]),
         )
@@ -43,10 +43,7 @@ class Placement:
     def own_transform(self) -> Affine:
         """The transform from pixels to the world, without the layer's extra affine."""
         return Affine(
-            scale=self.scale,
-            rotate=self.rotate,
-            shear=[self.shear],
-            translate=self.translate,
+            scale=self.scale, rotate=self.rotate, shear=self.shear, translate=self.translate
         )
 
     def of_part(self, offset: ArrayLike, step: ArrayLike = (1.0, 1.0)) -> "Placement":
@@ -66,14 +63,7 @@ class Placement:
 
     def image_kwargs(self) -> dict[str, Any]:
         """Return the arguments that put a layer of two axes here."""
-        return {
-            "scale": self.scale,
-            "translate": self.translate,
-            "rotate": self.rotate,
-            "shear": [self.shear],
-            "affine": self.affine,
-            "units": self.units,
-        }
+        return dict(vars(self))
 
     def cube_kwargs(self, *axes: tuple[float, float]) -> dict[str, Any]:
         """Return the arguments that put a layer here which has more *axes* before these two.
@@ -88,7 +78,7 @@ class Placement:
         affine = np.eye(before + 3)
         affine[before:, before:] = self.affine
         shear = np.zeros((before + 2) * (before + 1) // 2)
-        shear[-1] = self.shear
+        shear[-1:] = self.shear
         return {
             "scale": [*steps, *self.scale],
             "translate": [*starts, *self.translate],
