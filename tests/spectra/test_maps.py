@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import colour
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 from tests.spectra.conftest import curve
 
+import napari_mst as nm
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.photo.photo import Photo
+from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.map_kind import ESTIMATED, Map
 from napari_mst.spectra.maps import MAPS, MOST_CLASSES, photo_difference
@@ -47,6 +50,58 @@ def test_every_map_has_the_size_of_its_cube_and_the_content_that_it_says(name: s
         assert is_whole or MAPS[name].content != "labels"
     assert bool(result.names) == (MAPS[name].content == "labels")
     assert (result.kind.name, len(repr(result)) < 300) == (name, True)
+
+
+DIRTY = np.insert(CUBE.data, 3, 1e9, axis=0)
+DIRTY[:, 5:8, 9] = -9999
+MARKS = {"bbl": (1, 1, 1, 0, 1, 1, 1, 1), "data ignore value": -9999, "fwhm": (10.0,) * 8}
+MARKED = SpectralCube(DIRTY, np.insert(WAVELENGTHS, 3, 520), "nm", "reflectance", metadata=MARKS)
+GAPS = CUBE.data.copy()
+GAPS[:, 5:8, 9] = np.nan
+CLEAN = SpectralCube(GAPS, WAVELENGTHS, "nm", "reflectance")
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_no_map_counts_a_bad_band_or_a_value_that_stands_for_none(name: str) -> None:
+    is_compared = MAPS[name].needs == "reference"
+    asked = {"reference": replace(MARKED, data=DIRTY * np.float32(0.9))} if is_compared else {}
+    if is_compared:  # its fill is still that of the header
+        asked["reference"].data[:, 5:8, 9] = -9999
+    found, expected = made(name, MARKED, **asked), made(name, CLEAN)
+    np.testing.assert_allclose(found.data, expected.data, rtol=1e-6, atol=1e-6)
+    saved = found.to_cube()
+    np.testing.assert_array_equal(saved.wavelengths, expected.to_cube().wavelengths)
+    assert "data ignore value" not in saved.metadata
+
+
+def test_no_spectrum_statistic_or_picture_counts_them_either() -> None:
+    labels = np.repeat(RNG.integers(1, 4, (40, 1)), 36, axis=1)
+    tables = [label_table(cube, labels) for cube in (MARKED, CLEAN)]
+    assert np.isnan(tables[0].pop("mean 520 nm")).all()
+    assert np.isnan(tables[0].pop("sd 520 nm")).all()
+    names = set(tables[1]) - {"name"}
+    assert set(tables[0]) >= names
+    for name in names:
+        np.testing.assert_allclose(tables[0][name], tables[1][name], rtol=1e-6, err_msg=name)
+    for row, column in ((1, 2), (6, 9)):
+        values = np.insert(CLEAN.spectrum(row, column).values, 3, np.nan)
+        np.testing.assert_array_equal(MARKED.spectrum(row, column).values, values)
+        seen = nm.point_spectrum(MARKED, row, column).values
+        np.testing.assert_array_equal(seen, values)
+    window = nm.Region.of_window(6, 9, (40, 36), 5)
+    bounds = [nm.region_spectrum(cube, window, (5, 95)).lower for cube in (MARKED, CLEAN)]
+    np.testing.assert_array_equal(np.delete(bounds[0], 3), bounds[1])
+    np.testing.assert_array_equal(MARKED.render(), CLEAN.render())
+    np.testing.assert_array_equal(MARKED.composite(), CLEAN.composite())
+    pure = [nm.endmembers(cube, 3) for cube in (MARKED, CLEAN)]
+    assert [each.name for each in pure[0]] == [each.name for each in pure[1]]
+
+
+@pytest.mark.parametrize("suffix", [".hdr", ".tif", ".nc", ".zarr", ".mat", ".npy"])
+def test_bad_bands_and_fill_outlive_a_file(suffix: str, tmp_path: Path) -> None:
+    cube = nm.read_cube(nm.write_cube(tmp_path / f"cube{suffix}", MARKED))
+    np.testing.assert_array_equal(cube.data, DIRTY)
+    np.testing.assert_array_equal(nm.maps.anomalies(cube).data, nm.maps.anomalies(MARKED).data)
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if MAPS[name].number])

@@ -193,9 +193,9 @@ def test_bad_bands_and_what_is_no_number_are_left_out() -> None:
     data[30], data[4, 0, 0] = 9, np.nan
     cube = SpectralCube(data, NM, metadata={"bbl": [1] * 30 + [0]})
     made = nm.maps.transformed(cube, "smoothed").data
-    assert np.isnan(made[30]).all()
+    assert len(made) == 30
     assert np.isnan(made[:, 0, 0]).all()
-    assert np.isfinite(made[:30, 0, 1:]).all()
+    assert np.isfinite(made[:, 0, 1:]).all()
     with pytest.raises(SpectrumError, match="99 or more bands to fit parabolas to, got 30"):
         nm.maps.transformed(cube, "smoothed", window=99)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 
 from napari_mst.arrays import Array, Codes, Singles
+from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.illuminants import DAYLIGHT, Light
 from napari_mst.cube.labelled import as_data_array, as_signal, parts_of, parts_of_signal
 from napari_mst.cube.layer import (
@@ -167,7 +168,7 @@ class SpectralCube(PlainCube):
             If the pixel lies outside the image; negative numbers do not count from the end.
         """
         check_pixel(CubeError, row, column, self.shape[1:])
-        values = self.data[:, row, column]
+        values = in_all_bands(self, usable(self).data[:, row, column])
         count = int(np.isfinite(values).any())
         origin = Origin(row=row, column=column, pixels=count, excluded=1 - count, area=1.0)
         name = f"row {row}, column {column}"

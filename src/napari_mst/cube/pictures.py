@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from napari_mst.arrays import Array, Codes, Singles, doubles, singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
+from napari_mst.cube.gaps import good_bands, known
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
 from napari_mst.cube.lazy import sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
@@ -43,9 +44,6 @@ SAMPLES = 2**16
 
 STRIP = 2**22
 """About how many numbers are worked on at a time: 16 MB of float32."""
-
-_BAD = "bbl"
-_IGNORED = "data ignore value"
 
 
 class Tone(NamedTuple):
@@ -132,15 +130,6 @@ def has_colour(cube: PlainCube) -> bool:
         return False
     good = cube.wavelengths[good_bands(cube)]
     return len(good) > 2 and bool(good.min() <= VISIBLE[0] and good.max() >= VISIBLE[1])
-
-
-def good_bands(cube: PlainCube) -> NDArray[np.int_]:
-    """Indices of the bands that the file does not call bad; all of them if it calls all bad."""
-    count = len(cube.wavelengths)
-    marks = cube.metadata.get(_BAD, ())
-    is_list = isinstance(marks, Sequence) and len(marks) == count
-    is_good = [bool(mark) for mark in marks] if is_list else []
-    return np.flatnonzero(is_good) if any(is_good) else np.arange(count)
 
 
 def best_bands(cube: PlainCube) -> list[int]:
@@ -293,12 +282,7 @@ def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> Singles:
         planes = np.asarray(cube.data[first : last + 1, *part])
     else:
         planes = np.stack([np.asarray(cube.data[band, *part]) for band in recipe.bands])
-    values = planes.astype(np.float32, copy=False)
-    ignored = cube.metadata.get(_IGNORED)
-    if isinstance(ignored, int | float) and np.isfinite(ignored):
-        is_ignored = (planes == ignored).any(axis=0)
-        if is_ignored.any():
-            values = np.where(is_ignored, np.float32(np.nan), values)
+    values = known(planes, cube.metadata).astype(np.float32, copy=False)
     bands, rows, columns = values.shape
     # What is not a number becomes none, and needs no warning.
     with np.errstate(invalid="ignore", over="ignore"):

@@ -11,7 +11,6 @@ import numpy as np
 
 from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.pictures import good_bands
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
@@ -171,9 +170,10 @@ def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
     Cancelled
         Soon after *watch* was cancelled.
     """
+    at = cube.wavelengths
     low, high = sorted(_ends(cube, between).values())
     name = f"{low:.4g}-{high:.4g} {cube.unit}"
-    bands = _good_bands(cube, low, high)
+    bands = [band for band in rising_order(at) if low <= at[band] <= high]
     if not bands:
         raise SpectrumError(f"Expected a range with a band in it, got {name}. Choose a wider one.")
 
@@ -218,18 +218,9 @@ def transformed(
     """
     if way not in WAYS:
         raise SpectrumError(f"Expected one of {', '.join(WAYS)}, got {shown(way, 30)!r}.")
-    bands = _good_bands(cube)
+    bands = rising_order(cube.wavelengths).tolist()
     values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, watch)
     return Map(replace(cube, quantity=way), values)
-
-
-def _good_bands(cube: SpectralCube, low: float = -np.inf, high: float = np.inf) -> list[int]:
-    """The bands that the file does not call bad, from *low* to *high*, by rising wavelength."""
-    good = good_bands(cube)
-    rising = good[rising_order(cube.wavelengths[good])]
-    at = cube.wavelengths[rising]
-    chosen: list[int] = rising[(at >= low) & (at <= high)].tolist()
-    return chosen
 
 
 def _by_pixel(
@@ -241,11 +232,11 @@ def _by_pixel(
 ) -> Singles:
     """The *count* planes that *change* makes of the values (b, n) of *bands*: (count, H, W).
 
-    It also gets their wavelengths. A *count* of 0 is a plane for each band of *cube*: all NaN for
-    those left out. NaN is a pixel that is not a number in one of the *bands*.
+    It also gets their wavelengths. A *count* of 0 is a plane for each of *bands*, which are all.
+    NaN is a pixel that is not a number in one of the *bands*.
     """
     planes = range(count) if count else bands
-    made = np.full((count or len(cube.wavelengths), *cube.shape[1:]), np.nan, np.float32)
+    made = np.full((len(planes), *cube.shape[1:]), np.nan, np.float32)
     for rows, strip in raw_strips(cube, watching(watch), bands):
         values = strip.reshape(len(bands), -1).astype(np.float64)
         good = np.isfinite(values).all(axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.pictures import good_bands
+from napari_mst.cube.gaps import good_bands
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
 from napari_mst.spectra.library import csv_text, write_text

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles, Singles, doubles
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
@@ -199,10 +200,11 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
         raise SpectrumError(f"Expected 2 to {cube.shape[0]} endmembers, got {count}.")
     from scipy.linalg import qr
 
+    cube = usable(cube)
     scores, _ = principal_components(cube, count - 1, watch)
     flat = scores.reshape(count - 1, -1)
-    usable = np.flatnonzero(np.isfinite(flat).all(axis=0))
-    points = np.vstack([np.ones(len(usable)), flat[:, usable]])
+    good = np.flatnonzero(np.isfinite(flat).all(axis=0))
+    points = np.vstack([np.ones(len(good)), flat[:, good]])
     # Each pivot lies far from the space of those before it.
     triangle, pivots = qr(points, mode="r", pivoting=True)
     if abs(triangle[-1, count - 1]) <= _LEAST_STEP * np.linalg.norm(points, axis=0).max():
@@ -217,7 +219,7 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
         if growth[corner, pixel] <= _GROWTH:
             break
         corners[corner] = int(pixel)
-    places = (divmod(int(usable[corner]), cube.shape[2]) for corner in corners)
+    places = (divmod(int(good[corner]), cube.shape[2]) for corner in corners)
     return [point_spectrum(cube, *place, name=f"pixel {place[0]}, {place[1]}") for place in places]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
+from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError
@@ -177,6 +178,7 @@ class Scores:
     def __init__(
         self, cube: SpectralCube, reference: SpectralCube, pixels: Pixels, dark: float = DARK
     ) -> None:
+        cube, reference = usable(cube), usable(reference)
         bands, at_bands = align(cube, reference)
         # Comparisons are made later, so the cube itself is not kept alive until then.
         self.wavelengths = cube.wavelengths[bands]

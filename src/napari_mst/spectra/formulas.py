@@ -18,7 +18,7 @@ import numpy as np
 
 from napari_mst.arrays import Singles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.pictures import good_bands
+from napari_mst.cube.gaps import good_bands
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra.strips import raw_strips
 from napari_mst.watch import Watch

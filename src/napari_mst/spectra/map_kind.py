@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from napari_mst import crash_safe
 from napari_mst.arrays import Array, Brief, Codes
 from napari_mst.cube import BAND_INDEX, SpectralCube
+from napari_mst.cube.gaps import usable
 from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.showing import new_figure
 from napari_mst.errors import SaveError, SpectrumError, shown
@@ -147,9 +148,12 @@ class MapKind(Brief):
 
         @wraps(function)
         def make(*args: P.args, **kwargs: P.kwargs) -> Map:
-            made = function(*args, **kwargs)
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
+            for name, value in given.arguments.items():
+                if isinstance(value, SpectralCube):
+                    given.arguments[name] = usable(value)
+            made = function(*given.args, **given.kwargs)
             facts = {
                 f"map {name}": value
                 for name, value in given.arguments.items()

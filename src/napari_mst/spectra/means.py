@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles, Indices, Mask
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
 from napari_mst.errors import SpectrumError
 from napari_mst.watch import UNWATCHED, Watch
@@ -201,27 +203,29 @@ class Averages:
 
 def averages(
     pixels: Pixels,
-    data: Array,
+    cube: SpectralCube,
     spread: Spread,
 ) -> Averages:
-    """Mean and bounds of every label of *pixels* in *data* (B, H, W).
+    """Mean and bounds of every label of *pixels* in *cube*, NaN in bad bands.
 
     Pixels without a number in a band where their label has some do not count. A band without any
     number is NaN, and so is everything if no pixel is left.
     """
-    name = _spread_name(spread)
+    name, data = _spread_name(spread), usable(cube).data
     moments = moments_of(pixels, data)
     sizes = moments.count
     if not np.isfinite(moments.mean).all():
         # Some value is not a number. A second pass leaves such pixels out, seldom needed.
         pixels, gaps = _without_gaps(pixels, data)
         moments = moments_of(pixels, data, gaps)
-    mean, deviation, counts = moments.mean.T, moments.deviation.T, moments.count
+    counts = moments.count
+    mean, deviation = (in_all_bands(cube, each.T) for each in (moments.mean, moments.deviation))
     if isinstance(spread, str):
         lower = mean - deviation if spread else None
         upper = mean + deviation if spread else None
         return Averages(mean, lower, upper, name, counts, sizes)
-    low, high = np.where(np.isfinite(mean), _percentiles(pixels, data, spread), np.nan)
+    found = in_all_bands(cube, _percentiles(pixels, data, spread))
+    low, high = np.where(np.isfinite(mean), found, np.nan)
     return Averages(mean, low, high, name, counts, sizes)
 
 

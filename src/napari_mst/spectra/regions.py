@@ -224,7 +224,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     (array([ 2.5, 14.5]), array([ 0.4, 12.4]))
     """
     check_inside(cube, region)
-    statistics = averages(pixels_of(region), cube.data, spread)
+    statistics = averages(pixels_of(region), cube, spread)
     origin = replace(region.origin, cube=cube_name, area_unit=area_unit)
     fields = statistics.fields(0, origin, pixel_area)
     title = name or region_name(region)
@@ -372,7 +372,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     # A mask is an image of one label, 1.
     labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
     numbers = label_numbers(labels)
-    statistics = averages(Pixels(labels, numbers, watch=watching(watch)), cube.data, spread)
+    statistics = averages(Pixels(labels, numbers, watch=watching(watch)), cube, spread)
     # The spectra are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths
     unit = cube.unit

@@ -26,7 +26,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.cube.pictures import good_bands
+from napari_mst.cube.gaps import good_bands
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link

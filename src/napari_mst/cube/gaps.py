@@ -1,0 +1,75 @@
+"""The numbers of a cube that count: not those of bad bands, nor the value that stands for none.
+
+A header names both (ENVI: `bbl` and `data ignore value`). The numbers of the cube stay as stored;
+whoever computes takes the `usable` ones. Letters: B bands, H rows, W columns; b good bands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from napari_mst.arrays import Array, Doubles
+from napari_mst.cube.lazy import Lazy
+from napari_mst.cube.parts import PlainCube, metadata_of_bands, without
+
+_BAD = "bbl"
+_IGNORED = "data ignore value"
+
+Cube = TypeVar("Cube", bound=PlainCube)
+
+
+def good_bands(cube: PlainCube) -> NDArray[np.int_]:
+    """Indices of the bands that the file does not call bad; all of them if it calls all bad."""
+    count = len(cube.wavelengths)
+    marks = cube.metadata.get(_BAD, ())
+    is_list = isinstance(marks, Sequence) and len(marks) == count
+    is_good = [bool(mark) for mark in marks] if is_list else []
+    return np.flatnonzero(is_good) if any(is_good) else np.arange(count)
+
+
+def usable(cube: Cube) -> Cube:
+    """*cube* of its good bands alone, whose numbers are NaN where the file has none.
+
+    They are read, and changed, where somebody looks at them.
+    """
+    bands, data = good_bands(cube), cube.data
+    if len(bands) == len(cube.wavelengths) and not _has_fill(cube.metadata):
+        return cube
+
+    def read(chosen: range, rows: range, columns: range) -> Array:
+        at = bands[chosen.start : chosen.stop : chosen.step]
+        # A range of bands is a view, or one read; a list of them would copy whole bands.
+        cuts = (slice(each.start, each.stop, each.step) for each in (rows, columns))
+        block = np.asarray(data[(slice(at[0], at[-1] + 1), *cuts)])
+        return known(block[at - at[0]], cube.metadata).astype(kind, copy=False)
+
+    kind = np.result_type(data.dtype, np.float32)
+    sides = data.sides if isinstance(data, Lazy) else (1, 1, 1)
+    fields = metadata_of_bands(cube.metadata, bands.tolist(), len(cube.wavelengths))
+    return replace(
+        cube,
+        data=Lazy("the cube", (len(bands), *cube.shape[1:]), kind, read, sides),
+        wavelengths=cube.wavelengths[bands],
+        metadata=without(fields, [_IGNORED]),
+    )
+
+
+def known(numbers: Array, metadata: Mapping[str, Any]) -> Array:
+    """*numbers*, as floats with NaN where they are the value that stands for none."""
+    is_none = numbers == metadata[_IGNORED] if _has_fill(metadata) else np.zeros(1, dtype=bool)
+    return np.where(is_none, np.float32(np.nan), numbers) if is_none.any() else numbers
+
+
+def in_all_bands(cube: PlainCube, values: Array) -> Doubles:
+    """The *values* (..., b) of good bands at their places among all, (..., B); NaN at others."""
+    every = np.full((*values.shape[:-1], len(cube.wavelengths)), np.nan)
+    every[..., good_bands(cube)] = values
+    return every
+
+
+def _has_fill(metadata: Mapping[str, Any]) -> bool:
+    value = metadata.get(_IGNORED)
+    return isinstance(value, int | float) and bool(np.isfinite(value))
