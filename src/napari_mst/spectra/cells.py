@@ -3,9 +3,8 @@
 Letters: B bands, H rows, W columns; N labels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Mask
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.gaps import good_bands
+from napari_mst.cube.gaps import usable
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
 from napari_mst.spectra.library import csv_text, write_text
-from napari_mst.spectra.means import Numbers
+from napari_mst.spectra.means import Numbers, Pixels
 from napari_mst.spectra.regions import label_spectra
-from napari_mst.spectra.statistics import statistics_of
-from napari_mst.spectra.strips import raw_strips
-from napari_mst.watch import UNWATCHED, Watch, Watched, watching
+from napari_mst.spectra.strips import check_enough
+from napari_mst.watch import UNWATCHED, Watched, watching
 
 MOST_COMPARED = 20
 """Labels up to which the separability of each two is measured: cells by thousands have none."""
@@ -130,26 +128,29 @@ def separability(
     """
     from spectral import GaussianStats, bdist
 
-    bands, watch = good_bands(cube).tolist(), watching(watch)
-
-    def statistics(number: int, part: Watch) -> Any:
-        def read(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask, Doubles]]:
-            for rows, strip in raw_strips(cube, watch, bands):
-                values = strip[:, labels[rows] == number].astype(np.float64)
-                good = np.isfinite(values.sum(axis=0))
-                yield rows, good, values[:, good]
-
-        return statistics_of(cube, part, read)
-
-    shares = np.linspace(0, 1, len(numbers) + 1)
-    parts = (watch.part(*ends) for ends in pairwise(shares))
-    every = [statistics(number, part) for number, part in zip(numbers, parts, strict=True)]
-    powers, axes = np.linalg.eigh(sum(each.cov * each.nsamples for each in every))
-    most = max(1, min(each.nsamples for each in every) - 2)
+    data = usable(cube).data
+    counts, means = np.zeros(len(numbers)), np.zeros((len(numbers), len(data)))
+    squares = np.zeros((len(numbers), len(data), len(data)))
+    chosen = np.where(np.isin(labels, numbers), labels, 0)
+    for _, groups, (values,) in Pixels(chosen, numbers, watch=watching(watch)).blocks(data):
+        good = np.isfinite(values.sum(axis=0))
+        groups, values = groups.only(good), values[:, good]
+        parts = np.split(values, groups.starts[1:], axis=1)
+        # Blocks are merged as those of `Moments`.
+        for at, part in zip(groups.labels, parts, strict=False):
+            mean, size = part.mean(axis=1), part.shape[1]
+            step, share = mean - means[at], size / (counts[at] + size)
+            part -= mean[:, None]
+            squares[at] += part @ part.T + np.outer(step, step) * (counts[at] * share)
+            means[at] += step * share
+            counts[at] += size
+    check_enough(int(counts.min()))
+    powers, axes = np.linalg.eigh(squares.sum(axis=0))
+    most = max(1, int(counts.min()) - 2)
     axes = axes[:, powers > _LEAST_SHARE * powers[-1]][:, -most:].T
     seen = [
-        SimpleNamespace(stats=GaussianStats(axes @ each.mean, axes @ each.cov @ axes.T))
-        for each in every
+        SimpleNamespace(stats=GaussianStats(axes @ mean, axes @ square @ axes.T / (count - 1)))
+        for mean, square, count in zip(means, squares, counts, strict=True)
     ]
     distances = [[float(np.squeeze(bdist(one, other))) for other in seen] for one in seen]
     return 2 - 2 * np.exp(-np.array(distances))
