@@ -7,6 +7,7 @@ of the first pixel.
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -29,6 +30,9 @@ _RASTER_TYPE = 1025
 _GEOGRAPHIC_TYPE = 2048
 _PROJECTED_TYPE = 3072
 _PROJECTED_CITATION = 3073
+_LENGTH = 3076
+_METRE = 9001
+_UTM = (326, 327)  # hundreds of the EPSG codes of UTM on WGS 84, north and south: in metres
 _IS_PROJECTED = 1
 _IS_GEOGRAPHIC = 2
 _USER_DEFINED = 32767
@@ -142,6 +146,22 @@ class Georeference:
         _, mark, rest = self.text.partition(_WKT_MARK)
         return rest.partition("|")[0].strip("\0 ") if mark else ""
 
+    @property
+    def unit(self) -> str:
+        """The unit of the coordinates, "m" or "deg"; empty where the file does not say."""
+        if self._key(_MODEL_TYPE) == _IS_GEOGRAPHIC:
+            return "deg"
+        if self._key(_LENGTH) == _METRE or self.code // 100 in _UTM:
+            return "m"
+        # The last unit of a definition is that of the coordinates.
+        *_, name = "", *re.findall(r'UNIT\["(\w+)"', self.wkt)
+        return {"meter": "m", "metre": "m", "degree": "deg"}.get(name.lower(), "")
+
+    def at(self, row: float, column: float) -> tuple[float, float]:
+        """The coordinates (x, y) of a place in the image, which has a transform."""
+        a, b, c, d, e, f = self.transform or (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+        return a * column + b * row + c, d * column + e * row + f
+
     def cropped(self, top: int, left: int) -> Self:
         """The georeference of the part of the image that begins at row *top* and column *left*."""
         return self._renumbered((1.0, left), (1.0, top))
@@ -191,9 +211,8 @@ class Georeference:
         (across, left), (down, top) = columns, rows
         transform = self.transform
         if transform is not None:
-            a, b, c, d, e, f = transform
-            x = c + a * left + b * top
-            y = f + d * left + e * top
+            a, b, _, d, e, _ = transform
+            x, y = self.at(top, left)
             transform = (a * across, b * down, x, d * across, e * down, y)
         numbers = list(self.tie_points)
         numbers[0::_POINT] = [(column - left) / across for column in numbers[0::_POINT]]

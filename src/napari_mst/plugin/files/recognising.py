@@ -62,6 +62,7 @@ from napari_mst.plugin.viewer.bands import (
     SliderLabel,
     bring_into_view,
 )
+from napari_mst.plugin.viewer.coordinates import EarthStatus
 from napari_mst.plugin.viewer.layers import (
     band_of,
     cube_layer,
@@ -119,6 +120,7 @@ class Recogniser(ViewerHelper):
         viewer.layers.events.inserted.connect(self.hear)
         FittedView.of(viewer)
         SliderLabel.of(viewer)
+        EarthStatus.of(viewer)
         PageSlider.of(viewer)
         composer = Composer.of(viewer)
         BandContrast.of(viewer)
