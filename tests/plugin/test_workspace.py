@@ -25,6 +25,7 @@ from qtpy.QtWidgets import (
     QToolButton,
     QWidget,
 )
+from superqt import QLabeledDoubleSlider
 from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 from tests.plugin.spectra.probe import choose, entries
@@ -195,10 +196,8 @@ def controls_of(dock: QWidget) -> list[QWidget]:
 
 
 def tip_of(control: QWidget) -> str:
-    """The tooltip of a control; Qt shows that of the box around a field which has none."""
-    parent = control.parentWidget()
-    is_within = isinstance(parent, QComboBox | QAbstractSpinBox)
-    return control.toolTip() or (tip_of(parent) if is_within and parent is not None else "")
+    """The tooltip of a control; Qt shows that of what is around a field which has none."""
+    return control.toolTip() or (tip_of(control.parentWidget()) if is_within(control) else "")
 
 
 def test_every_control_has_a_tooltip_and_is_reached_by_tab(
@@ -223,8 +222,8 @@ def test_every_control_has_a_tooltip_and_is_reached_by_tab(
 
 
 def is_within(control: QWidget) -> bool:
-    """True for the field of a list or a number, which is one control with it."""
-    return isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox)
+    """True for the field of a list, a number or a slider, which is one control with it."""
+    return isinstance(control.parentWidget(), QComboBox | QAbstractSpinBox | QLabeledDoubleSlider)
 
 
 def test_the_page_of_a_photo_has_ten_controls_at_most(
@@ -374,8 +373,9 @@ def test_a_laptop_has_room_for_the_plot_and_no_key_is_one_of_the_window(
         qtbot.waitUntil(partial(is_seen, plot), timeout=30_000)
         for button in filter(QToolButton.isVisible, page.findChildren(QToolButton)):
             assert button.width() >= button.sizeHint().width()
-        # The bars of the picture stand on the page whose menu has the picture.
-        qtbot.waitUntil(partial(has_bars, plot, 3 if name == "spectra" else 0))
+        # The bars of the picture stand on the page whose menu has the picture, those of a formula
+        # on the page of the maps.
+        qtbot.waitUntil(partial(has_bars, plot, {"photo": 0, "spectra": 3, "maps": 2}[name]))
     assert main.minimumSizeHint().height() <= LOWEST_WINDOW
     taken = {action.shortcut().toString() for action in main.findChildren(QAction)}
     assert not taken & {key.in_dock for key in KEYS}
