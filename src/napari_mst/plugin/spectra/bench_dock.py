@@ -293,7 +293,7 @@ class MapsDock(BenchDock):
         super().__init__(napari_viewer)
         self.maps = self.bench.maps
         self.kinds = ChoiceBox()
-        self.number = QDoubleSpinBox()
+        self.number = QDoubleSpinBox(toolTip="The number that the map asks for.")
         never = QComboBox.InsertPolicy.NoInsert
         self.text = QComboBox(insertPolicy=never, toolTip="The formula of the map, or its index.")
         let_shrink(self.text, 12)
