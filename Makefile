@@ -59,7 +59,7 @@ test-slow: .venv/ready
 	OMP_NUM_THREADS=1 QT_API=pyside6 $(DISPLAYED) $(PYTEST) tests/plugin
 
 docs: .venv/docs
-	$(BIN)/python site/build.py build/site
+	PYTHONPATH=. $(BIN)/python site/build.py build/site
 	$(BIN)/python -m pytest -m docs
 
 pictures: .venv/docs

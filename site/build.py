@@ -1,6 +1,6 @@
 """Build the site: the pages of docs/, and the page that runs the network in a browser.
 
-python site/build.py build/site
+PYTHONPATH=. python site/build.py build/site
 """
 
 import json
