@@ -66,7 +66,7 @@ def test_command_trains_from_scratch_logs_and_says_how(
 ) -> None:
     output = tmp_path / "mine.safetensors"
     assert cli.main(["train", "-o", str(output), *TINY]) == 0
-    assert capsys.readouterr().out.endswith(f"{output}\n")
+    assert capsys.readouterr().out.endswith(f"measuring the error band\n{output}\n")
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", SRGB_D65)
     assert card.has_error_band

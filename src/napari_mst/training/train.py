@@ -65,7 +65,10 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
         return None
     card = _card(plan, settings, source, fit)
     save(best, plan.output, card)
-    return calibrate(plan.output) if card.rendering else card
+    if not card.rendering:
+        return card
+    print("measuring the error band", flush=True)  # takes a minute, without a word from it
+    return calibrate(plan.output)
 
 
 def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
