@@ -39,6 +39,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     photo = Image.fromarray(steps.repeat(8, axis=0).repeat(8, axis=1))
     photo.save("photo.jpg")
     photo.save("big.tif")
+    for name, blue in (("day.tif", 1), ("lamp.tif", 0.64), ("gel.tif", 0.72)):
+        light = np.asarray(photo) * np.array([1, (1 + blue) / 2, blue])
+        Image.fromarray(light.astype(np.uint8)).save(name)
+    Path("orange.csv").write_text("nm,transmittance\n400,0.3\n700,0.9\n")
     for name in ("photos/one.jpg", "photos/trip/two.jpg", "frames/0001.png", "frames/0002.png"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         photo.resize((96, 80)).save(name)
