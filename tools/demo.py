@@ -86,7 +86,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     six.savefig(out / "attention-six.png", dpi=90)
     dock = open_dock(viewer, "Attention")
     workspace = workspace_of(viewer)
-    dock.record()
+    wait_until(dock.record)  # it starts when the noise of the photo was estimated
     wait_until(lambda: not workspace.is_busy)
     dock.exploration.choose(*HEAD)
     dock.exploration.choose_channels(*CHANNELS)
