@@ -47,7 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         photo.resize((96, 80)).save(name)
     for name, level in (("white.dng", 0.8), ("dark.dng", 0.0), ("shot.dng", 0.4)):
-        write_dng(Path(name), np.full((64, 80, 3), level))
+        grey = np.array([0.58, 1, 0.85])  # as the camera sees it in daylight
+        write_dng(Path(name), np.full((64, 80, 3), level) * grey)
     linear = (np.asarray(photo).astype(float) / 255) ** 2.2 * 60000
     tifffile.imwrite("raw.tif", linear.astype(np.uint16))
     return tmp_path
