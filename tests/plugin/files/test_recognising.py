@@ -107,6 +107,27 @@ def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
     assert layer.axis_labels == ("wavelength (nm)", "y", "x")
 
 
+@pytest.mark.parametrize("number", [np.int64, np.uint16, np.float64])
+def test_a_photo_that_was_added_as_a_grey_stack_is_offered_in_colour(
+    viewer: ViewerModel, qtbot: QtBot, offers: Offers, number: type
+) -> None:
+    attend(viewer)
+    above = viewer.add_image(np.zeros((40, 50)))
+    viewer.add_image(PIXELS.astype(number), rgb=False, name="grey", scale=(2, 3, 1))
+    viewer.layers.move(1, 0)
+    ((text, accept),) = offers
+    assert "'grey' has 3 numbers in each pixel" in text
+    accept()
+    recognised(viewer, qtbot)
+    layer, other = viewer.layers
+    assert (layer.name, layer.rgb, other) == ("grey", True, above)
+    assert layer.scale.tolist() == [2, 3]
+    photo = LayerPhoto.of(layer, viewer.dims.point).read()
+    expected = Photo.from_array(PIXELS.astype(number))
+    np.testing.assert_allclose(photo.rows(0, 40, linear=True), expected.rows(0, 40, linear=True))
+    assert len(offers) == 1
+
+
 def test_nothing_is_offered_for_arrays_that_are_no_cubes(
     viewer: ViewerModel, tmp_path: Path, offers: Offers
 ) -> None:

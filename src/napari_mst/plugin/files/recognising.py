@@ -29,7 +29,7 @@ from psygnal import Signal
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import COLORMAP
+from napari_mst.cube.layer import COLORMAP, METADATA_KEY
 from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
@@ -72,6 +72,7 @@ from napari_mst.plugin.viewer.layers import (
     go_to,
     put_cube,
 )
+from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper, calling
 
@@ -89,6 +90,17 @@ def may_be_cube(layer: Image) -> bool:
         return False
     shape = layer.data.shape
     return FEWEST_BANDS <= shape[questions.likely_axis(shape)] < max(shape)
+
+
+def may_be_coloured(layer: Image) -> bool:
+    """True if *layer* may be a photo in colour, (H, W, 3 or 4), that was added as a grey stack."""
+    shape = layer.data.shape
+    is_stack = not layer.rgb and not layer.multiscale and len(shape) == 3
+    is_array = not layer.source.path or Path(layer.source.path).suffix.lower() == SUFFIX
+    # A plain array of four bands is offered as a cube.
+    if not (is_stack and is_array) or METADATA_KEY in layer.metadata or may_be_cube(layer):
+        return False
+    return shape[-1] in (3, 4) and min(shape[:2]) > FEWEST_BANDS
 
 
 UNTOUCHED = "gray"
@@ -146,7 +158,9 @@ class Recogniser(ViewerHelper):
         if not is_new or cube_of(layer) is not None or layer.source.reader_plugin == PLUGIN:
             return
         self._seen.add(layer)
-        if layer.source.path:
+        if may_be_coloured(layer):
+            self._offer_colours(layer)
+        elif layer.source.path:
             self._look_into(layer, Path(layer.source.path))
 
     def _look_into(self, layer: Image, path: Path) -> None:
@@ -169,7 +183,7 @@ class Recogniser(ViewerHelper):
 
         Where that fails, the user hears that the layer is shown *otherwise*.
         """
-        path = Path(str(layer.source.path))
+        path = Path(layer.source.path or layer.name)
 
         def on_done(content: Any) -> None:
             if content is not None and self._is_open(layer):
@@ -228,6 +242,36 @@ class Recogniser(ViewerHelper):
         self.changed.emit()
 
     # ---------------------------------------------------------------------------------- photos
+
+    def _offer_colours(self, layer: Image) -> None:
+        """Offer to show a photo that was added as a stack of grey images in colour."""
+        text = (
+            f"'{shown(layer.name, 40)}' has {layer.data.shape[-1]} numbers in each pixel, but is "
+            "shown as a stack of grey images. Is it a photo in colour?"
+        )
+        questions.offer(text, "Show in colour", calling(self._colour, weakref.ref(layer)))
+
+    def _colour(self, layer_ref: "weakref.ref[Image]") -> None:
+        """Put a layer in colour in the place of the grey one."""
+        layer = layer_ref()
+        if layer is None or not self._is_open(layer):
+            return
+        pixels, name = layer.data, layer.name
+
+        def read(_: Path) -> Photo:
+            return Photo.from_array(pixels, name=name)
+
+        self._show_later(layer, read, self._show_coloured, "in grey")
+
+    def _show_coloured(self, layer: Image, photo: Photo) -> None:
+        place = replace(
+            Placement.of(layer),
+            scale=layer.scale[:2],
+            translate=layer.translate[:2],
+            units=tuple(map(str, layer.units[:2])),
+        )
+        data, arguments, _ = photo_layer(photo, layer.name, place)
+        _exchange(self.viewer, layer, data, {**arguments, "metadata": layer.metadata})
 
     def _show_raw(self, layer: Image, photo: Photo) -> None:
         """Give *layer* the RAW photo of its file, of which napari shows a small picture."""
