@@ -13,7 +13,7 @@ from typing import Any
 import napari
 from napari.layers import Image
 from qtpy.QtCore import QEventLoop
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QDockWidget
 
 import napari_mst as nm
 from napari_mst.plugin.pictures.composing import Composer
@@ -84,7 +84,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     photo = Path(__file__).parents[1] / "sample_data" / "coffee.jpg"
     six = nm.attention.figure(nm.attention.side_by_side(photo, *PIXEL))
     six.savefig(out / "attention-six.png", dpi=90)
-    dock = open_dock(viewer, "Attention")
+    frame, dock = open_dock(viewer, "Attention")
     workspace = workspace_of(viewer)
     wait_until(dock.record)  # it starts when the noise of the photo was estimated
     wait_until(lambda: not workspace.is_busy)
@@ -95,6 +95,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     dock.make_steps()
     wait_until(lambda: not workspace.is_busy)
     viewer.reset_view()
+    frame.raise_()  # the workspace, which the sample opens, may lie on it
     for name, page in PAGES.items():
         dock.tabs.setCurrentIndex(page)
         QApplication.processEvents()  # so that the page is drawn
@@ -104,7 +105,7 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
 
 def show(viewer: napari.Viewer) -> None:
     """Reconstruct the sample photo in *viewer* and keep some spectra."""
-    dock = open_dock(viewer, TITLE)
+    _, dock = open_dock(viewer, TITLE)
     reconstruction = dock.pages["photo"].widget().reconstruction
     # A run needs the list of devices, which a thread makes: it imports torch first.
     wait_until(lambda: reconstruction.form.is_ready)
@@ -120,8 +121,8 @@ def show(viewer: napari.Viewer) -> None:
     wait_until(lambda: not spectra.is_drawing)
 
 
-def open_dock(viewer: napari.Viewer, name: str) -> Any:
-    """Open the sample photo, and the dock *name* with it."""
+def open_dock(viewer: napari.Viewer, name: str) -> tuple[QDockWidget, Any]:
+    """Open the sample photo, and the dock *name* with it; returns its frame and the dock."""
     viewer.window.resize(*WINDOW)
     # A sample opens the workspace, now or soon: then it is opened here.
     viewer.open_sample(PLUGIN, "coffee")
@@ -130,7 +131,7 @@ def open_dock(viewer: napari.Viewer, name: str) -> Any:
     container.setMinimumWidth(DOCK_WIDTH)
     # A dock listens to the viewer only once it is shown.
     wait_until(dock.isVisible)
-    return dock
+    return container, dock
 
 
 def point_at(viewer: napari.Viewer, cube_layer: Image, spectra: SharedBench) -> None:
