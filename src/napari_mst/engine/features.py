@@ -125,7 +125,7 @@ Fold = Callable[[Pass, Tensor, int], Any]
 
 
 def fold_alone(each: Pass, total: Tensor, pixels: int) -> Any:
-    """What the pass *each* itself makes of its *total*."""
+    """The value that the pass *each* itself makes of its *total*."""
     return each.fold(total, pixels)
 
 

@@ -39,7 +39,7 @@ from napari_mst.watch import Watch
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What is known of a whole photo.
+    """The statistics and the noise of a whole photo.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ WAYS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
     "absorbance": lambda values, *_: -np.log10(values),
     "reflectance of absorbance": lambda values, *_: 10**-values,
 }
-"""What is done to the values (B, n) of pixels at rising wavelengths (B,), by its name.
+"""Changes of the values (B, n) of pixels at rising wavelengths (B,), by their names.
 
 The number is that of bands which a filter spans: Savitzky-Golay, as `fitted`. Absorbance is
 -log10(reflectance), and the last one its inverse; the others lose what their inverse would need.

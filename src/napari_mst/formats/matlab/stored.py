@@ -114,7 +114,7 @@ VERSION_5_TYPES = {
 }
 """The numbers of types in files of version 5: of an array, and of the element with its numbers."""
 VERSION_5_DATA = 192
-"""Where the numbers of `cube` begin in a file of version 5 that we wrote."""
+"""The place at which the numbers of `cube` begin in a file of version 5 that we wrote."""
 
 
 def version_5_header(seal: str) -> bytes:

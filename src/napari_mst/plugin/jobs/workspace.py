@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 Extent = Literal["auto", "whole", "seen"]
-"""How much of a cube is computed: all of it, or what is looked at; or as the memory allows."""
+"""The part of a cube to compute: all of it, what is looked at, or as the memory allows."""
 EXACT = "The cube is exact, and computed where you look."
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
