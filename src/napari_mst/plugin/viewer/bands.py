@@ -169,8 +169,8 @@ DELAY = 50
 """Milliseconds. Qt counts no delay as none: the work would come before the window is drawn."""
 OVERLAY = "napari_mst_unit"
 """The name of the text among the overlays of a canvas."""
-CORNER = "top_right"
-"""The corner in which napari puts colour bars."""
+CORNER = "bottom_right"
+"""The corner of colour bars, away from the bar on the image, which covered them above."""
 UNKNOWN = "value"
 _FILE_UNIT = "data units"  # the field of an ENVI header
 _EVENTS = ("inserted", "removed", "reordered", "visible", "data", "metadata")
@@ -243,6 +243,7 @@ class ColourBar(ViewerHelper):
             before.colorbar.events.visible.disconnect(self._write)
             before.colorbar.visible = False
         if layer is not None:
+            layer.colorbar.position = CORNER
             layer.colorbar.visible = True
             layer.colorbar.events.visible.connect(self._write)
 
