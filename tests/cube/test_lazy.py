@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube, lazy
-from napari_mst.cube.lazy import Lazy, in_file, kept
+from napari_mst.cube.lazy import Lazy, kept
 from napari_mst.errors import CubeFileError, OutOfMemory
+from napari_mst.formats import in_files
+from napari_mst.formats.in_files import in_file
 
 SHAPE = (5, 7, 6)
 NUMBERS = np.arange(210, dtype=">i2").reshape(SHAPE)
@@ -58,7 +60,7 @@ def test_an_index_gives_what_it_gives_of_an_array(
 ) -> None:
     doubled = NUMBERS * 2.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lazy, "SKIPPED_BYTES", skipped)
+        patch.setattr(in_files, "SKIPPED_BYTES", skipped)
         for numbers in in_three_orders:
             np.testing.assert_array_equal(numbers[key], NUMBERS[key])
             twice = numbers.mapped(lambda part, bands: part * 2.0, np.float64)
@@ -141,7 +143,8 @@ def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
 def test_the_bands_after_those_that_are_looked_at_are_read_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy, "KEPT_BYTES", 4 * NUMBERS[0].nbytes)  # two bands, and two more
+    for module in (lazy, in_files):
+        monkeypatch.setattr(module, "KEPT_BYTES", 4 * NUMBERS[0].nbytes)  # two bands, and two more
     numbers = stored(tmp_path / "a.img", (1, 2, 0))
     np.testing.assert_array_equal(numbers[0], NUMBERS[0])
     for thread in set(threading.enumerate()) - {threading.main_thread()}:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -12,8 +13,9 @@ import xarray
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError
-from napari_mst.formats import read_cube, write_cube
+from napari_mst.formats import numbers, read_cube, write_cube
 
 RNG = np.random.default_rng(0)
 PLACE = Georeference.of_code((30.0, 0, 5e5, 0, -30.0, 4e6), 32632, is_geographic=False)
@@ -106,6 +108,55 @@ def test_packed_numbers_are_unpacked_as_xarray_does(tmp_path: Path) -> None:
     assert np.isnan(cube.data[0, 0, 0])
     np.testing.assert_array_equal(cube.wavelengths, [400, 500, 600, 700, 800, 900])
     assert read_cube(tmp_path / "a.h5", scale=False).data.dtype == np.int16
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"compression": "gzip"},
+    {"compression": "gzip", "shuffle": True, "fletcher32": True},
+    {"compression": "lzf", "shuffle": True},
+    {},
+]
+
+
+@pytest.mark.parametrize("userblock", [0, 512])
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_chunks_are_read_where_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], userblock: int
+) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
+    wanted = RNG.integers(0, 999, (20, 30, 6)).astype(">i2")
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=userblock) as file:
+        stored = file.create_dataset("r", (20, 30, 6), ">i2", chunks=(8, 7, 4), **filters)
+        stored[:16] = wanted[:16]
+    with (tmp_path / "a.h5").open("r+b") as raw:
+        raw.write(b"MATLAB"[: userblock and None])
+    path = (tmp_path / "a.h5").rename(tmp_path / ("a.mat" if userblock else "a.nc"))
+    wanted[16:] = 0
+    judge = h5py.File(path)["r"][()]
+    np.testing.assert_array_equal(judge, wanted)
+    cube = read_cube(path, band_axis=0 if userblock else -1)
+    assert isinstance(cube.data, Lazy)
+    axes = (2, 1, 0) if userblock else (2, 0, 1)
+    np.testing.assert_array_equal(cube.data, judge.transpose(axes))
+    np.testing.assert_array_equal(cube.data[3:5, ::-2, 11], judge.transpose(axes)[3:5, ::-2, 11])
+    assert "10 are not in the file" in cube.metadata["warnings"][0]
+
+
+def test_a_chunk_that_is_damaged_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("r", data=RNG.random((5, 20, 30)), chunks=(5, 8, 8), fletcher32=True)
+        place = file["r"].id.get_chunk_info_by_coord((0, 8, 8)).byte_offset
+    damaged = bytearray(path.read_bytes())
+    damaged[place + 9] ^= 1
+    path.write_bytes(damaged)
+    cube = read_cube(path)
+    np.testing.assert_array_equal(cube.data[:, 0, 0], h5py.File(path)["r"][:, 0, 0])
+    with pytest.raises(CubeFileError, match="a chunk with another checksum"):
+        cube.data[0, 9]
 
 
 def test_older_and_damaged_files_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.cube.lazy import Lazy
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.tiff import reading, writing
 from napari_mst.photo.planes import whole_series
@@ -125,6 +126,31 @@ def test_refuse_truncated(tmp_path: Path) -> None:
     for part in (0.05, 0.5, 0.9, 0.999):
         path.write_bytes(whole[: int(len(whole) * part)])
         refuse(path, "cut.tif")
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {"planarconfig": "separate", "compression": "zlib", "predictor": True, "rowsperstrip": 7},
+    {"planarconfig": "contig", "compression": "zlib", "tile": (16, 32)},
+    {"planarconfig": "separate", "tile": (16, 32)},
+    {"compression": "zlib", "rowsperstrip": 20},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_tiles_and_strips_are_read_where_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
+    wanted = np.random.default_rng(0).integers(0, 99, (9, 50, 70)).astype("u2")
+    is_contig = layout.get("planarconfig") == "contig"
+    stored = np.moveaxis(wanted, 0, -1) if is_contig else wanted
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, stored, photometric="minisblack", **layout)
+    cube = read_cube(path)
+    assert isinstance(cube.data, Lazy)
+    np.testing.assert_array_equal(cube.data, wanted)
+    np.testing.assert_array_equal(cube.data[:, 49, 69], wanted[:, 49, 69])
+    np.testing.assert_array_equal(cube.data[3:5, ::-3], wanted[3:5, ::-3])
 
 
 @bad_input("037-planes")

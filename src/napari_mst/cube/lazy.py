@@ -7,25 +7,20 @@ import mmap
 import operator
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from io import FileIO
 from itertools import product
 from math import prod
-from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, DType
-from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown, unreadable
+from napari_mst.arrays import Array
+from napari_mst.errors import NapariMstError, OutOfMemory, shown
 from napari_mst.memory import free_host_memory
 
-SKIPPED_BYTES = 2**15
-"""To read so many bytes that nobody wants takes about as long as another call to the system."""
 KEPT_BYTES = 2**29
 """Bytes of tiles that are kept of a cube for the next look: as many, or a row of tiles."""
 
@@ -236,7 +231,7 @@ class Level(Lazy):
             return drawn
         missing = list[Place]()
         _, height, width = self.numbers.sides
-        for down_cut, across_cut in product(_cuts(rows, height), _cuts(columns, width)):
+        for down_cut, across_cut in product(cuts(rows, height), cuts(columns, width)):
             place = (0, down_cut[0], across_cut[0])
             tile = self.numbers.tiles.get(place)
             if tile is None:
@@ -298,15 +293,15 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
 
     def read(*ranges: range) -> Array:
         part = np.empty(tuple(map(len, ranges)), numbers.dtype)
-        cuts = [list(_cuts(*axis)) for axis in zip(ranges, sides, strict=True)]
+        axes = [list(cuts(*axis)) for axis in zip(ranges, sides, strict=True)]
         is_small = len(ranges[1]) * len(ranges[2]) < fewest
-        needed = set(product(*([cut[0] for cut in axis] for axis in cuts)))
+        needed = set(product(*([cut[0] for cut in axis] for axis in axes)))
         if is_small and not tiles.keys() >= needed:
             return numbers._read(*ranges)
         # A few tiles at a time, so that a large part is in memory only once.
-        step = max(1, most // (4 * len(cuts[0])))
-        for row, left in product(cuts[1], range(0, len(cuts[2]), step)):
-            pieces = list(product(cuts[0], [row], cuts[2][left : left + step]))
+        step = max(1, most // (4 * len(axes[0])))
+        for row, left in product(axes[1], range(0, len(axes[2]), step)):
+            pieces = list(product(axes[0], [row], axes[2][left : left + step]))
             places = [tuple(cut[0] for cut in piece) for piece in pieces]
             found = known(places)
             if len(found) < len(places):
@@ -330,7 +325,7 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     return lazy
 
 
-def _reading_ahead(near: Lazy) -> Lazy:
+def reading_ahead(near: Lazy) -> Lazy:
     """*near*, which keeps tiles; those of the bands that follow are read on another thread."""
     step = near.sides[0]
     reader = Thread()
@@ -375,7 +370,7 @@ def _fetch(
         tiles[place] = part[*cut].copy()
 
 
-def _cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
+def cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
     """The tiles along an axis that have *wanted*: number, place in *wanted*, place in the tile."""
     for tile in range(wanted.start // side, wanted[-1] // side + 1):
         first, last = (
@@ -386,87 +381,3 @@ def _cuts(wanted: range, side: int) -> Iterator[tuple[int, slice, slice]]:
             start = inside.start - tile * side
             here = slice(start, inside[-1] - tile * side + 1, wanted.step)
             yield tile, slice(first, first + len(inside)), here
-
-
-# ------------------------------------------------------------------------------------ in files
-
-
-def in_file(data: "np.memmap[Any, DType]") -> Lazy:
-    """The numbers (B, H, W) of a memory map as `Lazy` ones, in native byte order.
-
-    To read a map of a file that another program cuts off kills the process; these raise
-    `CubeFileError` then, and as soon as the file was written to. A file that a save has replaced
-    stays as it was.
-
-    Parameters
-    ----------
-    data
-        The map of a whole array, whose axes may have been put into another order.
-    """
-    order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
-    sides = tuple(data.shape[at] for at in order)
-    path = Path(str(data.filename))
-    read = _reader(path, data.dtype, data.offset, sides)
-    lazy = Lazy(path.name, sides, data.dtype.newbyteorder("="), read, (1, 1, sides[2]))
-    lazy = lazy.transpose(tuple(order.index(at) for at in range(3)))
-    if order[2] != 0:
-        return lazy
-    # To read a band of these is to read all of the file: its neighbours are kept as well.
-    bands, height, width = lazy.shape
-    most = max(1, KEPT_BYTES // 2 // (lazy.nbytes // bands))
-    near = _reading_ahead(kept(lazy, (most, 64, width), height * width // 8))
-    near.sides = lazy.sides
-    return near
-
-
-def _reader(path: Path, dtype: DType, offset: int, shape: tuple[int, ...]) -> Read:
-    """Reads numbers that lie in the file *path* one after the other, the last axis fastest."""
-    file = path.open("rb", buffering=0)
-    lock = Lock()
-    _, lines, length = shape
-
-    opened = _state(file)
-
-    def run(start: int, count: int) -> Array:
-        return _run(file, offset + start * dtype.itemsize, np.empty(count, dtype))
-
-    def read(outer: range, middle: range, inner: range) -> Array:
-        numbers = np.empty((len(outer), len(middle), len(inner)), dtype.newbyteorder("="))
-        span = range(middle.start, middle[-1] + 1)
-        skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * dtype.itemsize
-        try:
-            with lock:
-                for at, block in zip(outer, numbers, strict=True):
-                    first = at * lines
-                    if skipped <= len(middle) * SKIPPED_BYTES:
-                        flat = run((first + span.start) * length, len(span) * length)
-                        rows = flat.reshape(-1, length)[:: middle.step]
-                        block[...] = rows[:, inner.start : inner.stop : inner.step]
-                        continue
-                    for line, row in zip(middle, block, strict=True):
-                        start = (first + line) * length + inner.start
-                        row[...] = run(start, inner[-1] + 1 - inner.start)[:: inner.step]
-        except OSError as error:
-            raise unreadable(path.name, error) from error
-        # Also where the file was cut off, so that there was less to read.
-        if _state(file) != opened:
-            expected, got = "the numbers that were opened", "a file that was written to since"
-            raise mismatch(path.name, expected, got, "Open it again.")
-        return numbers
-
-    weakref.finalize(read, file.close)
-    return read
-
-
-def _state(file: FileIO) -> tuple[int, int]:
-    now = os.fstat(file.fileno())
-    return now.st_size, now.st_mtime_ns
-
-
-def _run(file: FileIO, place: int, flat: Array) -> Array:
-    """The array *flat*, filled with the bytes of *file* from this *place*, as far as there are."""
-    file.seek(place)
-    rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
-    while rest and (done := file.readinto(rest)):
-        rest = rest[done:]
-    return flat

@@ -10,13 +10,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from napari_mst import isolation
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
@@ -24,10 +22,9 @@ from napari_mst.cube.lazy import Lazy, Numbers
 from napari_mst.cube.parts import without
 from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
-from napari_mst.formats.matlab.cubes import full_disk_as_os_error
+from napari_mst.formats.matlab.cubes import full_disk_as_os_error, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, WRITER
 from napari_mst.formats.record import IGNORED, OWN, Description, check, described_cube
-from napari_mst.memory import free_host_memory
 from napari_mst.watch import Watch
 
 SUFFIX = ".nc"
@@ -64,12 +61,7 @@ def read_netcdf(
         if file.read(len(HDF5_MARK)) != HDF5_MARK:
             advice = "Convert netCDF 3 by: nccopy -k nc4 old.nc new.nc"
             raise mismatch(path.name, "a netCDF-4 or HDF5 file", "another kind", advice)
-    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
-    refusal = partial(mismatch, path.name, "a netCDF-4 or HDF5 file")
-    facts, data = isolation.decoded(
-        "napari_mst.formats.matlab.cubes:answer", path, options, refusal
-    )
-    data = numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
+    facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", variable, band_axis)
     attributes = facts["attributes"]
     if crc := _CRC.search(facts["writer"]):
         stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])

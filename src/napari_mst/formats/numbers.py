@@ -13,8 +13,9 @@ from typing import IO, Any
 import numpy as np
 
 from napari_mst.arrays import Array, DType
-from napari_mst.cube.lazy import Lazy, Numbers, check_room, in_file
+from napari_mst.cube.lazy import Lazy, Numbers, check_room
 from napari_mst.errors import CubeFileError, SaveError, mismatch
+from napari_mst.formats.in_files import in_file, with_neighbours
 from napari_mst.watch import UNWATCHED, Watch
 
 BLOCK_BYTES = 4 * 2**20
@@ -158,8 +159,10 @@ def _crc_of_zeros(count: int, crc: int = 0) -> int:
     return crc
 
 
-def in_native_order(data: Array) -> Numbers:
+def in_native_order(data: Numbers) -> Numbers:
     """*data* contiguous and in native byte order; numbers of a memory map become `Lazy` ones."""
+    if isinstance(data, Lazy):
+        return with_neighbours(data)
     if isinstance(data, np.memmap):
         return in_file(data)
     return np.ascontiguousarray(data, data.dtype.newbyteorder("="))

@@ -41,7 +41,9 @@ from napari_mst.formats.matlab.stored import (
     VERSION_5_TYPES,
     WRITER,
     StoredArray,
+    chunk_table,
     hdf5_arrays,
+    in_hdf5_chunks,
     version_5_arrays,
     version_5_header,
 )
@@ -89,17 +91,30 @@ def read_matlab(
         If the file is damaged, even where that crashes its reader or never ends; if it is too
         large when decompressed, or has no array, or several, that may be the cube.
     """
-    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
-    refusal = partial(mismatch, path.name, "a MAT-file")
-    facts, data = isolation.decoded(
-        "napari_mst.formats.matlab.cubes:answer", path, options, refusal
-    )
-    data = numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
+    facts, data = stored_cube(path, "a MAT-file", variable, band_axis)
     if SEAL in facts:
         others = bands_description(facts["bands"])
         return sealed_cube(path.name, data, facts[SEAL], facts.get(OWN, ""), others, verify)
     described = Description(facts["wavelengths"], facts["unit"], fields=facts["fields"])
     return described_cube(data, described, facts["warnings"])
+
+
+def stored_cube(
+    path: Path, kind: str, variable: str | None, band_axis: int | None
+) -> tuple[dict[str, Any], Numbers]:
+    """What `answer` says in a process of its own, and the (B, H, W) numbers as they are stored.
+
+    *kind* is that of the file, for the error about one that crashes the process.
+    """
+    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
+    refusal = partial(mismatch, path.name, kind)
+    facts, data = isolation.decoded(
+        "napari_mst.formats.matlab.cubes:answer", path, options, refusal
+    )
+    if "chunks" in facts:
+        lazy = in_hdf5_chunks(path, data, **facts["chunks"])
+        data = np.transpose(lazy, (2, 1, 0) if facts["order"] == "F" else (0, 1, 2))
+    return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
 _MATRIX = 14  # the kind of an element that holds an array
@@ -148,7 +163,13 @@ def answer(
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
             return described | {"axis": axis, "order": array.order}, ()
-        cube = np.moveaxis(_numbers(path, array, limit, warnings), axis, 0)
+        _check_size(path, array)
+        warnings += array.check()
+        if array.chunks is not None and array.nbytes > lazy:
+            table = chunk_table(path, name)
+            described |= {"chunks": array.chunks, "axis": axis, "order": array.order}
+            return described | {"shape": table.shape, "dtype": table.dtype.str}, [table]
+        cube = np.moveaxis(_numbers(array, limit), axis, 0)
     except NapariMstError:
         raise
     # h5py and scipy let any type escape from a damaged file.
@@ -219,14 +240,16 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
     return too_large(path.name, limit, "more")
 
 
-def _numbers(path: Path, array: StoredArray, limit: int, warnings: list[str]) -> Array:
-    """The numbers of an *array*, never more than its file can hold; *warnings* are added to."""
+def _check_size(path: Path, array: StoredArray) -> None:
+    """Refuse more numbers than the file can hold."""
     most = max(_SMALL_BYTES, array.stored_bytes * DEFLATE_RATIO)
     if array.nbytes > most:
         raise too_large(path.name, most, array.nbytes)
+
+
+def _numbers(array: StoredArray, limit: int) -> Array:
     if array.nbytes > limit:
         raise OutOfMemory(f"{array.nbytes} bytes of numbers, and {limit} of free memory")
-    warnings += array.check()
     isolation.limit_memory(3 * array.nbytes + isolation.ROOM_BYTES)
     return array.read()
 

@@ -6,21 +6,23 @@ number is believed. Files of version 7 and before are read by scipy. Source: Mat
 Level 5 File Format".
 """
 
-import itertools
 import math
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import imagecodecs
 import numpy as np
 
 from napari_mst import isolation
 from napari_mst.arrays import Array, DType
+from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN
 
@@ -70,6 +72,8 @@ class StoredArray:
     offset, order
         Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
         pieces.
+    chunks
+        For an HDF5 file in chunks that can be had one by one: the arguments of `in_hdf5_chunks`.
     axes
         Their names in an HDF5 file, in lower case; empty where it has none.
     attributes
@@ -85,6 +89,7 @@ class StoredArray:
     read: Callable[[], Array]
     offset: int | None = None
     order: str = "F"
+    chunks: Mapping[str, Any] | None = None
     axes: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], list[str]] = list
@@ -221,6 +226,10 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
+    plan = item.id.get_create_plist()
+    filters = [plan.get_filter(at)[0] for at in range(plan.get_nfilters())]
+    chunks = {"sides": item.chunks, "of": item.shape, "filters": filters}
+    chunks |= {"kind": item.dtype.str, "fill": item.fillvalue.item()}
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
     return StoredArray(
         shape=tuple(item.shape[::-1] if is_matlab else item.shape),
@@ -229,6 +238,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         read=read,
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
+        chunks=chunks if item.chunks and _UNDO.keys() >= set(filters) else None,
         axes=_axes(item),
         attributes=_attributes(item),
         check=partial(_check_stored, path, item),
@@ -292,6 +302,31 @@ def _elsewhere(path: Path, name: str) -> CubeFileError:
     return mismatch(path.name, "all numbers", fault, "Copy its numbers into one file.")
 
 
+def chunk_table(path: Path, name: str) -> Array:
+    """Return place, size and filter mask of each chunk of the array *name*, (n, 3).
+
+    In the order of HDF5; all are 0 where a chunk is not in the file.
+    """
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return _table(file[name])
+
+
+def _table(item: Any) -> Array:
+    grid = [math.ceil(side / step) for side, step in zip(item.shape, item.chunks, strict=True)]
+    table = np.zeros((*grid, 3), np.int64)
+
+    def put(chunk: Any) -> None:
+        at = tuple(np.floor_divide(chunk.chunk_offset, item.chunks).tolist())
+        # A damaged index may have chunks beyond the array.
+        if np.less(at, grid).all():
+            table[at] = chunk.byte_offset, chunk.size, chunk.filter_mask
+
+    item.id.chunk_iter(put)
+    return table.reshape(-1, 3)
+
+
 def _check_stored(path: Path, item: Any) -> list[str]:
     """Compare what is stored of a dataset with its shape, and give a warning about absent chunks.
 
@@ -303,31 +338,65 @@ def _check_stored(path: Path, item: Any) -> list[str]:
         raise mismatch(path.name, "numbers", fault, "Get the file again.")
     if item.chunks is None:
         return []
-    sides = zip(item.shape, item.chunks, strict=True)
-    count = math.prod(math.ceil(side / step) for side, step in sides)
-    stored = item.id.get_num_chunks()
-    if stored < count:
-        fill = shown(item.fillvalue, 20)
-        missing = f"Of the {count} chunks of '{name}' {count - stored} are not in the file"
-        return [f"{missing}; the numbers there are its fill value, {fill}."]
-    if stored > count or not _is_index_whole(item):
+    table = _table(item)
+    stored, count = item.id.get_num_chunks(), len(table)
+    if stored != np.count_nonzero(table[:, 1]) or not _is_whole(item, table):
         expected = f"an index of {count} chunks"
         raise mismatch(path.name, expected, "a damaged one", "Get the file again.")
-    return []
+    if stored == count:
+        return []
+    fill = shown(item.fillvalue, 20)
+    missing = f"Of the {count} chunks of '{name}' {count - stored} are not in the file"
+    return [f"{missing}; the numbers there are its fill value, {fill}."]
 
 
-def _is_index_whole(item: Any) -> bool:
-    """True if each chunk is at its place, has a possible size, and shares no bytes with another."""
-    starts = (range(0, side, step) for side, step in zip(item.shape, item.chunks, strict=True))
-    chunks = [item.id.get_chunk_info_by_coord(start) for start in itertools.product(*starts)]
-    if any(chunk.byte_offset is None for chunk in chunks):
-        return False
-    places = sorted((chunk.byte_offset, chunk.byte_offset + chunk.size) for chunk in chunks)
-    if any(end > start for (_, end), (start, _) in itertools.pairwise(places)):
+def _is_whole(item: Any, table: Array) -> bool:
+    """True if each chunk in the *table* has a possible size, and shares no bytes with another."""
+    places = table[table[:, 0].argsort()]
+    ends = places[:, 0] + places[:, 1]
+    if (ends[:-1] > places[1:, 0]).any():
         return False
     # A bit of the mask says that a filter was left out. A chunk that no filter changed, compressed
     # or not, has as many bytes as its numbers.
     no_filter = 2 ** item.id.get_create_plist().get_nfilters() - 1
-    unfiltered = [chunk for chunk in chunks if chunk.filter_mask & no_filter == no_filter]
+    is_plain = (table[:, 1] > 0) & (table[:, 2] & no_filter == no_filter)
     nbytes = math.prod(item.chunks) * item.dtype.itemsize
-    return all(chunk.size == nbytes for chunk in unfiltered)
+    return bool((table[is_plain, 1] == nbytes).all())
+
+
+def in_hdf5_chunks(  # noqa: PLR0913 (what the process says)
+    path: Path,
+    table: Array,
+    of: Sequence[int],
+    sides: Sequence[int],
+    kind: str,
+    filters: Sequence[int],
+    fill: float,
+) -> Lazy:
+    """The numbers of an HDF5 file, of whose chunks `chunk_table` says where each lies."""
+    dtype, nbytes = np.dtype(kind), math.prod(sides) * np.dtype(kind).itemsize
+
+    def decode(mask: int, raw: Array) -> Array:
+        for number in reversed(range(len(filters))):
+            if not mask >> number & 1:
+                raw = _UNDO[filters[number]](raw, nbytes, dtype.itemsize)
+        return np.frombuffer(raw, dtype, math.prod(sides)).reshape(sides)
+
+    return in_chunks(path, tuple(of), sides, dtype, table, decode, fill)
+
+
+def _checked_sum(raw: Any, *_: int) -> Any:
+    raw = np.frombuffer(raw, np.uint8)
+    if imagecodecs.h5checksum_fletcher32(raw[:-4]) != int(raw[-4:].view("<u4")[0]):
+        raise ValueError("a chunk with another checksum")
+    return raw[:-4]
+
+
+# What undoes the filters of HDF5 that h5py brings, by their numbers: it gets the bytes, how many
+# there may be at the end, and those of a number. Four more may be a checksum.
+_UNDO: Mapping[int, Callable[[Any, int, int], Any]] = {
+    1: lambda raw, nbytes, _: imagecodecs.deflate_decode(raw, raw=False, out=nbytes + 4),
+    2: lambda raw, _, size: np.frombuffer(raw, np.uint8).reshape(size, -1).T.tobytes(),
+    3: _checked_sum,
+    32000: lambda raw, nbytes, _: imagecodecs.lzf_decode(raw, out=nbytes),
+}

@@ -14,20 +14,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD
-from napari_mst.cube.lazy import check_room
+from napari_mst.cube.lazy import Lazy, Numbers, check_room
 from napari_mst.cube.parts import without
 from napari_mst.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import FIELDS
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
+from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
@@ -100,8 +101,8 @@ def read_tiff(
         check_size(path, series)
         _check_planes(tif, description)
         _check_colours(tif, description)
-        stored = _numbers(path, tif)
-        cube = _bands_first(stored, series.axes, description, band_axis, path.name)
+        shape, axis = _layout(series, description, band_axis, path.name)
+        cube = np.moveaxis(_numbers(path, tif, shape), axis, 0)
         if len(tif.series) > 1:
             warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
         if has_lost_its_seal(tif):
@@ -120,19 +121,52 @@ def read_tiff(
     return described_cube(data, description, warnings)
 
 
-def _numbers(path: Path, tif: "TiffFile") -> Array:
-    """The numbers of the first image: in memory, or mapped if they are many and in one piece."""
+def _numbers(path: Path, tif: "TiffFile", shape: tuple[int, ...]) -> Numbers:
+    """The numbers of the first image, of three axes: in memory, or in the file if they are many."""
     series: TiffPageSeries = tif.series[0]
     # Without a range of planes, tifffile takes those of all files for being in this one where the
     # places fit.
     if series.is_multifile:
-        return series.asarray(key=slice(None)).reshape(series.shape)
-    # Numbers that are compressed or in several places cannot be mapped.
-    if series.dataoffset is None or not is_large(series.nbytes):
-        return series.asarray()
-    order: Literal["<", ">"] = ">" if tif.byteorder == ">" else "<"
-    dtype = series.dtype.newbyteorder(order)
-    return np.memmap(path, dtype, "r", series.dataoffset, shape=series.shape)
+        check_room(path.name, series.nbytes)
+        return series.asarray(key=slice(None)).reshape(shape)
+    if is_large(series.nbytes):
+        order: Literal["<", ">"] = ">" if tif.byteorder == ">" else "<"
+        if series.dataoffset is not None:
+            dtype = series.dtype.newbyteorder(order)
+            return np.memmap(path, dtype, "r", series.dataoffset, shape)
+        lazy = _in_tiles(path, series, shape)
+        if lazy is not None:
+            return lazy
+    if series.dataoffset is None:
+        check_room(path.name, series.nbytes)
+    return series.asarray().reshape(shape)
+
+
+def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> Lazy | None:
+    """The numbers in tiles or strips of which each is decoded by itself; None in other files."""
+    page, pages = series.keyframe, list[Any](series.pages)
+    interleaved = page.samplesperpixel > 1 and page.planarconfig == _INTERLEAVED
+    image = (page.imagelength, page.imagewidth)
+    planes = len(pages) * (1 if interleaved else page.samplesperpixel)
+    lying = (*image, page.samplesperpixel) if interleaved else (planes, *image)
+    is_flat = page.imagedepth == 1 and (len(pages) == 1 or not interleaved)
+    if shape != lying or not is_flat or None in pages:
+        return None
+    sides = page.chunks if interleaved else (1, *page.chunks)
+
+    def decode(index: int, raw: Array) -> Array:
+        segment: Any = page.decode(raw.tobytes(), index, jpegtables=page.jpegtables)[0]
+        return segment[0] if interleaved else segment[..., 0]
+
+    places = [
+        (place, size, index)
+        for each in pages
+        for index, (place, size) in enumerate(
+            zip(each.dataoffsets, each.databytecounts, strict=True)
+        )
+    ]
+    sides = tuple(map(min, sides, shape))
+    return in_chunks(path, shape, sides, series.dtype, np.array(places), decode, page.nodata)
 
 
 def _check_planes(tif: "TiffFile", description: Description) -> None:
@@ -158,32 +192,27 @@ def _check_colours(tif: "TiffFile", description: Description) -> None:
         raise ColourPhoto(str(mismatch(tif.filename, "a spectral cube", "a colour photo", advice)))
 
 
-def _bands_first(
-    stored: Array,
-    axes: str,
-    description: Description,
-    band_axis: int | None,
-    name: str,
-) -> Array:
-    """*stored* as (B, H, W), from the *axes* that tifffile names, one letter for each."""
+def _layout(
+    series: "TiffPageSeries", description: Description, band_axis: int | None, name: str
+) -> tuple[tuple[int, ...], int]:
+    """The three sides of the numbers as they lie in the file, and the axis of the bands."""
     if description.shape:
-        return stored.reshape(description.shape)
+        return description.shape, 0
     # Axes of length one beside rows and columns fall away.
-    sides = zip(axes, stored.shape, strict=True)
+    sides = zip(series.axes, series.shape, strict=True)
     kept = [(letter, size) for letter, size in sides if letter in "YX" or size > 1]
     letters = "".join(letter for letter, _ in kept)
-    cube = stored.reshape([size for _, size in kept]) if len(kept) > 1 else stored
-    if cube.ndim == 2:
-        cube = cube[np.newaxis]
-    if cube.ndim != 3:
+    shape = tuple(size for _, size in kept)
+    if len(shape) == 2:
+        shape = (1, *shape)
+    if len(shape) != 3:
         advice = "Save one stack in a file of its own."
-        raise mismatch(name, "one stack of bands", f"axes {axes}", advice)
+        raise mismatch(name, "one stack of bands", f"axes {series.axes}", advice)
     # Q is tifffile's letter for an axis that nothing names, S the one for interleaved samples.
     if band_axis is None and (len(letters) < 3 or "Q" not in letters):
-        axis = -1 if letters.endswith("S") and len(letters) == 3 else 0
-    else:
-        axis, _ = band_axis_of(cube.shape, len(description.wavelengths), band_axis)
-    return np.moveaxis(cube, axis, 0)
+        return shape, -1 if letters.endswith("S") and len(letters) == 3 else 0
+    axis, _ = band_axis_of(shape, len(description.wavelengths), band_axis)
+    return shape, axis
 
 
 COMPRESSION_RATIO = 1500
@@ -195,6 +224,7 @@ SMALL_BYTES = 64 * 2**20
 _LAYOUT = "25[6-9]|262|266|273|27[789]|284|317|32[2-5]|339"
 _DAMAGE = re.compile(f"invalid value offset|corrupted|TiffTag ({_LAYOUT}|{SEAL}) ")
 _UNCOMPRESSED = 1
+_INTERLEAVED = 1  # planar configuration
 
 
 def is_tiff(path: Path) -> bool:
@@ -262,9 +292,6 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
     most = max(SMALL_BYTES, size * COMPRESSION_RATIO) if is_compressed else size
     if series.nbytes > most:
         raise too_large(path.name, most, series.nbytes)
-    # Numbers in one piece may be mapped, which takes no memory.
-    if is_compressed or series.is_multifile:
-        check_room(path.name, series.nbytes)
 
 
 def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, list[str]]:

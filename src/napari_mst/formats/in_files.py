@@ -1,0 +1,166 @@
+"""Numbers that stay in their file, as `Lazy` ones: flat, or in chunks that are compressed each.
+
+To read a map of a file that another program cuts off kills the process. The numbers here raise
+`CubeFileError` then, and as soon as the file was written to. A file that a save has replaced stays
+as it was. Letters: B bands, H rows, W columns.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import product
+from math import prod
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from napari_mst.arrays import Array, DType
+from napari_mst.cube.lazy import (
+    KEPT_BYTES,
+    Lazy,
+    check_room,
+    cuts,
+    kept,
+    reading_ahead,
+)
+from napari_mst.errors import complete, mismatch
+
+SKIPPED_BYTES = 2**15
+"""To read so many bytes that nobody wants takes about as long as another call to the system."""
+
+
+class _OpenFile:
+    """The file at *path*, read piece by piece as long as it stays as it is now."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._file = path.open("rb", buffering=0)
+        self._lock = Lock()
+        self._opened = self._state()
+        weakref.finalize(self, self._file.close)
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Refuse what was read meanwhile if the file changed, also where it is damage by then."""
+        try:
+            with complete(self._name, "file"):
+                yield
+        finally:
+            if self._state() != self._opened:
+                expected, got = "the numbers that were opened", "a file that was written to since"
+                raise mismatch(self._name, expected, got, "Open it again.")
+
+    def fill(self, place: int, flat: Array) -> Array:
+        """The array *flat*, filled with the bytes from this *place*, as far as there are."""
+        rest = memoryview(flat.view(np.uint8))  # type: ignore[arg-type] # NumPy's own stubs
+        with self._lock:
+            self._file.seek(place)
+            while rest and (done := self._file.readinto(rest)):
+                rest = rest[done:]
+        return flat
+
+    def _state(self) -> tuple[int, int]:
+        now = os.fstat(self._file.fileno())
+        return now.st_size, now.st_mtime_ns
+
+
+def in_file(data: "np.memmap[Any, DType]") -> Lazy:
+    """The numbers (B, H, W) of a memory map as `Lazy` ones, in native byte order.
+
+    Parameters
+    ----------
+    data
+        The map of a whole array, whose axes may have been put into another order.
+    """
+    order = tuple(int(at) for at in np.argsort([-step for step in data.strides], kind="stable"))
+    shape = tuple(data.shape[at] for at in order)
+    path = Path(str(data.filename))
+    file, offset, dtype = _OpenFile(path), data.offset, data.dtype
+    _, lines, length = shape
+
+    def run(start: int, count: int) -> Array:
+        return file.fill(offset + start * dtype.itemsize, np.empty(count, dtype))
+
+    def read(outer: range, middle: range, inner: range) -> Array:
+        numbers = np.empty((len(outer), len(middle), len(inner)), dtype.newbyteorder("="))
+        span = range(middle.start, middle[-1] + 1)
+        skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * dtype.itemsize
+        with file.steady():
+            for at, block in zip(outer, numbers, strict=True):
+                first = at * lines
+                if skipped <= len(middle) * SKIPPED_BYTES:
+                    flat = run((first + span.start) * length, len(span) * length)
+                    rows = flat.reshape(-1, length)[:: middle.step]
+                    block[...] = rows[:, inner.start : inner.stop : inner.step]
+                    continue
+                for line, row in zip(middle, block, strict=True):
+                    start = (first + line) * length + inner.start
+                    row[...] = run(start, inner[-1] + 1 - inner.start)[:: inner.step]
+        return numbers
+
+    lazy = Lazy(path.name, shape, dtype.newbyteorder("="), read, (1, 1, shape[2]))
+    lazy = lazy.transpose(tuple(order.index(at) for at in range(3)))
+    return with_neighbours(lazy)
+
+
+def with_neighbours(lazy: Lazy) -> Lazy:
+    """*lazy* (B, H, W) that keeps the neighbours of a band, where these can only be read with it.
+
+    Then `sides` says how many bands lie together.
+    """
+    bands, height, width = lazy.shape
+    together = lazy.sides[0]
+    if together == 1:
+        return lazy
+    most = min(together, max(1, KEPT_BYTES // 2 // (lazy.nbytes // bands)))
+    near = reading_ahead(kept(lazy, (most, 64, width), height * width // 8))
+    near.sides = lazy.sides
+    return near
+
+
+Decode = Callable[[int, Array], Array]
+"""Gives the numbers of a chunk, all or cut off at the edges, of its number and its bytes."""
+
+
+def in_chunks(  # noqa: PLR0913 (how numbers lie in a file)
+    path: Path,
+    shape: tuple[int, ...],
+    sides: Sequence[int],
+    dtype: DType,
+    places: Array,
+    decode: Decode,
+    fill: float = 0,
+) -> Lazy:
+    """The numbers of three axes in chunks of *sides*; those looked at last are kept.
+
+    Parameters
+    ----------
+    places
+        (n, 3) the place and the bytes of each chunk, the last axis fastest, and a number for
+        *decode*. A chunk of no bytes is not in the file, and holds the *fill* value.
+    """
+    file = _OpenFile(path)
+    native = dtype.newbyteorder("=")
+    check_room(f"a chunk of {path.name}", prod(sides) * dtype.itemsize)
+    grid = [-(-size // side) for size, side in zip(shape, sides, strict=True)]
+    table = places.reshape(*grid, 3)
+
+    def read(*ranges: range) -> Array:
+        numbers = np.empty(tuple(map(len, ranges)), native)
+
+        def put(cut: tuple[tuple[int, slice, slice], ...]) -> None:
+            at, there, here = zip(*cut, strict=True)
+            start, size, number = table[at].tolist()
+            raw = file.fill(start, np.empty(size, np.uint8))
+            numbers[there] = decode(number, raw)[here] if size else fill
+
+        chunks = list(product(*map(cuts, ranges, sides)))
+        with file.steady(), ThreadPoolExecutor() as pool:
+            list(pool.map(put, chunks)) if len(chunks) > 1 else put(*chunks)
+        return numbers
+
+    return kept(Lazy(path.name, shape, native, read), sides)
