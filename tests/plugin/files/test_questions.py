@@ -12,10 +12,12 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QApplication,
+    QComboBox,
     QDialog,
     QDialogButtonBox,
-    QFileDialog,
     QInputDialog,
+    QLabel,
+    QLineEdit,
     QMainWindow,
 )
 from scipy.io import savemat
@@ -24,7 +26,6 @@ from napari_mst.errors import Cancelled, ChoiceNeeded, SaveError
 from napari_mst.formats import read_cube
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import NO_LAYERS, open_layers
-from napari_mst.plugin.files.questions import WavelengthsDialog
 from napari_mst.plugin.files.saving import write_envi
 
 STACK = np.arange(31 * 40 * 50, dtype=np.float32).reshape(31, 40, 50)
@@ -77,9 +78,8 @@ def cancel() -> Act:
 def test_a_stack_is_saved_with_the_wavelengths_that_the_user_gives(
     tmp_path: Path, answer: Ask, ok: Act, qtbot: QtBot, data: np.ndarray
 ) -> None:
-    def act(dialog: WavelengthsDialog) -> None:
-        qtbot.keyClicks(dialog.text, "400 - 550")
-        assert dialog.about.text() == "31 bands: 400, 405, 410, ..., 550 nm"
+    def act(dialog: QDialog) -> None:
+        qtbot.keyClicks(dialog.findChild(QLineEdit), "400 - 550")
         ok(dialog)
 
     answer(act)
@@ -107,9 +107,10 @@ def test_a_cube_without_wavelengths_is_asked_for_them_too(
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
     ((data, attributes, _),) = open_layers(str(tmp_path / "stack.hdr"))
 
-    def act(dialog: WavelengthsDialog) -> None:
-        dialog.text.setText(", ".join(str(0.4 + 0.01 * band) for band in range(31)))
-        dialog.units.setCurrentIndex(1)
+    def act(dialog: QDialog) -> None:
+        typed = dialog.findChild(QLineEdit)
+        typed.setText(", ".join(str(0.4 + 0.01 * band) for band in range(31)))
+        dialog.findChildren(QComboBox)[1].setCurrentIndex(1)
         ok(dialog)
 
     answer(act)
@@ -127,26 +128,35 @@ def test_cancelling_writes_nothing(tmp_path: Path, answer: Ask, cancel: Act) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_only_as_many_numbers_as_bands_can_be_saved(
-    desk: QMainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dialog = WavelengthsDialog("Save", "A stack.", (3, 40, 50), 0)
-    save = dialog.ok
-    dialog.text.setText("500-520")
-    np.testing.assert_array_equal(dialog.wavelengths, [500, 510, 520])
-    for text, told in (
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
         ("400, 410", "This needs 3 wavelengths, but found 2."),
         ("400, 410, x", "This needs numbers above 0, but found others."),
         ("400, 410, -1", "This needs numbers above 0, but found others."),
-    ):
-        dialog.text.setText(text)
-        assert (dialog.about.text(), save.isEnabled()) == (told, False)
-    table = tmp_path / "bands.csv"
-    table.write_text("wavelength,fwhm\n400.5,10\n410.25,10\n430,10\n")
-    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_, **__: (str(table), ""))
-    dialog.file_button.click()
-    np.testing.assert_array_equal(dialog.wavelengths, [400.5, 410.25, 430])
-    assert save.isEnabled()
+    ],
+)
+def test_what_makes_no_sense_is_asked_again_with_the_reason(
+    answer: Ask, ok: Act, typed: str, reason: str
+) -> None:
+    said: list[str] = []
+
+    def correct(dialog: QDialog) -> None:
+        said.extend(label.text() for label in dialog.findChildren(QLabel))
+        dialog.findChild(QLineEdit).setText("400.5 410.25\t430")
+        ok(dialog)
+
+    def act(dialog: QDialog) -> None:
+        dialog.findChild(QLineEdit).setText(typed)
+        # The answer closes this dialog, and opens it again.
+        answer(correct)
+        ok(dialog)
+
+    answer(act)
+    bands = questions.ask_bands("Save", "A stack.", (3, 40, 50), 0)
+    assert bands is not None
+    np.testing.assert_array_equal(bands.wavelengths, [400.5, 410.25, 430])
+    assert reason in said
 
 
 def test_of_several_arrays_the_user_chooses_one(
@@ -183,11 +193,10 @@ def test_a_plain_array_is_asked_for_its_bands(
     path = tmp_path / "plain.npy"
     np.save(path, np.moveaxis(STACK, 0, -1))
 
-    def act(dialog: WavelengthsDialog) -> None:
-        assert dialog.title.text().startswith(
-            "'plain.npy' holds 40 x 50 x 31 numbers (float32) and no wavelengths."
-        )
-        qtbot.keyClicks(dialog.text, "400-700")
+    def act(dialog: QDialog) -> None:
+        said = "'plain.npy' holds 40 x 50 x 31 numbers (float32) and no wavelengths."
+        assert any(said in label.text() for label in dialog.findChildren(QLabel))
+        qtbot.keyClicks(dialog.findChild(QLineEdit), "400-700")
         ok(dialog)
 
     answer(act)

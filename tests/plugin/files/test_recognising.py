@@ -98,7 +98,7 @@ def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
     assert "'plain' holds 20 x 30 x 31 numbers (float32) and no wavelengths." in text
     monkeypatch.setattr(questions, "window", lambda: object())
     monkeypatch.setattr(
-        questions, "ask_bands", lambda *_: questions.DescribedBands(-1, WAVELENGTHS)
+        questions, "ask_bands_of", lambda *_: questions.DescribedBands(-1, WAVELENGTHS)
     )
     accept()
     (layer,) = viewer.layers

@@ -217,7 +217,7 @@ def _asked_options(path: Path) -> dict[str, Any] | None:
     """Ask for what a plain array never says: the options to read it with; None if they cancel."""
     if questions.window() is None or path.is_dir() or not is_npy(path):
         return {}
-    bands = questions.ask_bands(path.name, mapped_array(path))
+    bands = questions.ask_bands_of(path.name, mapped_array(path))
     return None if bands is None else {"band_axis": bands.axis, "wavelengths": bands.wavelengths}
 
 

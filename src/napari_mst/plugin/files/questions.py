@@ -1,26 +1,16 @@
 """Dialogs for what only a person knows of a cube file; nothing is asked without a window."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from magicgui.widgets import ComboBox, Dialog, Label, LineEdit
 from qtpy.QtCore import Qt, QThread, QTimer
 from qtpy.QtWidgets import (
     QApplication,
-    QComboBox,
-    QDialog,
-    QDialogButtonBox,
-    QFileDialog,
-    QFormLayout,
-    QHBoxLayout,
     QInputDialog,
-    QLabel,
-    QLineEdit,
     QMainWindow,
     QMessageBox,
-    QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,20 +18,14 @@ from napari_mst.arrays import Array, Doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.errors import ChoiceNeeded, CubeError, plain, shown
 from napari_mst.formats.arrays import band_axis_of
-from napari_mst.formats.wavelengths import column, typed_wavelengths
-from napari_mst.plugin.viewer.widgets import fill
+from napari_mst.formats.wavelengths import typed_wavelengths
 
-TABLE_BYTES = 2**20
-"""The most that is read of a table: wavelengths take far less, and any file may be chosen."""
-TABLES = "Tables and text (*.csv *.tsv *.txt);;All files (*)"
 HIDDEN_PLATFORMS = ("offscreen", "minimal")
 """Platforms of Qt on which a dialog would wait for an answer that nobody can give."""
-PLACEHOLDER = "400-700, or 400, 410, 420, ..."
 TEXT_HINT = (
-    "The first and the last wavelength with a hyphen between them, for bands that are evenly "
-    "spaced; or a number for each band. Leave it empty where they are unknown."
+    "400-700 stands for bands that are evenly spaced; else type or paste a number for each band.\n"
+    "Left empty, the cube has no wavelengths: its bands are numbered."
 )
-UNKNOWN = "The cube will have no wavelengths: its bands are numbered."
 QUESTIONS = {
     "variable": "Which array is the cube?",
     "band_axis": "Which axis holds the bands?",
@@ -129,125 +113,38 @@ def said_of(name: str, stack: Array) -> str:
     return f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
 
 
-def ask_bands(name: str, stack: Array) -> DescribedBands | None:
+def ask_bands_of(name: str, stack: Array) -> DescribedBands | None:
     """Ask which bands the plain array *stack* called *name* has; None if they cancel."""
-    return WavelengthsDialog(
-        "Open", said_of(name, stack), stack.shape, likely_axis(stack.shape)
-    ).answer()
+    return ask_bands("Open", said_of(name, stack), stack.shape, likely_axis(stack.shape))
 
 
-class WavelengthsDialog(QDialog):
-    """Asks which axis of a stack holds the bands, and for their wavelengths.
+def ask_bands(verb: str, text: str, shape: Sequence[int], axis: int) -> DescribedBands | None:
+    """Ask which axis of a stack of *shape* holds the bands, and for their wavelengths.
 
-    Parameters
-    ----------
-    verb, text
-        The word on the button that accepts, and what is known of the stack.
-    shape
-        The shape of the stack, three axes.
-    band_axis
-        0 or -1, chosen at first.
+    None if the user cancels. The dialog says in its title what it is asked for, with the *verb*
+    "Open" or "Save"; *text* is what is known of the stack, and *axis*, 0 or -1, is chosen at first.
+    What makes no sense is asked again, with the reason.
     """
-
-    def __init__(
-        self,
-        verb: str,
-        text: str,
-        shape: Sequence[int],
-        band_axis: int,
-    ) -> None:
-        super().__init__(window(), windowTitle=f"{verb} hyperspectral cube")
-        self._shape = shape
-        self.title = _label(f"{text} Which are those of its bands?")
-        self.axes = QComboBox(toolTip="The axis along which the wavelength changes.")
-        self.axes.addItem(f"the first axis: {shape[0]} bands", 0)
-        self.axes.addItem(f"the last axis: {shape[-1]} bands", -1)
-        self.axes.setCurrentIndex(self.axes.findData(band_axis))
-        self.text = QLineEdit(placeholderText=PLACEHOLDER, toolTip=TEXT_HINT)
-        self.file_button = QPushButton(
-            "Read file ...", toolTip="Take the first number of each line of a table or text."
-        )
-        self.units = QComboBox(
-            toolTip="The unit of the numbers above. The cube will have nanometres."
-        )
-        self.units.addItem("nm", "nm")
-        self.units.addItem("\N{MICRO SIGN}m", "um")
-        self.about = _label()
-        standard = QDialogButtonBox.StandardButton
-        self.buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
-        self.ok = self.buttons.button(standard.Ok)
-        self.ok.setText(verb)
-        self.buttons.accepted.connect(self.accept)
-        self.buttons.rejected.connect(self.reject)
-        self.text.textChanged.connect(self._check)
-        for box in (self.axes, self.units):
-            box.currentIndexChanged.connect(self._check)
-        self.file_button.clicked.connect(self._read_file)
-        self._lay_out()
-        self._check()
-
-    def _lay_out(self) -> None:
-        form = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow("Bands along", self.axes)
-        form.addRow("Wavelengths", fill(QHBoxLayout(), self.text, self.file_button))
-        form.addRow("Unit", self.units)
-        layout = fill(QVBoxLayout(self), self.title, form, self.about, self.buttons)
-        layout.setContentsMargins(10, 10, 10, 10)
-        layout.setSpacing(10)
-        self.setMinimumWidth(480)
-
-    def answer(self) -> DescribedBands | None:
-        """Wait for the user; None if they cancel."""
-        is_accepted = self.exec()
+    said = Label(value=f"{text}\nWhich are those of its bands?")
+    places = [(f"the first axis: {shape[0]} bands", 0), (f"the last axis: {shape[-1]} bands", -1)]
+    axes = ComboBox(label="Bands along", choices=places, value=axis)
+    typed = LineEdit(label="Wavelengths", tooltip=TEXT_HINT)
+    units = ComboBox(label="Unit", choices=[("nm", "nm"), ("\N{MICRO SIGN}m", "um")])
+    dialog = Dialog(widgets=[said, axes, typed, units, Label(value=TEXT_HINT)], parent=window())
+    dialog.native.setWindowTitle(f"{verb} hyperspectral cube")
+    try:
+        while dialog.exec():
+            try:
+                return DescribedBands(
+                    axes.value, _wavelengths(typed.value, units.value, shape[axes.value])
+                )
+            except CubeError as error:
+                said.value = plain(error)
+    finally:
         # Its parent would keep it for as long as there is the window.
-        self.deleteLater()
-        return DescribedBands(self.band_axis, self.wavelengths) if is_accepted else None
-
-    @property
-    def band_axis(self) -> int:
-        """The axis that holds the bands: 0 or -1."""
-        return int(self.axes.currentData())
-
-    @property
-    def wavelengths(self) -> Doubles | None:
-        """In nm, one for each band; None if they are unknown.
-
-        Raises
-        ------
-        CubeError
-            If what was typed makes no sense.
-        """
-        text = self.text.text().strip()
-        if not text:
-            return None
-        return typed_wavelengths(text, self.units.currentData(), self._shape[self.band_axis])
-
-    def _check(self) -> None:
-        """Say what will come of it, or why nothing can; the button is enabled accordingly."""
-        try:
-            wavelengths = self.wavelengths
-            text = UNKNOWN if wavelengths is None else _summary(wavelengths)
-            self.ok.setEnabled(True)
-        except CubeError as error:
-            text = plain(error)
-            self.ok.setEnabled(False)
-        self.about.setText(text)
-
-    def _read_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Wavelengths", filter=TABLES)
-        if path:
-            # Any file may be chosen: bytes that are no text are replaced, and raise no error.
-            with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
-                text = file.read(TABLE_BYTES)
-            self.text.setText(", ".join(column(text, self._shape[self.band_axis])))
+        dialog.native.deleteLater()
+    return None
 
 
-def _summary(wavelengths: Doubles) -> str:
-    texts = [f"{nm:g}" for nm in wavelengths]
-    listed = texts if len(texts) < 6 else [*texts[:3], "...", texts[-1]]
-    return f"{len(texts)} bands: {', '.join(listed)} nm"
-
-
-def _label(text: str = "") -> QLabel:
-    # By default Qt would take a name with tags in it for HTML.
-    return QLabel(text, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+def _wavelengths(text: str, unit: str, bands: int) -> Doubles | None:
+    return typed_wavelengths(text, unit, bands) if text.strip() else None

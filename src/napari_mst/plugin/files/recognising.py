@@ -213,7 +213,7 @@ class Recogniser(ViewerHelper):
         if layer is None or not self._is_open(layer):
             return
         stack = np.asarray(layer.data)
-        bands = questions.ask_bands(layer.name, stack)
+        bands = questions.ask_bands_of(layer.name, stack)
         if bands is not None and self._is_open(layer):
             self._show_cube(layer, bands.cube_of(stack))
 

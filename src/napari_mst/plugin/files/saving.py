@@ -349,7 +349,7 @@ def _cube(data: Any, attributes: Mapping[str, Any]) -> SpectralCube:
     if cube.unit != BAND_INDEX or questions.window() is None:
         return cube
     text = f"The layer '{shown(attributes.get('name', ''), 40)}' has no wavelengths."
-    bands = questions.WavelengthsDialog("Save", text, pixels.shape, axis).answer()
+    bands = questions.ask_bands("Save", text, pixels.shape, axis)
     if bands is None:
         raise Cancelled(NOT_SAVED)
     answered = bands.cube_of(cube.data)
