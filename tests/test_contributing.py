@@ -32,7 +32,8 @@ from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows, settings_title
+from napari_mst.plugin.reconstruct.rows import SETTINGS
+from napari_mst.plugin.reconstruct.sections import FormRows, settings_title
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.provenance import origin
 from napari_mst.spectra.maps import MAPS
@@ -181,7 +182,7 @@ def test_an_option_of_a_run_is_a_field_and_a_row() -> None:
     rows.draw()
     rows.widgets["sharpen"].setChecked(True)
     assert vars(form.options) == vars(options()) | {"sharpen": True}
-    assert settings_title(form) == "Settings: sharpened"
+    assert settings_title(form) == "Settings; changed: Sharpen"
     assert preference(SETTINGS[-1], ReconstructionForm(options=options())) == {
         "type": "boolean",
         "default": False,

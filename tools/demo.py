@@ -16,6 +16,7 @@ from qtpy.QtCore import QEventLoop
 from qtpy.QtWidgets import QApplication, QDockWidget
 
 import napari_mst as nm
+from napari_mst.plugin.attention.exploration import map_order, recording_order, steps_order
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.spectra.bench_dock import SharedBench
@@ -86,13 +87,14 @@ def explore(viewer: napari.Viewer, out: Path) -> None:
     six.savefig(out / "attention-six.png", dpi=90)
     frame, dock = open_dock(viewer, "Attention")
     workspace = workspace_of(viewer)
-    wait_until(dock.record)  # it starts when the noise of the photo was estimated
+    # It starts when the noise of the photo was estimated.
+    wait_until(lambda: dock.start(recording_order, dock.form))
     wait_until(lambda: not workspace.is_busy)
     dock.exploration.choose(*HEAD)
     dock.exploration.choose_channels(*CHANNELS)
-    dock.make_map("score")
+    dock.start(map_order, "score")
     wait_until(lambda: not workspace.is_busy)
-    dock.make_steps()
+    dock.start(steps_order)
     wait_until(lambda: not workspace.is_busy)
     viewer.reset_view()
     frame.raise_()  # the workspace, which the sample opens, may lie on it

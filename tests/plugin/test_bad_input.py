@@ -34,7 +34,7 @@ def begin_on_new_pixels(desk: Desk) -> weakref.ref[Any]:
 def cancel(desk: Desk) -> None:
     memory = begin_on_new_pixels(desk)
     desk.qtbot.waitUntil(desk.job.begun.is_set)
-    desk.dock.cancel_button.click()
+    desk.dock.bar.cancel_button.click()
     desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy, timeout=500)
     gc.collect()
     assert memory() is None

@@ -73,7 +73,7 @@ def test_an_estimate_is_drawn_refined_where_it_is_seen_and_replaced(
 def test_a_cancel_leaves_the_estimate_which_says_so(desk: Desk) -> None:
     desk.job.previews = [opened(error=0.01)]
     desk.begin(layers=2)
-    desk.dock.cancel_button.click()
+    desk.dock.bar.cancel_button.click()
     desk.qtbot.waitUntil(lambda: not desk.dock.workspace.is_busy)
     assert desk.names == ["photo", "photo (fake) (estimate ±1.0%)"]
 

@@ -200,7 +200,7 @@ def explore_a_run() -> None:
         map_order(viewer, exploration, "score")
     with pytest.raises(AttentionError, match=NO_RUN):
         steps_order(viewer, exploration)
-    order = recording_order(viewer, exploration, viewer.layers["photo"], "mstpp-srgb")
+    order = recording_order(viewer, exploration, filled(viewer))
     assert workspace.run(order)
     workspace.recorded.connect(exploration.choose_run)
     starts.jobs[0].on_record(make_record(heads=2))

@@ -141,10 +141,10 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     torn.show()
     torn.rows.widgets["correct_colour"].click()
     assert not page.rows.widgets["correct_colour"].isChecked()
-    assert page.rows.settings.button.text() == "Settings: colours as estimated"
+    assert page.rows.settings.button.text() == "Settings; changed: Colours"
     qtbot.waitUntil(lambda: page.form.is_ready)
     torn.run_button.click()
-    assert page.cancel_button.isEnabled()
+    assert page.bar.cancel_button.isEnabled()
     torn.hide()
     with qtbot.waitSignal(torn.destroyed):
         torn.deleteLater()

@@ -14,13 +14,20 @@ from typing import Any, ClassVar, NamedTuple, cast
 from napari.components import ViewerModel
 from qtpy.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer
 from qtpy.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from qtpy.QtWidgets import QDockWidget, QMainWindow, QProgressBar, QWidget
+from qtpy.QtWidgets import (
+    QDockWidget,
+    QHBoxLayout,
+    QMainWindow,
+    QProgressBar,
+    QPushButton,
+    QWidget,
+)
 
 from napari_mst.errors import NapariMstError
-from napari_mst.plugin.jobs.workspace import JobState
+from napari_mst.plugin.jobs.workspace import JobState, Workspace
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.sharing import OfViewer, ViewerHelper, report, unwrapped
-from napari_mst.plugin.viewer.widgets import spare_from_wheel
+from napari_mst.plugin.viewer.widgets import fill, spare_from_wheel
 
 
 class Key(NamedTuple):
@@ -86,18 +93,26 @@ LONG = 90
 """Seconds from which the time left is given in minutes."""
 
 
-class JobBar(QProgressBar):
-    """A progress bar that is hidden while no job runs."""
+class JobBar(QWidget):
+    """The progress of the job of *workspace*, and a button that cancels it; hidden without a job.
 
-    def __init__(self) -> None:
-        super().__init__(maximum=STEPS, textVisible=True)
+    *tip* says what a cancelled job leaves behind.
+    """
+
+    def __init__(self, workspace: Workspace, tip: str) -> None:
+        super().__init__()
+        self.progress = QProgressBar(maximum=STEPS)
+        self.cancel_button = QPushButton("Cancel", toolTip=tip, clicked=workspace.cancel)
+        fill(QHBoxLayout(self), self.progress, self.cancel_button, stretched=self.progress)
 
     def show_state(self, state: JobState) -> None:
         """Show how far the job of *state* is."""
         self.setVisible(not state.is_idle)
-        self.setValue(round(state.fraction * STEPS))
+        # A job that is being cancelled is not idle yet, and is not cancelled twice.
+        self.cancel_button.setEnabled(state.phase == "running")
+        self.progress.setValue(round(state.fraction * STEPS))
         # Qt puts the percentage in the place of %p; the second % is the sign itself.
-        self.setFormat("" if state.is_idle else f"%p %{time_left(state.seconds_left)}")
+        self.progress.setFormat("" if state.is_idle else f"%p %{time_left(state.seconds_left)}")
 
 
 def time_left(seconds: float | None) -> str:

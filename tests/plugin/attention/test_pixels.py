@@ -243,17 +243,15 @@ def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(
     of_pixels = {"X": (5, 16), "Q": (5, 16), "K": (5, 16), "V": (3, 16), "O": (3, 16)}
     weights = {"W_Q": (5, 5), "W_K": (5, 5), "W_V": (3, 5)}
     assert shown == {**of_pixels, **weights, "S": (16, 16), "A": (16, 16)}
-    # The matrix that is chosen stays, and its reading follows the box.
+    # The matrix that is chosen stays from click to click.
     page.numbers.steps.setCurrentIndex(8)
-    page.reading.setCurrentIndex(1)
-    page.side.setValue(3)
+    dock.picking.click(world(viewer, 20, 22))
     assert page.numbers.steps.count() == len(shown)
     model = page.numbers.table.model()
-    row = [float(model.data(model.index(2, column))) for column in range(9)]
-    assert sum(row) == pytest.approx(1, abs=1e-3)
-    horizontal = Qt.Orientation.Horizontal
-    assert model.headerData(5, horizontal) == "11, 14"
-    assert "Each of the rows adds up to 1: 1.000000" in page.numbers.about.text()
+    column = [float(model.data(model.index(row, 2))) for row in range(16)]
+    assert sum(column) == pytest.approx(1, abs=1e-3)
+    assert model.headerData(5, Qt.Orientation.Horizontal) == "21, 23"
+    assert "Each of the columns adds up to 1: 1.000000" in page.numbers.about.text()
     assert viewer.layers["Window of a pixel: photo"].nshapes == 1
 
 

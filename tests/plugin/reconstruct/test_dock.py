@@ -162,7 +162,7 @@ def test_the_description_of_a_model_is_never_cut(desk: Desk) -> None:
 
 def enabled(dock: ReconstructDock) -> tuple[bool, bool]:
     """Whether "Run" and "Cancel" can be pressed."""
-    return dock.run_button.isEnabled(), dock.cancel_button.isVisible()
+    return dock.run_button.isEnabled(), dock.bar.cancel_button.isVisible()
 
 
 def test_the_wheel_scrolls_the_page_and_changes_no_choice_that_was_not_clicked(desk: Desk) -> None:
@@ -195,10 +195,10 @@ def test_save_is_grey_until_there_is_a_cube(desk: Desk) -> None:
 
 def test_a_running_job_shows_its_progress_and_can_only_be_cancelled(desk: Desk) -> None:
     desk.dock.run()
-    desk.qtbot.waitUntil(lambda: desk.dock.bar.value() == 250)
-    assert " s left" in desk.dock.bar.format()
+    desk.qtbot.waitUntil(lambda: desk.dock.bar.progress.value() == 250)
+    assert " s left" in desk.dock.bar.progress.format()
     assert enabled(desk.dock) == (False, True)
-    desk.dock.cancel_button.click()
+    desk.dock.bar.cancel_button.click()
     desk.qtbot.waitUntil(lambda: desk.text == "Cancelled.")
     assert enabled(desk.dock) == (True, False)
 
@@ -208,7 +208,7 @@ def test_a_dock_that_is_opened_again_finds_the_running_job(desk: Desk) -> None:
     desk.dock.hide()
     desk.qtbot.waitUntil(lambda: desk.dock.workspace.state.fraction == 0.25)
     desk.dock.show()
-    assert desk.dock.bar.value() == 250
+    assert desk.dock.bar.progress.value() == 250
     desk.finish()
 
 
@@ -316,7 +316,7 @@ def test_a_preview_lies_on_the_photo_and_the_exact_cube_takes_its_place(desk: De
 
 def test_a_preview_goes_with_a_run_that_is_cancelled(desk: Desk) -> None:
     begin_with_preview(desk)
-    desk.dock.cancel_button.click()
+    desk.dock.bar.cancel_button.click()
     desk.waits_for(layers=1)
     assert desk.names == ["photo"]
 
@@ -352,7 +352,7 @@ def test_a_drawn_rectangle_is_reconstructed_where_it_lies(desk: Desk) -> None:
     photo.scale, photo.translate = (2, 3), (5, 6)
     choose_part(desk, "drawn")
     assert desk.refuses("This needs a rectangle on the photo, but found none")
-    assert desk.dock.rows.settings.button.text() == "Settings: a drawn rectangle"
+    assert desk.dock.rows.settings.button.text() == "Settings; changed: Part"
     shapes = viewer.layers["Region"]
     assert (shapes.mode, viewer.layers.selection.active) == ("add_rectangle", shapes)
     shapes.add_rectangles([[3.6, 6.6], [3.6, 40], [12.4, 40], [12.4, 6.6]])
@@ -375,9 +375,9 @@ def test_the_row_asks_for_denoising_and_the_title_says_so(desk: Desk) -> None:
     row = desk.widgets["denoise"]
     for typed, title in (
         ("auto", ""),
-        ("off", ": not denoised"),
-        ("0.7", ": denoised with h 0.7"),
-        ("0.7, I think", ": denoised with h 0.7"),
+        ("off", "; changed: Denoise"),
+        ("0.7", "; changed: Denoise"),
+        ("0.7, I think", "; changed: Denoise"),
     ):
         row.setEditText(typed)
         assert desk.dock.rows.settings.button.text() == f"Settings{title}"

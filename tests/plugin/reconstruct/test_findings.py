@@ -40,7 +40,7 @@ from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import orders
 from napari_mst.plugin.reconstruct.form import NOTHING, DeviceEntry, ReconstructionForm
-from napari_mst.plugin.reconstruct.marks import MARKS, Marks, has_drawing
+from napari_mst.plugin.reconstruct.marks import MARKS, Marks
 from napari_mst.plugin.reconstruct.orders import (
     NO_CAMERA,
     NO_CHART,
@@ -53,10 +53,7 @@ from napari_mst.plugin.reconstruct.orders import (
     resolve,
     search_order,
 )
-from napari_mst.plugin.reconstruct.widgets import (
-    FindingRows,
-    show_attention,
-)
+from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
 from napari_mst.plugin.spectra.regions import region_layers
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import FRAME, photo_layers
@@ -172,23 +169,6 @@ def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
     assert form.white_frame == form.dark_frame == ""
 
 
-def test_rectangle_that_is_selected_is_the_grey_patch_and_one_beside_the_photo_is_refused(
-    viewer: ViewerModel, sensor_form: ReconstructionForm
-) -> None:
-    assert not has_drawing(viewer)
-    assert region_layers(viewer) == []
-    viewer.add_shapes([[[2, 3], [2, 12], [9, 12], [9, 3]]])
-    assert has_drawing(viewer)
-    drawn = done(patch_order(sensor_form, viewer), viewer)
-    clicked = done(patch_order(sensor_form, viewer, (5, 7)), viewer)
-    assert drawn.capture is not None
-    assert clicked.capture is not None
-    assert drawn.capture.balance == clicked.capture.balance
-    viewer.add_shapes([[[200, 300], [200, 312], [209, 312], [209, 300]]])
-    with pytest.raises(PhotoError, match="Expected a rectangle on the photo, got one beside it"):
-        patch_order(sensor_form, viewer)
-
-
 def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_patches(
     viewer: ViewerModel,
 ) -> None:
@@ -200,7 +180,6 @@ def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_pat
     marks.ask_for_frame(layer)
     frame, squares = layer_of_role(viewer, FRAME), layer_of_role(viewer, MARKS)
     assert viewer.layers.selection.active is frame
-    assert not has_drawing(viewer)
     assert region_layers(viewer) == []
     for _ in range(2):
         # As the mouse moves a corner.
@@ -392,21 +371,15 @@ def test_a_click_is_taken_once_and_asking_again_begins_anew(viewer: ViewerModel)
     assert list(viewer.layers) == [layer]
 
 
-def test_attention_that_told_the_light_lies_on_the_photo_and_a_click_asks_a_patch(
-    viewer: ViewerModel,
-) -> None:
+def test_attention_that_told_the_light_lies_on_the_photo(viewer: ViewerModel) -> None:
     photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
     rows = np.random.default_rng(0).random((2, 3, 17, 17))
     attention = LightAttention(rows / rows.sum(axis=-1, keepdims=True))
-    layer = show_attention(viewer, photo, attention)
+    light: Any = SimpleNamespace(attention=attention)
+    for _ in range(2):
+        show_attention(viewer, photo, light)
+    _, layer = viewer.layers
     np.testing.assert_array_equal(layer.data, attention.rollout_map)
     edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
     np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
     assert layer not in photo_layers(viewer)
-    (press,) = layer.mouse_drag_callbacks
-    press(layer, SimpleNamespace(position=layer.data_to_world((2.2, 0.9))))
-    np.testing.assert_array_equal(layer.data.ravel(), attention.rollout[1 + 2 * 4 + 1, 1:])
-    press(layer, SimpleNamespace(position=layer.data_to_world((-3, 0))))
-    np.testing.assert_array_equal(layer.data, attention.rollout_map)
-    show_attention(viewer, photo, attention)
-    assert len(viewer.layers) == 2

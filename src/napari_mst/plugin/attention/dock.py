@@ -10,6 +10,7 @@ from typing import Any
 
 from napari.components import ViewerModel
 from napari.utils.theme import get_theme
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
@@ -21,13 +22,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_mst.attention.files import read_attention, write_attention, write_maps
+from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS, SENSITIVITY
-from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import AttentionError, plain
+from napari_mst.errors import AttentionError, NapariMstError, plain
 from napari_mst.plugin.attention.exploration import (
-    NO_PHOTO,
     Exploration,
     features_order,
     map_order,
@@ -36,20 +35,29 @@ from napari_mst.plugin.attention.exploration import (
     steps_order,
 )
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
-from napari_mst.plugin.attention.pages import LETTERS, MatrixPage, RunBox
 from napari_mst.plugin.attention.picking import Alike, Picking
-from napari_mst.plugin.attention.pixel_page import PixelPage
-from napari_mst.plugin.attention.plot import Plot, StepsPlot
+from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
+from napari_mst.plugin.attention.plot import MatrixPage, Plot, StepsPlot
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
+from napari_mst.plugin.reconstruct.dock import new_form
+from napari_mst.plugin.reconstruct.form import NO_PHOTO
+from napari_mst.plugin.reconstruct.rows import MODEL_ROWS, PHOTO_ROW
+from napari_mst.plugin.reconstruct.sections import Rows
 from napari_mst.plugin.session import workspace_of
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
 
-TIFF_SUFFIXES = (".tif", ".tiff")
+RUNS_HINT = (
+    "The recorded runs; every run of the reconstruction dock is among them. "
+    "A region has an attention of its own. "
+    "For the mean of eight flips and transposes, it is the attention of the photo as it is."
+)
+RECORD_HINT = "Run the photo once: the matrices of all blocks appear here."
+OPEN_HINT = "Open saved matrices, to compare with them."
+SAVE_HINT = "Save all matrices of this run with its maps (.npz), or the matrices as a table (.csv)."
 CANCEL_HINT = "Stop the run; nothing is left of it."
 STEPS_HINT = "Run the photo up to this block, and show what its head does, step by step."
 EFFECTS_HINT = (
@@ -74,6 +82,12 @@ def new_exploration(viewer: ViewerModel) -> Exploration:
     return exploration
 
 
+def _button(title: str, tip: str, method: Callable[..., object], *arguments: object) -> QPushButton:
+    button = QPushButton(title, toolTip=tip)
+    button.clicked.connect(calling(method, *arguments))
+    return button
+
+
 class AttentionDock(Dock):
     """Shows the recordings of the workspace, and asks it for maps and steps."""
 
@@ -81,46 +95,40 @@ class AttentionDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
+        self.form = shared(self.viewer, new_form)
         self.exploration = shared(self.viewer, new_exploration)
-        self.box = RunBox()
-        self.picking = Picking(
-            self.viewer, self.workspace, self.exploration, lambda: self.box.layer
-        )
+        self.picking = Picking(self.viewer, self.workspace, self.exploration, self.form)
+        self.rows = Rows(self.form, PHOTO_ROW, *MODEL_ROWS)
+        self.runs = QComboBox(placeholderText="no run yet: press Record", toolTip=RUNS_HINT)
+        self.record_button = _button("Record", RECORD_HINT, self.start, recording_order, self.form)
+        self.open_button = _button("Open ...", OPEN_HINT, self._ask_to_open)
+        self.save_button = _button("Save ...", SAVE_HINT, self._ask_to_save)
         self.text = Paragraph()
-        self.help_button = HelpButton("attention.md", HELP_HINT)
         self.schematic = Schematic()
         self.matrices = MatrixPage()
         self.maps = {
-            kind.name: QPushButton(
-                kind.title, toolTip=kind.tooltip, clicked=calling(self.make_map, kind.name)
-            )
+            kind.name: _button(kind.title, kind.tooltip, self.start, map_order, kind.name)
             for kind in (*OVERLAYS.values(), SENSITIVITY, EFFECT)
         }
-        self.effects_button = QPushButton(
-            "What does each head do?", toolTip=EFFECTS_HINT, clicked=self.weigh_heads
+        self.effects_button = _button(
+            "What does each head do?", EFFECTS_HINT, self.start, shares_order
         )
         self.layers = QComboBox(toolTip=LAYERS_HINT)
-        let_shrink(self.layers, LETTERS)
-        self.features_button = QPushButton(
-            "Add its maps", toolTip=FEATURES.tooltip, clicked=self.add_features
-        )
-        self.difference_button = QPushButton(
-            "Difference of two maps", toolTip=DIFFERENCE_HINT, clicked=self.subtract
-        )
-        self.steps_button = QPushButton(
-            "Show the steps of this head", toolTip=STEPS_HINT, clicked=self.make_steps
+        self.features_button = _button("Add its maps", FEATURES.tooltip, self.add_features)
+        self.difference_button = _button("Difference of two maps", DIFFERENCE_HINT, self.subtract)
+        self.steps_button = _button(
+            "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
         self.steps = StepsPlot()
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
-        self.bar = JobBar()
-        self.cancel_button = QPushButton(
-            "Cancel", toolTip=CANCEL_HINT, clicked=self.workspace.cancel
-        )
+        self.bar = JobBar(self.workspace, CANCEL_HINT)
         self._lay_out()
         self._wire()
 
     def _lay_out(self) -> None:
+        for box in (self.runs, self.layers):
+            let_shrink(box, LETTERS)
         maps, steps = QWidget(), QWidget()
         fill(
             QVBoxLayout(maps),
@@ -135,26 +143,24 @@ class AttentionDock(Dock):
         self.tabs.addTab(maps, "Maps")
         self.tabs.addTab(steps, "Step by step")
         self.tabs.addTab(self.pixel, "Pixel")
-        self.tabs.setCornerWidget(self.help_button)
+        self.tabs.setCornerWidget(HelpButton("attention.md", HELP_HINT))
         content = QWidget()
         layout = fill(
             QVBoxLayout(content),
-            self.box,
+            self.rows,
+            self.runs,
+            fill(QHBoxLayout(), self.record_button, self.open_button, self.save_button),
             self.schematic,
             self.text,
             self.tabs,
-            fill(QHBoxLayout(), self.bar, self.cancel_button, stretched=self.bar),
+            self.bar,
             stretched=self.tabs,
         )
         layout.setContentsMargins(3, 4, 3, 4)
         fill(QVBoxLayout(self), ScrolledPage(content))
 
     def _wire(self) -> None:
-        self.box.photos.activated.connect(self._choose_kind)
-        self.box.runs.currentIndexChanged.connect(self._choose_run)
-        self.box.record_button.clicked.connect(self.record)
-        self.box.open_button.clicked.connect(self._ask_to_open)
-        self.box.save_button.clicked.connect(self._ask_to_save)
+        self.runs.currentIndexChanged.connect(self._choose_run)
         self.schematic.chosen.connect(self.exploration.choose)
         self.matrices.clicked.connect(self.exploration.click)
         self.matrices.compare_button.toggled.connect(self.exploration.compare)
@@ -163,8 +169,6 @@ class AttentionDock(Dock):
         pixel.pick_button.toggled.connect(self.picking.turn)
         for changed in (pixel.by.currentIndexChanged, pixel.h.valueChanged):
             changed.connect(self._choose_kind)
-        for changed in (pixel.side.valueChanged, pixel.reading.currentIndexChanged):
-            changed.connect(self._choose_patch)
         pixel.denoise_button.clicked.connect(self.picking.denoise)
 
     def links(self) -> list[Link]:
@@ -175,8 +179,9 @@ class AttentionDock(Dock):
             (self.exploration.channels_changed, self._draw_channels),
             (layers.inserted, self._show_photos),
             (layers.removed, self._show_photos),
-            (layers.removed, self._let_go),
             (layers.renamed, self._show_photos),
+            (self.form.events, self.rows.draw),
+            (self.form.events.photo, self._on_photo),
             (self.workspace.state_changed, self._show_state),
             (self.workspace.state_changed, self.picking.on_state),
             (self.picking.changed, self.pixel.show_view),
@@ -201,17 +206,17 @@ class AttentionDock(Dock):
 
     # ------------------------------------------------------------------------ what the user does
 
-    def record(self) -> bool:
-        """Record the attention of the chosen photo; False if nothing started."""
-        return self._start(recording_order, self.box.layer, self.box.models.currentData())
-
-    def make_map(self, overlay: str) -> bool:
-        """Make a map of the chosen head over the photo of the run; False if nothing started."""
-        return self._start(map_order, overlay)
+    def start(self, order: Callable[..., Request], *arguments: Any) -> bool:
+        """Start the job of *order*, or show the user why there is none; False then."""
+        try:
+            return self.workspace.run(order(self.viewer, self.exploration, *arguments))
+        except NapariMstError as error:
+            self._say(plain(error))
+            return False
 
     def add_features(self) -> bool:
         """Add the maps of the chosen part of the network; False if nothing started."""
-        return self._start(features_order, self.layers.currentText())
+        return self.start(features_order, self.layers.currentText())
 
     def subtract(self) -> None:
         """Show the difference of the two selected maps."""
@@ -220,33 +225,20 @@ class AttentionDock(Dock):
         except AttentionError as error:
             self._say(plain(error))
 
-    def weigh_heads(self) -> bool:
-        """Find what each head of the run does; False if nothing started."""
-        return self._start(shares_order)
-
-    def make_steps(self) -> bool:
-        """Take the chosen head apart on the photo of the run; False if nothing started."""
-        return self._start(steps_order)
-
     def save(self, path: str) -> None:
-        """Save the chosen run or a map, by the suffix of *path*; an existing file is replaced.
+        """Save the chosen run, by the suffix of *path*; an existing file is replaced.
 
-        `.npz` holds the matrices of the run and the maps of its photo in the viewer; `.csv` holds
-        the matrices, `.tif` the newest map.
+        `.npz` holds the matrices of the run and the maps of its photo in the viewer, `.csv` the
+        matrices alone.
 
         Raises
         ------
         NapariMstError
-            If there is no run or no map, or the file cannot be written.
+            If there is no run, or the file cannot be written.
         """
-        maps = [map_of(layer) for layer in map_layers(self.viewer)]
-        if Path(path).suffix.lower() in TIFF_SUFFIXES:
-            if not maps:
-                raise AttentionError("Expected a map to save as TIFF, got none. Make one first.")
-            write_maps(path, maps[-1:], overwrite=True)
-            return
         record = self.exploration.chosen.recording.record
         photo = record.provenance.source_sha256
+        maps = [map_of(layer) for layer in map_layers(self.viewer)]
         of_photo = [made for made in maps if made.provenance.source_sha256 == photo]
         write_attention(path, record, of_photo, overwrite=True)
 
@@ -256,14 +248,6 @@ class AttentionDock(Dock):
         photo = record.provenance.source + extent(record.provenance)
         self.workspace.keep(Recording(record, f"{Path(path).name}: {photo}"))
 
-    def _start(self, order: Callable[..., Request], *arguments: Any) -> bool:
-        """Start the job that is ordered, or show the user why there is none; False then."""
-        try:
-            return self.workspace.run(order(self.viewer, self.exploration, *arguments))
-        except AttentionError as error:
-            self._say(plain(error))
-            return False
-
     def _choose_run(self, index: int) -> None:
         recordings = self.workspace.recordings
         if 0 <= index < len(recordings):
@@ -271,9 +255,6 @@ class AttentionDock(Dock):
 
     def _choose_kind(self) -> None:
         self.picking.choose(self.pixel.kind, self.pixel.h.value() or None)
-
-    def _choose_patch(self) -> None:
-        self.picking.choose_patch(self.pixel.side.value(), self.pixel.reading.currentData())
 
     def _ask_to_open(self) -> None:
         kinds = "Attention (*.npz)"
@@ -283,7 +264,7 @@ class AttentionDock(Dock):
                 self.open(path)
 
     def _ask_to_save(self) -> None:
-        kinds = "Attention (*.npz);;Table (*.csv);;Map (*.tif)"
+        kinds = "Attention (*.npz);;Table (*.csv)"
         path, _ = QFileDialog.getSaveFileName(self, "Save attention", "attention.npz", kinds)
         if path:
             with reported():
@@ -292,22 +273,24 @@ class AttentionDock(Dock):
     # ------------------------------------------------------------------------ what is drawn
 
     def _show_photos(self) -> None:
-        self.box.photos.set_layers(photo_layers(self.viewer), self.box.layer)
+        self.rows.show_photos(photo_layers(self.viewer))
         self._show_state(self.workspace.state)
         self.picking.begin()
 
-    def _show_runs(self, _: object = None) -> None:
-        cube = cube_of(active_cube_layer(self.viewer))
-        head = self.exploration.head
-        recording = None if head is None else head.recording
-        model = None if cube is None else cube.provenance.model
-        self.box.show_runs(self.workspace.recordings, recording, model)
+    def _on_photo(self) -> None:
+        """Free the photo that was made ready, and look at the one that is chosen now."""
+        self.exploration.forget_photo()
+        self._choose_kind()
 
-    def _let_go(self, event: Any) -> None:
-        """Free the photo that was made ready, once a photo has left the viewer."""
-        if METADATA_KEY not in event.value.metadata:
-            self.exploration.forget_photo()
-            self._choose_kind()
+    def _show_runs(self, _: object = None) -> None:
+        head = self.exploration.head
+        with QSignalBlocker(self.runs):
+            self.runs.clear()
+            for number, run in enumerate(self.workspace.recordings):
+                model = run.record.provenance.model or "unknown model"
+                self.runs.addItem(f"{number + 1}: {run.name}, {model}")
+                if head is not None and run is head.recording:
+                    self.runs.setCurrentIndex(number)
 
     def _draw_head(self) -> None:
         """Draw the chosen head, and the one that it is compared with."""
@@ -348,12 +331,12 @@ class AttentionDock(Dock):
             **dict.fromkeys((*self.maps.values(), self.steps_button), has_matrices),
             **dict.fromkeys((self.maps[EFFECT.name], self.effects_button), has_run),
             self.features_button: self.layers.count() > 0,
-            self.box.record_button: True,
+            self.record_button: True,
             self.pixel.denoise_button: True,
         }
         for button, is_ready in can_start.items():
             button.setEnabled(state.is_idle and is_ready)
-        self.box.save_button.setEnabled(has_run)
+        self.save_button.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
         self.schematic.setVisible(has_run)
         # Without a run, only pixels can be looked at.
@@ -363,9 +346,6 @@ class AttentionDock(Dock):
                 self.tabs.setTabVisible(page, has_run)
             self.tabs.setCurrentIndex(0 if has_run else last)
         self.bar.show_state(state)
-        self.cancel_button.setVisible(not state.is_idle)
-        # A job that is being cancelled is not idle yet, and is not cancelled twice.
-        self.cancel_button.setEnabled(state.phase == "running")
         self._say(self._sentence(state))
 
     def _say(self, text: str) -> None:
@@ -378,10 +358,10 @@ class AttentionDock(Dock):
     def _sentence(self, state: JobState) -> str:
         """Choose what the dock says: the job's own sentence, or what to do first."""
         # How a job ended is old news once its photo has left the viewer.
-        is_news = self.box.photos.count() > 0 or not state.is_idle
+        is_news = bool(self.form.photos) or not state.is_idle
         if state.text and not state.is_of_photo and is_news:
             return state.text
-        return "" if self.box.photos.count() or self.exploration.head is not None else NO_PHOTO
+        return "" if self.form.photos or self.exploration.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
         for part in (*self.findChildren(Plot), self.schematic):

@@ -8,13 +8,13 @@ person where there is nothing to order. The jobs run on their own thread.
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image
 from psygnal import Signal
 
 from napari_mst.arrays import Singles
@@ -31,6 +31,8 @@ from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.orders import chosen_photo, request_of
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 Shares = dict[str, tuple[float, ...]]
 """The effect of each head of each block, by that of all heads."""
 
-NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
 NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
@@ -202,15 +203,12 @@ class Ready:
     """
 
     def __init__(self, request: Request, reports: Reports) -> None:
-        # These import torch, which takes seconds: here they do so on the job's thread.
-        from napari_mst.attention.blocks import pixel_blocks
-        from napari_mst.models import load_model
-        from napari_mst.reconstruction.reconstructor import Reconstructor
-
+        # torch, which it imports, is there once the model is loaded.
         self.photo = request.read()
-        self._reconstructor = Reconstructor(load_model(request.model), **vars(request.options))
+        self._reconstructor = request.reconstructor(reports)
+        from napari_mst.attention.blocks import pixel_blocks
+
         self.has_pixels = bool(pixel_blocks(self._reconstructor.network))
-        self._reconstructor.prepare(reports.say, reports)
 
     @cached_property
     def channels(self) -> "AttentionExplorer":
@@ -256,9 +254,15 @@ Show = Callable[[ViewerModel, Any, Any], None]
 
 
 def recording_order(
-    viewer: ViewerModel, exploration: Exploration, photo: Image | None, model: str
+    viewer: ViewerModel, exploration: Exploration, form: ReconstructionForm
 ) -> Request:
-    """Order a recording of the photo that the layer *photo* shows, without its cube."""
+    """Order a recording of the photo that is chosen in *form*, by its model, without its cube.
+
+    Raises
+    ------
+    CameraError, PhotoError
+        See `request_of`.
+    """
 
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = exploration.ready(request, reports)
@@ -268,14 +272,7 @@ def recording_order(
         reports.record(recorded)
         return recorded
 
-    return Request(source_of(viewer, photo), model, job=SideJob(record))
-
-
-def source_of(viewer: ViewerModel, photo: Image | None) -> LayerPhoto:
-    """Freeze the photo that the layer *photo* shows. Raises `AttentionError` without a layer."""
-    if photo is None:
-        raise AttentionError(NO_PHOTO)
-    return LayerPhoto.of(photo, viewer.dims.point)
+    return replace(request_of(form, chosen_photo(form, viewer)), job=SideJob(record))
 
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:

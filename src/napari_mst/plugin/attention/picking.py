@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image
 from psygnal import Signal
 
 from napari_mst.arrays import Array
@@ -24,7 +23,7 @@ from napari_mst.denoising.photos import (
     in_codes,
     pixel_weights,
 )
-from napari_mst.errors import AttentionError, DenoisingError, plain
+from napari_mst.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.exploration import (
     Exploration,
@@ -32,7 +31,6 @@ from napari_mst.plugin.attention.exploration import (
     RecordedHead,
     Show,
     order_of_run,
-    source_of,
     source_of_run,
 )
 from napari_mst.plugin.attention.layers import (
@@ -44,6 +42,8 @@ from napari_mst.plugin.attention.layers import (
 )
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.orders import photo_layer
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape
@@ -61,6 +61,8 @@ SINGLE = "single"
 SIX = "six"
 OF_NETWORK = (NETWORK, WINDOW)
 """The kinds that the network of the chosen run computes."""
+PATCH = 4
+"""Pixels along each side of the patch of a single head; each pixel of it is a token."""
 WAITING = "Estimating the noise of the photo ..."
 NOT_BETWEEN_PIXELS = (
     "Channels attend to channels in this block. Choose a network with windows, or non-local means."
@@ -147,8 +149,6 @@ class Picking(ViewerHelper):
         `NETWORK`, `WINDOW`, `ALIKE`, `SINGLE` or `SIX`.
     h
         The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
-    side, reading
-        Pixels along a side of the patch of a single head, and the axis of A that sums to 1.
     changed
         Emitted with the `PixelView` to show.
     """
@@ -160,17 +160,15 @@ class Picking(ViewerHelper):
         viewer: ViewerModel,
         workspace: Workspace,
         exploration: Exploration,
-        photo: Callable[[], Image | None],
+        form: ReconstructionForm,
     ) -> None:
         super().__init__(viewer)
         self.kind = SIX
         self.h: float | None = None
-        self.side = 4
-        self.reading: Literal["columns", "rows"] = "columns"
         self.is_on = False
         self._workspace = workspace
         self._exploration = exploration
-        self._photo = photo
+        self._form = form
         self._mouse = CanvasMouse(viewer, self._on_move, self.click)
         self._pending: Request | None = None
         self._alike: tuple[LayerPhoto, Alike] | None = None
@@ -200,14 +198,8 @@ class Picking(ViewerHelper):
     def begin(self) -> None:
         """Show six attentions of a pixel by itself, where there is no run to look at."""
         is_idle = self._pixel is None and self._exploration.head is None
-        if is_idle and self.kind == SIX and self._photo() is not None:
+        if is_idle and self.kind == SIX and self._form.layer is not None:
             self._prepare()
-
-    def choose_patch(self, side: int, reading: Literal["columns", "rows"]) -> None:
-        """Take patches of another size, or read A otherwise; the patch that is shown follows."""
-        self.side, self.reading = side, reading
-        if self.kind == SINGLE and self._pixel is not None:
-            self._show(self._pixel)
 
     def forget(self) -> None:
         """Let go of the photo."""
@@ -231,8 +223,8 @@ class Picking(ViewerHelper):
             if self.kind in OF_NETWORK:
                 self._start(self._order_of_network(position))
             else:
-                self._show(_pixel_of(source_of(self.viewer, self._photo()), position))
-        except AttentionError as error:
+                self._show(_pixel_of(self._photo(), position))
+        except NapariMstError as error:
             self.changed.emit(PixelView(plain(error)))
 
     def on_state(self, state: JobState) -> None:
@@ -289,6 +281,10 @@ class Picking(ViewerHelper):
             self.changed.emit(PixelView())
             self._start(order)
 
+    def _photo(self) -> LayerPhoto:
+        """Freeze the chosen photo. Raises `PhotoError` if there is none."""
+        return LayerPhoto.of(photo_layer(self._form, self.viewer), self.viewer.dims.point)
+
     def _order_of_photo(
         self, make: Callable[[Alike, Reports], object], show: Show
     ) -> Request | None:
@@ -304,8 +300,8 @@ class Picking(ViewerHelper):
             return make(Alike(photo, denoising_to_look_at(photo, h, reports)), reports)
 
         try:
-            source = source_of(self.viewer, self._photo())
-        except AttentionError as error:
+            source = self._photo()
+        except PhotoError as error:
             self.changed.emit(PixelView(plain(error)))
             return None
         job = SideJob(
@@ -372,13 +368,13 @@ class Picking(ViewerHelper):
         """Every number of a single head on the patch that begins at the pixel."""
         from napari_mst.attention.head_steps import patch_steps
 
-        steps = patch_steps(alike.photo, alike.how, pixel, self.side, self.reading)
+        steps = patch_steps(alike.photo, alike.how, pixel, PATCH, "columns")
         top, left = steps.corner
-        bottom, right = top + self.side, left + self.side
+        bottom, right = top + PATCH, left + PATCH
         patch = ("window", (top, bottom, left, right))
         show_outlines(self.viewer, [patch], photo)
         last = f"({bottom - 1}, {right - 1})"
-        text = f"Pixels ({top}, {left}) to {last}, {self.side**2} tokens."
+        text = f"Pixels ({top}, {left}) to {last}, {PATCH**2} tokens."
         return PixelView(text, steps)
 
 

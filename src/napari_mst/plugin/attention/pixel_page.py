@@ -9,7 +9,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSpinBox,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -132,16 +131,10 @@ DENOISE_HINT = (
     "Show the whole photo, denoised by non-local means with this h, as a photo layer; "
     "the eye of the layer shows it as it was before."
 )
-READING_HINT = (
-    "In scaled dot-product attention, the weights of each query, a column of A, add up to 1. "
-    "A text normalises rows instead, and multiplies V A all the same."
-)
-SIDE_HINT = "Pixels along each side of the patch; each pixel of it is a token."
 SIX_HINT = (
     "Hold the mouse over a picture for its equation. All have the head of non-local means, so "
     "nothing had to be learnt."
 )
-MOST_SIDE = 16
 NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
     "attend to pixels in networks with windows, and in non-local means."
@@ -191,17 +184,6 @@ class PixelPage(QWidget):
             toolTip=H_HINT,
         )
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
-        self.side = QSpinBox(
-            minimum=2,
-            maximum=MOST_SIDE,
-            value=4,
-            prefix="patch of ",
-            suffix=" px",
-            toolTip=SIDE_HINT,
-        )
-        self.reading = QComboBox(toolTip=READING_HINT)
-        for reading in ("columns", "rows"):
-            self.reading.addItem(f"{reading} of A sum to 1", reading)
         self.about = Paragraph()
         self.text = Paragraph()
         self.window_plot = WindowPlot()
@@ -209,7 +191,7 @@ class PixelPage(QWidget):
         self.six_page = ScrolledPage(self.six_plot)
         self.six_page.setToolTip(SIX_HINT)
         self.numbers = Numbers()
-        for box in (self.by, self.reading, self.numbers.steps):
+        for box in (self.by, self.numbers.steps):
             let_shrink(box, LETTERS)
         self._head: RecordedHead | None = None
         of = QLabel("Attention of")
@@ -217,7 +199,6 @@ class PixelPage(QWidget):
             QVBoxLayout(self),
             fill(QHBoxLayout(), of, self.by, self.pick_button, stretched=self.by),
             fill(QHBoxLayout(), self.h, self.denoise_button),
-            fill(QHBoxLayout(), self.side, self.reading, stretched=self.reading),
             self.about,
             self.text,
             self.window_plot,
@@ -267,14 +248,8 @@ class PixelPage(QWidget):
             self.window_plot.set_window(view.photo, view.weights)
 
     def _draw(self) -> None:
-        shown_for = {
-            self.h: self.kind not in OF_NETWORK,
-            self.denoise_button: self.kind == ALIKE,
-            self.side: self.kind == SINGLE,
-            self.reading: self.kind == SINGLE,
-        }
-        for widget, is_shown in shown_for.items():
-            widget.setVisible(is_shown)
+        self.h.setVisible(self.kind not in OF_NETWORK)
+        self.denoise_button.setVisible(self.kind == ALIKE)
         _, about = KINDS[self.kind]
         if self.kind in OF_NETWORK:
             if self._head is None or self._between is None:

@@ -1,6 +1,7 @@
 """Plots of the attention dock: the matrix of a head, a head step by step, and a window enlarged."""
 
 import math
+from collections.abc import Sequence
 from html import escape
 from itertools import product
 from typing import TYPE_CHECKING
@@ -10,13 +11,22 @@ import pyqtgraph as pg
 from napari.utils.theme import Theme
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
-from qtpy.QtWidgets import QGraphicsRectItem, QSizePolicy
+from qtpy.QtWidgets import (
+    QGraphicsRectItem,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_mst.arrays import Array, Floats
 from napari_mst.attention.maps import AttentionMap, AttentionSteps
-from napari_mst.attention.record import entropies
+from napari_mst.attention.record import beside_uniform, entropies
 from napari_mst.errors import shown
 from napari_mst.plugin.attention.exploration import RecordedHead
+from napari_mst.plugin.viewer.widgets import fill
 
 if TYPE_CHECKING:
     from napari_mst.attention.comparing import SideBySide
@@ -241,6 +251,100 @@ class MatrixPlot(Plot):
 
     def _on_mouse_moved(self, position: QPointF) -> None:
         self.hovered.emit(self.picture.cell_at(position))
+
+
+NOTE = "Channels i and j are learnt features, not wavelengths."
+COMPARE_HINT = (
+    "Keep this matrix beside those that you choose next, be it another block, head, run or photo."
+)
+UNIFORM_HINT = (
+    "The entropy of a row is 0 bits if one channel has all weight, and log2(d) bits if all d have "
+    "the same. Near that, a head takes about the mean of its values on every photo. How much that "
+    "matters to the cube, the entropy does not say: see Effect of a head on the page Maps."
+)
+ALL_CHANNELS = "Maps are of all channels. Click a cell to choose channels i and j."
+BETWEEN_PIXELS = (
+    "Pixels attend to pixels in this block ({}), so there is no matrix of channels. "
+    "Choose a pixel on the page Pixel."
+)
+
+
+class MatrixPage(QWidget):
+    """The matrix of a head, another beside it to compare, and the values under the mouse.
+
+    `clicked` carries key channel i and query channel j.
+    """
+
+    clicked = Signal(int, int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen = MatrixPlot()
+        self.compared = MatrixPlot()
+        self.values = QLabel(wordWrap=True)
+        self.uniformity = QLabel(wordWrap=True, toolTip=UNIFORM_HINT)
+        self.compare_button = QPushButton("Compare", checkable=True, toolTip=COMPARE_HINT)
+        self._heads: tuple[RecordedHead, ...] = ()
+        self._cell: tuple[int | None, int | None] = (0, 0)
+        for plot in (self.chosen, self.compared):
+            plot.clicked.connect(self.clicked)
+            plot.hovered.connect(self._show_values)
+        note = QLabel(NOTE, wordWrap=True)
+        plots = fill(QHBoxLayout(), self.chosen, self.compared)
+        for number in range(2):
+            plots.setStretch(number, 1)
+        below = fill(QHBoxLayout(), note, self.compare_button, stretched=note)
+        layout = fill(QVBoxLayout(self), plots, self.uniformity, below, self.values)
+        layout.setStretch(0, 1)
+
+    def set_heads(self, heads: Sequence[RecordedHead | None]) -> None:
+        """Draw those of two *heads* that have a matrix side by side, on one scale."""
+        self._heads = tuple(head for head in heads if head and head.matrices)
+        high = max((float(head.weights.max()) for head in self._heads), default=1.0)
+        for plot, head in zip((self.chosen, self.compared), heads, strict=True):
+            plot.setVisible(head in self._heads)
+            if head is not None and head in self._heads:
+                plot.set_head(head, high)
+        first = heads[0]
+        self.uniformity.setText("" if first is None else _uniformity(first))
+
+    def set_cell(self, key: int | None, query: int | None) -> None:
+        """Mark the chosen channels."""
+        self._cell = (key, query)
+        for plot in (self.chosen, self.compared):
+            plot.set_cell(key, query)
+        self._show_values(None)
+
+    def _show_values(self, cell: tuple[int, int] | None) -> None:
+        """Write the values at *cell*, or at the chosen channels, of every matrix that is shown."""
+        key, query = cell or self._cell
+        lines = [ALL_CHANNELS]
+        if key is not None and query is not None:
+            lines = [_values(head, key, query) for head in self._heads]
+        self.values.setText("<br>".join(lines))
+
+
+def _uniformity(head: RecordedHead) -> str:
+    """Compare a head with equal weights; say what to do where it has no matrix."""
+    if head.matrices is None:
+        return BETWEEN_PIXELS.format(head.between_pixels)
+    of_run = head.recording.record.uniformity
+    return " ".join(filter(None, [beside_uniform(head.weights), of_run]))
+
+
+def _values(chosen: RecordedHead, key: int, query: int) -> str:
+    """One line on a cell of a matrix; a channel that the matrix lacks becomes its last."""
+    i, j = min(key, chosen.channels - 1), min(query, chosen.channels - 1)
+    matrices = chosen.recording.record[chosen.block]
+    attention = chosen.weights
+    spread = matrices.spread
+    off = "" if spread is None else f" \N{PLUS-MINUS SIGN} {spread[chosen.head, i, j]:.4f}"
+    return (
+        f"A<sub>{i},{j}</sub> = <b>{attention[i, j]:.4f}</b>{off}, "
+        f"logit {matrices.logits[chosen.head, i, j]:.3f}, "
+        f"row sum {attention[i].sum():.4f}, "
+        f"entropy {matrices.entropy[chosen.head, i]:.2f} bits"
+    )
 
 
 class WindowPlot(Plot):

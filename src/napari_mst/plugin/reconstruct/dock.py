@@ -30,7 +30,7 @@ from napari_mst.plugin.reconstruct.form import (
     device_entries,
     status,
 )
-from napari_mst.plugin.reconstruct.marks import Marks, draw, has_drawing
+from napari_mst.plugin.reconstruct.marks import Marks, draw
 from napari_mst.plugin.reconstruct.orders import (
     CLICK_PATCH,
     DRAG_FRAME,
@@ -42,7 +42,8 @@ from napari_mst.plugin.reconstruct.orders import (
     resolve,
     search_order,
 )
-from napari_mst.plugin.reconstruct.rows import SETTINGS, FormRows
+from napari_mst.plugin.reconstruct.rows import SETTINGS
+from napari_mst.plugin.reconstruct.sections import FormRows
 from napari_mst.plugin.reconstruct.widgets import Fold
 from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
@@ -171,9 +172,6 @@ class ReconstructDock(Dock):
         self.rows = FormRows(self.form, self.viewer)
         self.run_button = QPushButton("Run")
         self.run_button.setToolTip(f"Reconstruct the chosen photo, or its part ({RUN.text}).")
-        self.cancel_button = QPushButton(
-            "Cancel", toolTip="Stop the run; at most its estimate is left."
-        )
         self.save_button = QPushButton("Save cube ...")
         self.folder_button = QPushButton("Folder ...", toolTip=FOLDER_HINT)
         self.cpu_button = QPushButton(
@@ -181,7 +179,7 @@ class ReconstructDock(Dock):
             toolTip="Run again on the processor: slower, with the memory of the whole computer.",
         )
         self.fit_button = QPushButton(toolTip="Take the model for photos of this kind.")
-        self.bar = JobBar()
+        self.bar = JobBar(self.workspace, "Stop the run; at most its estimate is left.")
         self.text, self.details = Paragraph(), Paragraph()
         self.more = Fold(
             self.details,
@@ -193,13 +191,8 @@ class ReconstructDock(Dock):
 
     def _lay_out(self) -> None:
         buttons = fill(QHBoxLayout(), self.run_button, self.folder_button, self.save_button)
-        progress = fill(QHBoxLayout(), self.bar, self.cancel_button, stretched=self.bar)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.rows)
-        layout.addLayout(buttons)
-        layout.addLayout(progress)
-        for widget in (self.text, self.fit_button, self.cpu_button, self.more):
-            layout.addWidget(widget)
+        said = (self.text, self.fit_button, self.cpu_button, self.more)
+        fill(QVBoxLayout(self), self.rows, buttons, self.bar, *said)
         # The dock is as high as its rows; the room that is left goes to the dock below.
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.cpu_button.hide()
@@ -207,7 +200,6 @@ class ReconstructDock(Dock):
 
     def _wire(self) -> None:
         self.run_button.clicked.connect(self.run)
-        self.cancel_button.clicked.connect(self.workspace.cancel)
         self.save_button.clicked.connect(self.save_cube)
         self.folder_button.clicked.connect(self.ask_for_folder)
         self.cpu_button.clicked.connect(self._run_on_cpu)
@@ -269,7 +261,7 @@ class ReconstructDock(Dock):
         """See `Dock`."""
         # Another dock may have changed the form while this one was hidden.
         self.rows.draw()
-        self.rows.show_photos(photo_layers(self.viewer))
+        self.rows.top.show_photos(photo_layers(self.viewer))
         has_cube = active_cube_layer(self.viewer) is not None
         self.save_button.setEnabled(has_cube)
         self.save_button.setToolTip(
@@ -303,11 +295,9 @@ class ReconstructDock(Dock):
         self._start(order)
 
     def find_patch(self) -> None:
-        """Measure the rectangle that is drawn, or the grey patch that the user clicks next."""
+        """Measure the grey patch that the user clicks next."""
         layer = self.form.layer
-        if has_drawing(self.viewer):
-            self._start(patch_order)
-        elif layer is not None:
+        if layer is not None:
             self.marks.ask_for_click(layer, partial(self._start, patch_order))
             self._write(CLICK_PATCH)
 
@@ -357,9 +347,7 @@ class ReconstructDock(Dock):
         can_run = state.is_idle and self.form.is_ready and self.form.layer is not None
         self.run_button.setEnabled(can_run)
         self.folder_button.setEnabled(state.is_idle and self.form.is_ready)
-        # Not in the place of Run, where the second click of two would cancel.
-        self.cancel_button.setVisible(not state.is_idle)
-        self.cancel_button.setEnabled(state.phase == "running")
+        # Its button is not in the place of Run, where the second click of two would cancel.
         self.bar.show_state(state)
         self._say(state)
 

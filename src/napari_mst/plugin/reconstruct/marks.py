@@ -53,14 +53,10 @@ def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
 
 def shapes_layer(viewer: ViewerModel) -> Shapes | None:
     """Find the layer that the rectangle is drawn on: the selected Shapes layer, else ours."""
-    return _selected_shapes(viewer) or layer_of_role(viewer, ROLE)
-
-
-def _selected_shapes(viewer: ViewerModel) -> Shapes | None:
-    """Return the selected Shapes layer, unless it is the frame around a chart."""
     active = viewer.layers.selection.active
+    # The frame around a chart is no drawing.
     is_drawn = isinstance(active, Shapes) and active.metadata.get(METADATA_KEY) != FRAME
-    return active if is_drawn else None
+    return active if is_drawn else layer_of_role(viewer, ROLE)
 
 
 def draw(viewer: ViewerModel, layer: Image) -> None:
@@ -70,12 +66,6 @@ def draw(viewer: ViewerModel, layer: Image) -> None:
         shapes = add_outlines(viewer, layer, "Region", ROLE)
     viewer.layers.selection.active = shapes
     shapes.mode = "add_rectangle"
-
-
-def has_drawing(viewer: ViewerModel) -> bool:
-    """True if a Shapes layer with a shape is selected."""
-    shapes = _selected_shapes(viewer)
-    return shapes is not None and bool(shapes.data)
 
 
 def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Shapes:

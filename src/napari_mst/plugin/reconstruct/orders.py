@@ -25,7 +25,7 @@ from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
-from napari_mst.plugin.reconstruct.marks import Marks, drawn_region, photo_part
+from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
 
@@ -101,6 +101,17 @@ def photo_layer(form: ReconstructionForm, viewer: ViewerModel) -> Image:
     return layer
 
 
+def chosen_photo(form: ReconstructionForm, viewer: ViewerModel) -> LayerPhoto:
+    """Freeze the chosen photo, all of it.
+
+    Raises `PhotoError` if there is none, or the model is not one for photos of its kind.
+    """
+    layer = photo_layer(form, viewer)
+    if form.misfit:
+        raise PhotoError(form.misfit)
+    return LayerPhoto.of(layer, viewer.dims.point)
+
+
 def _capture(form: ReconstructionForm) -> Capture:
     """Collect how the photo came about.
 
@@ -132,14 +143,10 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 
 
 def patch_order(
-    form: ReconstructionForm, viewer: ViewerModel, clicked: tuple[float, float] | None = None
+    form: ReconstructionForm, viewer: ViewerModel, clicked: tuple[float, float]
 ) -> Request:
-    """Order the measurement of a grey patch: the one that was *clicked*, or a drawn rectangle."""
-    if clicked is not None:
-        place: Place = round(clicked[0]), round(clicked[1])
-    else:
-        photo = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
-        place = drawn_region(viewer, photo)
+    """Order the measurement of the grey patch that was *clicked*."""
+    place = round(clicked[0]), round(clicked[1])
     if not form.needs_camera:
         return _order(form, viewer, partial(_srgb_patch, place))
     measure = partial(
@@ -161,8 +168,7 @@ def chart_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
 
 def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     """Order that the frame is laid around the chart, if that is found, or into the middle."""
-    source = LayerPhoto.of(photo_layer(form, viewer), viewer.dims.point)
-    kind = form.chart
+    source, kind = chosen_photo(form, viewer), form.chart
 
     def find(*_: object) -> Corners | None:
         with suppress(PhotoError):
@@ -215,12 +221,9 @@ def _named_light(form: ReconstructionForm) -> str:
 
 def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request:
     """Order a *look* at the photo. Raises `PhotoError` if there is none, or it is another kind."""
-    layer = photo_layer(form, viewer)
-    if form.misfit:
-        raise PhotoError(form.misfit)
     encoding: Encoding | None = "linear" if form.needs_camera else None
     # The order reads the whole photo, whichever part of it will be reconstructed.
-    source = LayerPhoto.of(layer, viewer.dims.point)
+    source = chosen_photo(form, viewer)
     flat_field = form.finding.flat_field
 
     def found(request: Request, reports: Reports) -> Finding:

@@ -5,25 +5,15 @@ what napari remembers between sessions, its Preferences (`napari.yaml`), and the
 settings.
 """
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from napari.components import ViewerModel
-from napari.layers import Image
 from qtpy.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
-    QFormLayout,
-    QHBoxLayout,
-    QLayout,
     QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
 )
 
 from napari_mst.denoising.photos import BEST_H
@@ -32,16 +22,10 @@ from napari_mst.photo.chart import CHARTS
 from napari_mst.plugin.files.opening import WEIGHTS_FILES
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.widgets import (
-    ASKS,
-    FindingRows,
-    Fold,
     SearchBox,
-    access,
-    facts_of,
     help_of,
 )
-from napari_mst.plugin.viewer.sharing import calling
-from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, let_shrink
 from napari_mst.reconstruction.options import denoising
 
 PARTS = {
@@ -81,8 +65,6 @@ class Row:
     to_widget, to_field
         Convert the value of the field to that of the widget, and back; `to_field` raises
         `ValueError` for what means nothing, as while it is being typed.
-    unusual
-        Words a value that is not the default, for the title of the settings.
     ask
         The button of `widgets.ASKS` at the end of the row; "" for none.
     """
@@ -95,7 +77,6 @@ class Row:
     choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
     to_widget: Callable[[Any], Any] = lambda value: value
     to_field: Callable[[Any], Any] = lambda value: value
-    unusual: Callable[[Any], str] = str
     ask: str = ""
 
     def widget(self) -> Any:
@@ -123,31 +104,13 @@ def _listed(titles: Mapping[str, str]) -> Callable[[Form], list[tuple[str, Any, 
     return lambda _: found
 
 
-ROWS = (
-    Row(
-        "photo",
-        "Photo",
-        "The Image layer to reconstruct: RGB, grey, or a stack of these.",
-        partial(LayerBox, ""),
-    ),
-    Row(
-        "second_light",
-        "Second photo",
-        "The light of the other photo that is open, if that shows the same scene from the same "
-        "place, with the same white balance: then it corrects the spectra. `D65 through gel.csv` "
-        "is a light behind a filter, whose file holds lines of nm, transmittance.",
-        lambda: SearchBox(("", *load_illuminants()), TABLES),
-        "second",
-    ),
-    Row(
-        "all_pages",
-        "Pages",
-        "All pages of the stack become one layer of cubes with a slider for the pages, so that "
-        "picks show how their spectra change. Else only the page that is shown is reconstructed. "
-        "Each page is a photo of its own. All cubes have to fit into memory.",
-        partial(QCheckBox, "all pages of the stack"),
-        "has_pages",
-    ),
+PHOTO_ROW = Row(
+    "photo",
+    "Photo",
+    "The Image layer to reconstruct: RGB, grey, or a stack of these.",
+    partial(LayerBox, ""),
+)
+MODEL_ROWS = (
     Row(
         "card",
         "Model",
@@ -178,6 +141,30 @@ ROWS = (
         when="is_onnx",
         choices=_listed(TAKES),
     ),
+)
+"""The rows of the model, which the dock of attention has as well."""
+
+ROWS = (
+    PHOTO_ROW,
+    Row(
+        "second_light",
+        "Second photo",
+        "The light of the other photo that is open, if that shows the same scene from the same "
+        "place, with the same white balance: then it corrects the spectra. `D65 through gel.csv` "
+        "is a light behind a filter, whose file holds lines of nm, transmittance.",
+        lambda: SearchBox(("", *load_illuminants()), TABLES),
+        "second",
+    ),
+    Row(
+        "all_pages",
+        "Pages",
+        "All pages of the stack become one layer of cubes with a slider for the pages, so that "
+        "picks show how their spectra change. Else only the page that is shown is reconstructed. "
+        "Each page is a photo of its own. All cubes have to fit into memory.",
+        partial(QCheckBox, "all pages of the stack"),
+        "has_pages",
+    ),
+    *MODEL_ROWS,
 )
 """The rows of the photo and the model."""
 
@@ -272,7 +259,6 @@ SETTINGS = [
         # 0 stands for most of what is free, which the options call None.
         to_widget=lambda size: (size or 0) / GIGABYTE,
         to_field=lambda size: round(size * GIGABYTE) or None,
-        unusual=lambda size: f"{size / GIGABYTE:g} GB",
     ),
     Row(
         "denoise",
@@ -284,7 +270,6 @@ SETTINGS = [
         to_widget=_typed,
         # napari keeps a text.
         to_field=denoising,
-        unusual=lambda h: "not denoised" if h == "off" else f"denoised with h {h:g}",
     ),
     Row(
         "correct_colour",
@@ -293,7 +278,6 @@ SETTINGS = [
         "further, so that noise which the network removed stays away. "
         "For models that know how a photo shows their spectra.",
         partial(QCheckBox, "match the photo"),
-        unusual=lambda _: "colours as estimated",
     ),
 ]
 """The settings of a run, folded away at first; napari remembers them."""
@@ -304,7 +288,6 @@ PART = Row(
     "How much of the photo to reconstruct. Most networks look at all of the image, or at "
     "surroundings, so a part is another image: its numbers differ from those of the whole photo.",
     choices=_listed(PARTS),
-    unusual=PARTS.__getitem__,
 )
 EXTENT = Row(
     "extent",
@@ -313,7 +296,6 @@ EXTENT = Row(
     "once, and says how far it is off until the exact cube takes its place. Automatic does so "
     "where a run would take more than half of the free memory.",
     choices=_listed(EXTENTS),
-    unusual=EXTENTS.__getitem__,
 )
 FRAME_ROWS = (
     Row(
@@ -342,116 +324,3 @@ FRAME_ROWS = (
     ),
 )
 """The flat field of the photo, which napari does not remember, nor its part."""
-
-
-def settings_title(form: Form) -> str:
-    """Title the folded settings of *form*, with those that are not the usual ones."""
-    usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
-    values = [(row, form.value(row.field)) for row in (*SETTINGS, PART, EXTENT)]
-    unusual = (row.unusual(value) for row, value in values if value != usual.value(row.field))
-    return ": ".join(filter(None, ["Settings", ", ".join(unusual)]))
-
-
-def colours_title(form: Form) -> str:
-    """Title the folded ways to right the colours of *form*, with what is known of them."""
-    if form.finding:
-        return "Colours: as measured in the photo"
-    return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
-
-
-# ----------------------------------------------------------------------------- the form
-
-
-class FormRows(QWidget):
-    """Writes what the user does into *form*, and draws it again when it is told to.
-
-    `widgets` has the widget of each field.
-    """
-
-    def __init__(self, form: Form, viewer: ViewerModel) -> None:
-        super().__init__()
-        self.form = form
-        self.widgets: dict[str, Any] = {}
-        self._rows: list[tuple[Row, QFormLayout, QLayout]] = []
-        self._is_drawing = False
-        self.about = Paragraph()
-        self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
-        self.findings = FindingRows(form, viewer)
-        choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
-        self.settings = Fold(
-            self._section(*SETTINGS, PART, EXTENT, *FRAME_ROWS),
-            "Where and how exactly a run computes. napari remembers these choices; they are in its "
-            "Preferences, too.",
-        )
-        self.colours = Fold(
-            self._section(choices, *COLOUR_ROWS, self.findings),
-            "Let the photo itself show its light, its white or its colours: by all of its pixels, "
-            "by a grey patch, or by a ColorChecker.",
-        )
-        self.settings.button.toggled.connect(self.draw)
-        top = self._section(*ROWS, self.about, *CAMERA_ROWS)
-        fill(QVBoxLayout(self), top, self.settings, self.colours)
-        # Filling a list selects its first entry, which is no choice of the user: bind it later.
-        self.draw()
-        for row, *_ in self._rows:
-            changed, _, _ = access(self.widgets[row.field])
-            changed.connect(calling(self._write, row))
-
-    def _section(self, *parts: Row | QWidget | QLayout) -> QWidget:
-        """Lay out rows, and what is as wide as the form, below each other."""
-        section = QWidget()
-        growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
-        layout = QFormLayout(section, fieldGrowthPolicy=growing)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in parts:
-            if not isinstance(part, Row):
-                layout.addRow(part)
-                continue
-            widget = self.widgets[part.field] = part.widget()
-            line = fill(QHBoxLayout(), widget, stretched=widget)
-            if part.ask:
-                line.addWidget(self.asks[part.ask])
-            layout.addRow(part.label, line)
-            self._rows.append((part, layout, line))
-        return section
-
-    def draw(self, _: object = None) -> None:
-        """Draw what the form says."""
-        form = self.form
-        self._is_drawing = True
-        for row, layout, line in self._rows:
-            widget, choices = self.widgets[row.field], row.choices(form)
-            if choices and widget.count() != len(choices):  # a script may add some
-                widget.clear()
-                for choice in choices:
-                    widget.add(*choice)
-            value = row.to_widget(form.value(row.field))
-            # Showing the same text would move the cursor of a user who is typing.
-            _, read, show = access(widget)
-            if read() != value:
-                show(value)
-            layout.setRowVisible(line, not row.when or bool(getattr(form, row.when)))
-        self.about.setText(help_of(form.chosen_card))
-        self.about.setToolTip(facts_of(form.chosen_card))
-        self.findings.draw()
-        is_wanted = form.may_be_off or self.settings.button.isChecked()
-        self.colours.setVisible(is_wanted and form.layer is not None)
-        self.colours.button.setText(colours_title(form))
-        self.settings.button.setText(settings_title(form))
-        self._is_drawing = False
-
-    def show_photos(self, layers: Sequence[Image]) -> None:
-        """List *layers*; the chosen one stays chosen."""
-        self._is_drawing = True
-        self.widgets["photo"].set_layers(layers, self.form.layer)
-        self._is_drawing = False
-        self.form.photos = tuple(weakref.ref(layer) for layer in layers)
-        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
-        self._write(ROWS[0])
-
-    def _write(self, row: Row) -> None:
-        # A widget that is being drawn has nothing to say.
-        if not self._is_drawing:
-            _, read, _ = access(self.widgets[row.field])
-            with suppress(ValueError):
-                self.form.choose(row.field, row.to_field(read()))

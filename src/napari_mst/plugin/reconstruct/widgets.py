@@ -1,22 +1,15 @@
 """Widgets of the form: search, findings, a section that folds away; the words for a model."""
 
-import weakref
 from collections.abc import Collection
-from functools import partial
 from textwrap import fill as wrapped
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from napari.components import ViewerModel
-from napari.layers import Image
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
     QFileDialog,
-    QFormLayout,
     QLineEdit,
-    QProgressBar,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -25,18 +18,11 @@ from qtpy.QtWidgets import (
 )
 from superqt import QSearchableComboBox
 
-from napari_mst.arrays import Doubles
-from napari_mst.cube.layer import METADATA_KEY
-from napari_mst.errors import shown
 from napari_mst.models import ModelCard
-from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.viewer.layers import layer_of_role
-from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.sharing import OfViewer, calling
-from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, fill, let_shrink
 
 if TYPE_CHECKING:
-    from napari_mst.light.estimating import LightAttention, LightEstimate
+    pass
 
 
 ASKS = {
@@ -48,9 +34,8 @@ ASKS = {
     ),
     "patch": (
         "Grey patch",
-        "Press this, then click a grey or white patch of the photo; or draw a rectangle in it "
-        "first. It gives white level, white balance and light of a linear photo, and corrects the "
-        "white balance of an sRGB photo.",
+        "Press this, then click a grey or white patch of the photo. It gives white level, white "
+        "balance and light of a linear photo, and corrects the white balance of an sRGB photo.",
     ),
     "chart": (
         "ColorChecker",
@@ -112,6 +97,12 @@ class SearchBox(QSearchableComboBox):
             self.setEditText(path)
 
 
+def ask_button(name: str) -> QPushButton:
+    """Make the button *name* of `ASKS`."""
+    title, tip = ASKS[name]
+    return QPushButton(title, toolTip=tip)
+
+
 class Fold(QWidget):
     """Shows *content* while its title is pressed; at first it is folded.
 
@@ -153,121 +144,8 @@ def access(widget: Any) -> list[Any]:
     return [getattr(widget, name) for name in names]
 
 
-ROLE = "light attention"
-"""Marks this layer in its metadata."""
-LETTERS = 22
-"""Letters of the name of a light that a button shows."""
-HINT = (
-    "Show as a layer which patches of the photo show the light, through all blocks of the network. "
-    "Click a patch there to see what it attends to."
-)
 WIDTH = 90
 """Letters of a line in a tooltip, which Qt itself does not wrap."""
-CORRECT_WHITE_HINT = (
-    "Have the next run make the white of this photo grey first, by the Bradford transform. The "
-    "history of the cube says so; untick it to take the photo as it is."
-)
-FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
-
-
-def show_attention(viewer: ViewerModel, photo: Image, attention: "LightAttention") -> Image:
-    """Show over the layer *photo* which patches the answer came from, through all blocks."""
-    values = attention.rollout_map
-    layer: Image | None = layer_of_role(viewer, ROLE)
-    if layer is not None:
-        viewer.layers.remove(layer)
-    # Patches divide the photo evenly.
-    place = LayerPhoto.of(photo, viewer.dims.point).placement_of(values.shape)
-    layer = viewer.add_image(
-        values,
-        **place.image_kwargs(),
-        name=f"Light seen here: {photo.name}",
-        colormap="inferno",
-        opacity=0.7,
-        metadata={METADATA_KEY: ROLE},
-    )
-    layer.mouse_drag_callbacks.append(partial(_on_press, attention))
-    _show(layer, values)
-    return layer
-
-
-def _on_press(attention: "LightAttention", layer: Image, event: Any) -> None:
-    """Show what the patch under the mouse attends to; beside the photo, what the answer does."""
-    row, column = np.round(layer.world_to_data(event.position)[-2:]).astype(int).tolist()
-    grid = attention.grid
-    is_patch = 0 <= row < grid and 0 <= column < grid
-    token = 1 + row * grid + column if is_patch else 0
-    _show(layer, attention.rollout[token, 1:].reshape(grid, grid))
-
-
-def _show(layer: Image, values: Doubles) -> None:
-    layer.data = values
-    layer.contrast_limits = (0, max(float(values.max()), 1e-12))
-
-
-class FindingRows(QWidget, OfViewer):
-    """Shows the finding of *form*, and corrects it as a person does.
-
-    `lights` has a button for each likely light of the photo, beside its probability.
-    """
-
-    def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
-        super().__init__()
-        self._form = form
-        self._viewer_ref = weakref.ref(viewer)
-        self._light: LightEstimate | None = None
-        self.text = Paragraph()
-        self.correct_white = QCheckBox(
-            "correct the white balance", toolTip=CORRECT_WHITE_HINT, visible=False
-        )
-        # `clicked` comes only from the user: drawing the form must not change it.
-        self.correct_white.clicked.connect(form.correct_white)
-        self.lights = QFormLayout()
-        self.seen = QPushButton("Where the light was seen", toolTip=HINT)
-        self.seen.clicked.connect(self._show_seen)
-        self.forget = QPushButton("Forget", toolTip=FORGET_HINT)
-        self.forget.clicked.connect(form.forget)
-        layout = fill(
-            QVBoxLayout(self),
-            self.text,
-            self.correct_white,
-            self.lights,
-            self.seen,
-        )
-        layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
-
-    def draw(self, _: object = None) -> None:
-        """Show what was found in the photo, if anything was."""
-        finding = self._form.finding
-        light, balance = finding.light, finding.balance
-        self.forget.setVisible(bool(finding) or self._form.corners is not None)
-        self.text.setVisible(bool(finding))
-        self.text.setText(finding.text)
-        self.text.setToolTip(finding.details)
-        self.correct_white.setChecked(finding.corrects_white)
-        self.correct_white.setVisible(balance is not None and balance.is_far)
-        self.seen.setVisible(light is not None)
-        # A button of a light that is taken must not be deleted while it is being pressed.
-        if light is not self._light:
-            self._light = light
-            self._list_lights()
-
-    def _show_seen(self) -> None:
-        finding = self._form.finding
-        layer = finding.layer()
-        if finding.light is not None and self.has(layer):
-            show_attention(self.viewer, layer, finding.light.attention)
-
-    def _list_lights(self) -> None:
-        """List the likely lights, the likeliest first."""
-        while self.lights.rowCount():
-            self.lights.removeRow(0)
-        for candidate in self._light.candidates if self._light is not None else ():
-            name, share = candidate.name, round(100 * candidate.probability)
-            tip = f"Take this light alone.\n{name}: {candidate.family}"
-            button = QPushButton(shown(name, LETTERS), toolTip=tip)
-            button.clicked.connect(calling(self._form.take_light, name))
-            self.lights.addRow(button, QProgressBar(maximum=100, value=share, toolTip=tip))
 
 
 def help_of(card: ModelCard) -> str:

@@ -1,0 +1,276 @@
+"""The form as widgets: rows that edit it, sections that fold away, and what a photo has shown."""
+
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from napari.components import ViewerModel
+from napari.layers import Image
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLayout,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import shown
+from napari_mst.plugin.reconstruct.form import ReconstructionForm
+from napari_mst.plugin.reconstruct.rows import (
+    CAMERA_ROWS,
+    COLOUR_ROWS,
+    EXTENT,
+    FRAME_ROWS,
+    PART,
+    PHOTO_ROW,
+    ROWS,
+    SETTINGS,
+    Row,
+)
+from napari_mst.plugin.reconstruct.widgets import Fold, access, ask_button, facts_of, help_of
+from napari_mst.plugin.viewer.layers import layer_of_role
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.sharing import OfViewer, calling
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
+
+if TYPE_CHECKING:
+    from napari_mst.light.estimating import LightEstimate
+
+Form = ReconstructionForm
+
+ROLE = "light attention"
+"""Marks this layer in its metadata."""
+LETTERS = 22
+"""Letters of the name of a light that a button shows."""
+HINT = (
+    "Show as a layer which patches of the photo show the light, through all blocks of the network."
+)
+CORRECT_WHITE_HINT = (
+    "Have the next run make the white of this photo grey first, by the Bradford transform. The "
+    "history of the cube says so; untick it to take the photo as it is."
+)
+FORGET_HINT = "Drop what was found in the photo, and go back to the rows above."
+
+
+def settings_title(form: Form) -> str:
+    """Title the folded settings of *form*, with those that are not the usual ones."""
+    usual = ReconstructionForm(cards=form.cards, options=type(form.options)())
+    values = [(row.label, row.field) for row in (*SETTINGS, PART, EXTENT)]
+    changed = [label for label, field in values if form.value(field) != usual.value(field)]
+    return f"Settings; changed: {', '.join(changed)}" if changed else "Settings"
+
+
+def colours_title(form: Form) -> str:
+    """Title the folded ways to right the colours of *form*, with what is known of them."""
+    if form.finding:
+        return "Colours: as measured in the photo"
+    return f"Colours off?{' White is far from that of daylight.' if form.is_far_off else ''}"
+
+
+class Rows(QWidget):
+    """Rows of *form*, and *parts* that are as wide as it, below each other.
+
+    Writes what the user does into the form, and draws the form when it is told to. `widgets` has
+    the widget of each field, and `asks` the buttons beside them.
+    """
+
+    def __init__(self, form: Form, *parts: Row | QWidget | QLayout) -> None:
+        super().__init__()
+        self.form = form
+        self.widgets: dict[str, Any] = {}
+        self.asks: dict[str, QPushButton] = {}
+        self._lines: list[tuple[Row, QLayout]] = []
+        self._is_drawing = False
+        growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
+        self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        for part in parts:
+            if isinstance(part, Row):
+                self._layout.addRow(part.label, self._line(part))
+            else:
+                self._layout.addRow(part)
+        # Filling a list selects its first entry, which is no choice of the user: bind it later.
+        self.draw()
+        for row, _ in self._lines:
+            changed, _, _ = access(self.widgets[row.field])
+            changed.connect(calling(self._write, row))
+
+    def _line(self, row: Row) -> QLayout:
+        """Make the widget of *row*, and the button beside it."""
+        widget = self.widgets[row.field] = row.widget()
+        line = fill(QHBoxLayout(), widget, stretched=widget)
+        if row.ask:
+            self.asks[row.ask] = ask_button(row.ask)
+            line.addWidget(self.asks[row.ask])
+        self._lines.append((row, line))
+        return line
+
+    def draw(self, _: object = None) -> None:
+        """Draw what the form says."""
+        self._is_drawing = True
+        for row, line in self._lines:
+            widget, choices = self.widgets[row.field], row.choices(self.form)
+            if choices and widget.count() != len(choices):  # a script may add some
+                widget.clear()
+                for choice in choices:
+                    widget.add(*choice)
+            value = row.to_widget(self.form.value(row.field))
+            # Showing the same text would move the cursor of a user who is typing.
+            _, read, show = access(widget)
+            if read() != value:
+                show(value)
+            self._layout.setRowVisible(line, not row.when or bool(getattr(self.form, row.when)))
+        self._is_drawing = False
+
+    def show_photos(self, layers: Sequence[Image]) -> None:
+        """List *layers* in the row of the photo; the chosen one stays chosen."""
+        self._is_drawing = True
+        self.widgets["photo"].set_layers(layers, self.form.layer)
+        self._is_drawing = False
+        self.form.photos = tuple(weakref.ref(layer) for layer in layers)
+        # If the chosen layer is gone, the list shows its first one, and the form has to hear of it.
+        self._write(PHOTO_ROW)
+
+    def _write(self, row: Row) -> None:
+        # A widget that is being drawn has nothing to say.
+        if not self._is_drawing:
+            _, read, _ = access(self.widgets[row.field])
+            with suppress(ValueError):
+                self.form.choose(row.field, row.to_field(read()))
+
+
+class FormRows(QWidget):
+    """All rows of *form*: photo, model and camera, and those that are folded away at first.
+
+    `widgets` has the widget of each field, and `asks` the buttons that ask the photo itself.
+    """
+
+    def __init__(self, form: Form, viewer: ViewerModel) -> None:
+        super().__init__()
+        self.form = form
+        self.about = Paragraph()
+        self.findings = FindingRows(form, viewer)
+        self.asks = {name: ask_button(name) for name in ("light", "patch", "chart")}
+        choices = fill(QHBoxLayout(), *self.asks.values())
+        self.top = Rows(form, *ROWS, self.about, *CAMERA_ROWS)
+        self._settings = Rows(form, *SETTINGS, PART, EXTENT, *FRAME_ROWS)
+        self._colours = Rows(form, choices, *COLOUR_ROWS, self.findings)
+        self.widgets: dict[str, Any] = {}
+        for rows in (self.top, self._settings, self._colours):
+            self.widgets |= rows.widgets
+            self.asks |= rows.asks
+        self.settings = Fold(
+            self._settings,
+            "Where and how exactly a run computes. napari remembers these choices; they are in its "
+            "Preferences, too.",
+        )
+        self.colours = Fold(
+            self._colours,
+            "Let the photo itself show its light, its white or its colours: by all of its pixels, "
+            "by a grey patch, or by a ColorChecker.",
+        )
+        self.settings.button.toggled.connect(self.draw)
+        fill(QVBoxLayout(self), self.top, self.settings, self.colours)
+        self.draw()
+
+    def draw(self, _: object = None) -> None:
+        """Draw what the form says."""
+        form = self.form
+        for rows in (self.top, self._settings, self._colours):
+            rows.draw()
+        self.about.setText(help_of(form.chosen_card))
+        self.about.setToolTip(facts_of(form.chosen_card))
+        self.findings.draw()
+        is_wanted = form.may_be_off or self.settings.button.isChecked()
+        self.colours.setVisible(is_wanted and form.layer is not None)
+        self.colours.button.setText(colours_title(form))
+        self.settings.button.setText(settings_title(form))
+
+
+def show_attention(viewer: ViewerModel, photo: Image, light: "LightEstimate") -> None:
+    """Show over the layer *photo* which patches its *light* was seen in, through all blocks."""
+    values = light.attention.rollout_map
+    layer = layer_of_role(viewer, ROLE)
+    if layer is not None:
+        viewer.layers.remove(layer)
+    # Patches divide the photo evenly.
+    place = LayerPhoto.of(photo, viewer.dims.point).placement_of(values.shape)
+    viewer.add_image(
+        values,
+        **place.image_kwargs(),
+        name=f"Light seen here: {photo.name}",
+        colormap="inferno",
+        opacity=0.7,
+        metadata={METADATA_KEY: ROLE},
+    )
+
+
+class FindingRows(QWidget, OfViewer):
+    """Shows the finding of *form*, and corrects it as a person does.
+
+    `lights` has a button for each likely light of the photo, beside its probability.
+    """
+
+    def __init__(self, form: ReconstructionForm, viewer: ViewerModel) -> None:
+        super().__init__()
+        self._form = form
+        self._viewer_ref = weakref.ref(viewer)
+        self._light: LightEstimate | None = None
+        self.text = Paragraph()
+        self.correct_white = QCheckBox(
+            "correct the white balance", toolTip=CORRECT_WHITE_HINT, visible=False
+        )
+        # `clicked` comes only from the user: drawing the form must not change it.
+        self.correct_white.clicked.connect(form.correct_white)
+        self.lights = QFormLayout()
+        self.seen = QPushButton("Where the light was seen", toolTip=HINT)
+        self.seen.clicked.connect(self._show_seen)
+        self.forget = QPushButton("Forget", toolTip=FORGET_HINT)
+        self.forget.clicked.connect(form.forget)
+        layout = fill(
+            QVBoxLayout(self),
+            self.text,
+            self.correct_white,
+            self.lights,
+            self.seen,
+        )
+        layout.addWidget(self.forget, alignment=Qt.AlignmentFlag.AlignRight)
+
+    def draw(self, _: object = None) -> None:
+        """Show what was found in the photo, if anything was."""
+        finding = self._form.finding
+        light, balance = finding.light, finding.balance
+        self.forget.setVisible(bool(finding) or self._form.corners is not None)
+        self.text.setVisible(bool(finding))
+        self.text.setText(finding.text)
+        self.text.setToolTip(finding.details)
+        self.correct_white.setChecked(finding.corrects_white)
+        self.correct_white.setVisible(balance is not None and balance.is_far)
+        self.seen.setVisible(light is not None)
+        # A button of a light that is taken must not be deleted while it is being pressed.
+        if light is not self._light:
+            self._light = light
+            self._list_lights()
+
+    def _show_seen(self) -> None:
+        finding = self._form.finding
+        layer = finding.layer()
+        if finding.light is not None and self.has(layer):
+            show_attention(self.viewer, layer, finding.light)
+
+    def _list_lights(self) -> None:
+        """List the likely lights, the likeliest first."""
+        while self.lights.rowCount():
+            self.lights.removeRow(0)
+        for candidate in self._light.candidates if self._light is not None else ():
+            name, share = candidate.name, round(100 * candidate.probability)
+            tip = f"Take this light alone.\n{name}: {candidate.family}"
+            button = QPushButton(shown(name, LETTERS), toolTip=tip)
+            button.clicked.connect(calling(self._form.take_light, name))
+            self.lights.addRow(button, QProgressBar(maximum=100, value=share, toolTip=tip))
