@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
@@ -32,9 +32,9 @@ from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
     UNIT_KEY,
     composites_of,
+    cube_at,
     cube_layer,
     cube_layer_in,
-    cube_of,
     is_cube_shown,
     is_picture_shown,
     put_cube,
@@ -64,7 +64,7 @@ class KnownLayers(ViewerHelper):
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._layers = weakref.WeakValueDictionary[str, Image]()
-        self._has_added = False
+        self._has_added = False  # and nobody has noticed that it was deleted
         self._is_picture = True  # else a person looks at the bands
 
     @property
@@ -214,7 +214,7 @@ class Ground:
     """
 
     cube: SpectralCube
-    photos: tuple[LayerPhoto, ...] = ()
+    photos: Sequence[LayerPhoto] = ()
 
     @cached_property
     def photo(self) -> Photo:
@@ -262,17 +262,15 @@ def look(
 
 
 class Adapter:
-    """Keeps an adapted cube in *layers* that is true to what is known."""
+    """Keeps an adapted cube in a layer that is true to what is known."""
 
-    def __init__(self, layers: KnownLayers, start: Start, scene: SpectraScene) -> None:
-        self._layers = layers
+    def __init__(self, scene: SpectraScene, start: Start) -> None:
+        self._layers = KnownLayers(scene.viewer)
         self._latest = Latest(start)
         self._scene = scene
-        self._ground: Ground | None = None
-        self._asked: tuple[Any, ...] = ()
-        self._tried: tuple[Identity, ...] | None = None
+        self._ground: Any = None
+        self._asked: list[Any] = []
         self._is_width_wanted = False
-        self._is_exact = False
         self._progress = ""
         self._doubts: tuple[str, ...] = ()
 
@@ -291,10 +289,10 @@ class Adapter:
 
     def ground_of(self, cube: SpectralCube, photos: Sequence[LayerPhoto]) -> Ground:
         """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
-        ground = self._ground
-        if ground is None or ground.cube.data is not cube.data:
-            ground = self._ground = Ground(cube)
-        ground.photos = tuple(photos)
+        if self._ground is None or self._ground.cube.data is not cube.data:
+            self._ground = Ground(cube)
+        self._ground.photos = photos
+        ground: Ground = self._ground
         return ground
 
     # ------------------------------------------------------------ adapting
@@ -309,32 +307,24 @@ class Adapter:
 
         The cube is from one of *photos*.
         """
-        adapted = self._layers.adapted
-        if cube.provenance.is_preview and not known:
-            return
-        places = [(key, spot.row, spot.column, spot.window) for key, spot in known.items()]
-        asked = (Identity(cube.data), *places)
         # A cube whose photo was not there waits for it: each photo that is opened may be it.
-        tried = tuple(Identity(photo.pixels) for photo in photos)
-        if asked == self._asked and self._tried in (None, tried):
+        grounds = (Identity(cube.data), *(Identity(photo.pixels) for photo in photos))
+        spots = known.items()
+        asked = [(key, spot.row, spot.column, spot.window, grounds) for key, spot in spots]
+        # Spots may be looked for while nothing is known: that goes on.
+        if asked == self._asked:
             return
-        was_known = len(self._asked) > 1 or adapted is not None
         self._asked = asked
-        self._tried = tried
-        if not (known or was_known):
-            # Spots may be looked for while nothing is known: that goes on.
-            return
         self.stop()
-        if not known:
-            if adapted is not None:
-                self._scene.say(NOTHING_KNOWN)
-            self._doubts = ()
-            self._is_width_wanted = False
-            self._tried = None
-            self._layers.end()
+        if known:
+            run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
+            self.run("Adapting the picture", run, self._on_look)
             return
-        run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
-        self.run("Adapting the picture", run, self._on_look)
+        if self._layers.adapted is not None:
+            self._scene.say(NOTHING_KNOWN)
+        self._doubts = ()
+        self._is_width_wanted = False
+        self._layers.end()
 
     def stop(self) -> None:
         """Stop what is being computed; the cube stays as coarse as it is."""
@@ -343,23 +333,16 @@ class Adapter:
 
     def _on_look(self, look: tuple[Learnt, SpectralCube]) -> None:
         learnt, cube = look
-        self._tried = None
         self._doubts = learnt.adaptation.doubts
-        self._is_exact = False
-        for doubt in self._doubts:
-            self._scene.say(doubt)
         if not learnt.adaptation.known:
             self._layers.end()
             self._scene.publish()
             return
         self._layers.show_cube(cube)
-        ground = self._ground
-        if ground is not None:
-            run = partial(applied, ground.cube, ground.photo, learnt)
-            self.run("Adapting the whole cube", run, self._on_exact)
+        run = partial(applied, self._ground.cube, self._ground.photo, learnt)
+        self.run("Adapting the whole cube", run, self._on_exact)
 
     def _on_exact(self, cube: SpectralCube) -> None:
-        self._is_exact = True
         self._layers.show_cube(cube)
         record = cube.provenance.adaptation
         self._scene.say(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
@@ -367,13 +350,14 @@ class Adapter:
             self._start_width()
 
     def _start_width(self) -> None:
-        cube = cube_of(self._layers.adapted or self._layers.base)
+        layer: Any = self._layers.adapted or self._layers.base
+        cube = cube_at(layer)
 
         def width(watch: Watch) -> Singles:
             # It may import torch, which takes seconds: here, where that is on another thread.
             from napari_mst.adaptation.bands import band_width
 
-            return band_width(cast(SpectralCube, cube), watch=watch)
+            return band_width(cube, watch=watch)
 
         self.run("Computing the width of the error band", width, self._layers.show_width)
 
@@ -389,17 +373,13 @@ class Adapter:
         on_progress(0.0)
 
 
-def photos_for(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
-    """Return the photos that *cube*, of *layer*, may be from: those of its name first, by size.
+def photos_for(viewer: ViewerModel, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
+    """Return the photos that *cube* may be from, those of its name first.
 
-    A photo of another size may be one of which the cube shows a region.
+    A larger photo may be one of which the cube shows a region.
     """
-
-    def has_other_name(photo: LayerPhoto) -> bool:
-        return photo.name != cube.provenance.source and not layer.name.startswith(photo.name)
-
     opened = (image for image in photo_layers(viewer) if METADATA_KEY not in image.metadata)
     photos = (LayerPhoto.of(image, viewer.dims.point) for image in opened)
     rows, columns = cube.shape[1:]
     fits = (photo for photo in photos if photo.shape[0] >= rows and photo.shape[1] >= columns)
-    return tuple(sorted(fits, key=has_other_name))
+    return tuple(sorted(fits, key=lambda photo: photo.name != cube.provenance.source))

@@ -24,11 +24,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
-from napari_mst.plugin.spectra.adapter import (
-    Adapter,
-    KnownLayers,
-    photos_for,
-)
+from napari_mst.plugin.spectra.adapter import Adapter, photos_for
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
@@ -60,7 +56,7 @@ class KnownSpectra(Adapter):
     """Marks picks as known, and keeps the cube adapted to them."""
 
     def __init__(self, scene: SpectraScene, start: Start) -> None:
-        super().__init__(KnownLayers(scene.viewer), start, scene)
+        super().__init__(scene, start)
         # Cubes whose own known spectra were put back as marks, or need not be.
         self._seen = weakref.WeakSet[Image]()
 
@@ -173,8 +169,7 @@ class KnownSpectra(Adapter):
         self._layers.set_base(layer)
         known = _former(cube)
         known |= {(spot.row, spot.column): spot for spot in self._known(layer).values()}
-        photos = photos_for(self._scene.viewer, layer, cube)
-        ground = self.ground_of(cube, photos)
+        ground = self.ground_of(cube, photos_for(self._scene.viewer, cube))
 
         def run(watch: Watch) -> list[Pixel]:
             # The photo is read here, on the thread of the job.
@@ -196,7 +191,7 @@ class KnownSpectra(Adapter):
         picks.set_feature(points, "name", names)
         points.selected_data = set(added)
         # An adaptation that the search has stopped begins again.
-        self._asked = ()
+        self._asked = []
         self._scene.end_action()
         self._scene.say(f"Measure {len(added)} numbered spots, then say what they are.")
 
@@ -206,7 +201,7 @@ class KnownSpectra(Adapter):
         """Show the adapted cube, or else the one before, to compare them."""
         # A person may have deleted the adapted layer: it is made again.
         if is_after and self._layers.adapted is None:
-            self._asked = ()
+            self._asked = []
         self._layers.show_after(is_after)
         self._scene.touch()
 
@@ -214,10 +209,10 @@ class KnownSpectra(Adapter):
         """Show the width of the error band as a layer, or take that away."""
         if is_shown:
             self._layers.set_base(self._base())
-        self._is_width_wanted = is_shown
+        self._is_width_wanted, layer = is_shown, self._layers.adapted
         if not is_shown:
             self._layers.remove("width")
-        elif self._layers.adapted is None or self._is_exact:
+        elif layer is None or not cube_at(layer).provenance.is_preview:
             self._start_width()
         self._scene.publish()
 
@@ -236,7 +231,7 @@ class KnownSpectra(Adapter):
         known = self._known(layer)
         if not _is_news(known.values(), _former(cube)):
             known = {}
-        self.adapt_to(cube, known, photos_for(self._scene.viewer, layer, cube))
+        self.adapt_to(cube, known, photos_for(self._scene.viewer, cube))
 
     def _restore(self) -> None:
         """Mark the known spectra that were saved with a cube which was opened."""

@@ -1,7 +1,7 @@
 """Makes maps of a cube as layers: which map, its number and its formula, run and cancel."""
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from napari.layers import Image, Labels, Layer
+from napari.layers import Image, Layer
 from napari.utils.colormaps import DirectLabelColormap
 
 from napari_mst.arrays import Array
@@ -86,12 +86,9 @@ def make_map(
     }
     made = kind.make(cube, **read, watch=watch)
     if kind.content == "cube":
-        name = f"{kind.title}: {on.name}"
-        data, arguments, layer_type = cube_layer(made.to_cube(), name, on.placement)
-        return [(data, {**arguments, "visible": True}, layer_type)], made.note
-    layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
-    # The first of several is shown.
-    layers[0][1]["visible"] = True
+        layers = [cube_layer(made.to_cube(), f"{kind.title}: {on.name}", on.placement)]
+    else:
+        layers = [_layer(made, title, pixels, on) for title, pixels in made.planes]
     return layers[::-1], made.note
 
 
@@ -101,7 +98,6 @@ def _layer(made: Map, title: str, pixels: Array, on: Ground) -> LayerTuple:
     arguments = {
         "name": f"{title}: {on.name}",
         "metadata": {METADATA_KEY: MAP, UNIT_KEY: kind.unit or title, MAP_KEY: on.cube},
-        "visible": False,
         **on.placement.image_kwargs(),
     }
     if kind.content == "labels":
@@ -141,8 +137,6 @@ class MapMaker:
     def __init__(self, scene: SpectraScene, start: Start) -> None:
         self._scene = scene
         self._latest = Latest(start)
-        # The labels of the regions above a threshold, by the layers of their maps.
-        self._regions = WeakKeyDictionary[Layer, Labels]()
         # Kept for each map, whose text is found as it was left.
         self._texts = dict[str, str]()
         # The notes of the chosen map, by the layers of the cubes that it was made of.
@@ -247,9 +241,7 @@ class MapMaker:
         return ""
 
     def run(self) -> None:
-        """Make the map that is chosen, as a new layer; raises `SpectrumError` where it `lacks`."""
-        if self.lacks:
-            raise SpectrumError(self.lacks)
+        """Make the map that is chosen, as new layers; raises `SpectrumError` where it `lacks`."""
         # With no layer to follow, `_on_made` adds new ones.
         self._drawn = []
         self._start()
@@ -261,23 +253,21 @@ class MapMaker:
 
     def cancel(self) -> None:
         """Cancel the run, if there is one."""
-        if self.is_busy:
-            self._is_moved = False
-            self._latest.cancel()
-            self._scene.publish()
+        self._is_moved = False
+        self._latest.cancel()
+        self._scene.publish()
 
     def _start(self) -> None:
-        layer = active_cube_layer(self._scene.viewer)
-        if layer is None:
-            raise SpectrumError(NO_CUBE)
+        if self.lacks:
+            raise SpectrumError(self.lacks)
+        layer: Any = active_cube_layer(self._scene.viewer)
         on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
         # They are followed even if a person chooses another map during the run.
         on_made = partial(self._on_made, kind, on, self._drawn)
         self._scene.intend(problem="")
-        job = Job(run, on_made, self._scene.fail, self._on_end, self._on_progress)
-        self._latest.run(job)
+        self._latest.run(Job(run, on_made, self._scene.fail, self._on_end, self._on_progress))
         self._on_progress(0.0)
 
     def _on_end(self) -> None:
@@ -300,15 +290,14 @@ class MapMaker:
             asked[kind.number.name] = self.number
         if kind.text is not None:
             asked[kind.text.name] = self.text
-        if kind.needs is not None:
-            find: dict[str, Callable[[SpectralCube], object]] = {
-                "spectra": self._spectra,
-                "photo": self._photo_of,
-                "reference": lambda _: cube_of(self._scene.reference),
-            }
-            asked[kind.needs] = find[kind.needs](cube)
-            if asked[kind.needs] is None:
-                raise SpectrumError(MISSING[kind.needs])
+        if kind.needs == "spectra":
+            asked[kind.needs] = self._spectra()
+        elif kind.needs == "photo":
+            asked[kind.needs] = self._photo_of(cube)
+        elif kind.needs == "reference":
+            asked[kind.needs] = cube_of(self._scene.reference)
+        if kind.needs is not None and asked[kind.needs] is None:
+            raise SpectrumError(MISSING[kind.needs])
         return asked
 
     def _photo_of(self, cube: SpectralCube) -> LayerPhoto | None:
@@ -317,10 +306,9 @@ class MapMaker:
         # An image that was made from the photo or the cube is no measure for either.
         taken = (photo for photo in photo_layers(viewer) if photo.rgb and not is_made(photo))
         photos = (LayerPhoto.of(photo, viewer.dims.point) for photo in taken)
-        fits = (photo for photo in photos if np.shape(photo.pixels)[-3:-1] == cube.shape[1:])
-        return next(fits, None)
+        return next((photo for photo in photos if photo.shape == cube.shape[1:]), None)
 
-    def _spectra(self, _: SpectralCube) -> list[Spectrum] | None:
+    def _spectra(self) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
         shown = (entry for entry in self._scene.shown if entry.rows.is_measured)
         # Not those of classes, which were made of such spectra themselves.
@@ -342,8 +330,7 @@ class MapMaker:
         """Number the regions of the selected map of *least* and more, as labels over it."""
         image = self.measured
         if image is not None:
-            pixels, on = image.data, weakref.ref(image)
-            use = partial(self._on_numbered, on)
+            pixels, use = image.data, partial(self._on_numbered, weakref.ref(image))
 
             def run(_: Watch) -> Array:
                 return regions_between(np.asarray(pixels), least)
@@ -351,17 +338,17 @@ class MapMaker:
             self._latest.run(Job(run, use, self._scene.fail, self._scene.publish))
 
     def _on_numbered(self, on: "weakref.ref[Image]", labels: Array) -> None:
-        image, viewer = on(), self._scene.viewer
-        if image is None or image not in viewer.layers:
+        image: Any = on()
+        if not self._scene.has(image):  # it was deleted meanwhile
             return
-        layer = self._regions.get(image)
-        if layer is not None and layer in viewer.layers:
-            layer.data = labels
+        viewer = self._scene.viewer
+        name = f"regions of {image.name}"
+        if name in viewer.layers:
+            viewer.layers[name].data = labels
             return
         with selection_kept(viewer):
-            look = {"name": f"regions of {image.name}", "opacity": LABELS_OPACITY}
             place = Placement.of(image).image_kwargs()
-            self._regions[image] = viewer.add_labels(labels, **look, **place)
+            viewer.add_labels(labels, name=name, opacity=LABELS_OPACITY, **place)
 
     def _on_made(
         self,
@@ -394,16 +381,12 @@ class MapMaker:
         viewer = self._scene.viewer
         active = viewer.layers.selection.active
         is_still_selected = active_cube_layer(viewer) is on.cube()
-        hide_maps(viewer)
         layers = []
-        for data, arguments, layer_type in made:
-            add = viewer.add_labels if layer_type == "labels" else viewer.add_image
-            layer = add(data, **arguments)
-            put_on_top(viewer, layer)
-            # `put_on_top` shows what it moves, but only the first of several planes is to be seen.
-            if not arguments["visible"]:
-                layer.visible = False
-            layers.append(layer)
+        for described in made:
+            # Only the last of several planes, which is their first, is to be seen.
+            hide_maps(viewer)
+            layers.append(viewer.add_layer(Layer.create(*described)))
+            put_on_top(viewer, layers[-1])
         # napari scrolls to it, unless a person has selected another cube during the run.
         viewer.layers.selection.active = layers[-1] if is_still_selected else active
         return layers

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -181,31 +181,28 @@ class RegionRows(Rows, ABC):
 
     def names(self) -> dict[int, str]:
         """Return the names that a person has given, by the numbers of the regions."""
-        features = self.layer.features
-        pairs = zip(self._numbers(features), features.get("name", ()), strict=False)
-        return {number: name for number, name in pairs if isinstance(name, str)}
+        names = self.features.get("name", {}).items()
+        return {number: name for number, name in names if isinstance(name, str)}
 
     def rename(self, index: int, name: str) -> None:
         """Give a region another name, in the feature "name"; other features stay."""
-        # A copy: napari notices only an assignment.
-        features = self.layer.features.copy()
-        numbers = self._numbers(features)
-        names = self.names() | {index: name}
+        features = self.features
         # A label has a row of its own only when it has been described.
-        if index not in numbers:
-            numbers.append(index)
-            features = features.reindex(range(len(numbers)))
-        if self.are_pixels:
-            features["index"] = numbers
-        features["name"] = [names.get(number, "") for number in numbers]
-        self.layer.features = features
+        features.loc[index, "name"] = name
+        self.features = features
 
-    def _numbers(self, features: Any) -> list[int]:
-        """Return the number of the region that each row of *features* describes."""
-        numbers: Iterable[int] = range(len(features))
-        if self.are_pixels:
-            numbers = features.get("index", numbers)
-        return list(map(int, numbers))
+    @property
+    def features(self) -> Any:
+        """A copy of the features, in which each row has the number of its region."""
+        features = self.layer.features.copy()
+        # Shapes are numbered by their rows alone, as these move when one is deleted.
+        has_numbers = self.are_pixels and "index" in features
+        return features.set_index("index") if has_numbers else features
+
+    @features.setter
+    def features(self, features: Any) -> None:
+        numbers = {"index": features.index} if self.are_pixels else {}
+        self.layer.features = features.assign(**numbers)
 
 
 class ShapeRows(RegionRows):
@@ -291,12 +288,8 @@ class LabelRows(RegionRows):
         # Here, for that takes long; napari has it.
         import pandas as pd
 
-        there = self.layer.features.copy()
-        there.index = self._numbers(there)
-        measured = pd.DataFrame(table, index=table["label"])
-        kept = there.drop(columns=[*table, "index"], errors="ignore")
-        features = kept.join(measured, how="outer")
-        self.layer.features = features.assign(index=features.index)
+        kept = self.features.drop(columns=[*table], errors="ignore")
+        self.features = kept.join(pd.DataFrame(table, index=table["label"]), how="outer")
 
     def changed(self, *, has_other_pixels: bool) -> None:
         """Take notice that names or colours have changed, and perhaps pixels."""

@@ -38,10 +38,11 @@ from napari_mst.plugin.viewer.layers import (
     band_of,
     cube_at,
     cube_of,
+    selection_kept,
     shown_cube_layers,
 )
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.plugin.viewer.placement import pixel_at, to_pixels
+from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
@@ -134,7 +135,7 @@ class SpectraScene(ViewerHelper):
         """The cube layer that the others are compared with, if it is still there."""
         layer = None if self._reference_ref is None else self._reference_ref()
         # A layer that was removed lives on until it is collected: the weak reference is not enough.
-        return layer if layer in self.viewer.layers and cube_of(layer) is not None else None
+        return layer if self.has(layer) and cube_of(layer) is not None else None
 
     @reference.setter
     def reference(self, layer: Image | None) -> None:
@@ -151,12 +152,12 @@ class SpectraScene(ViewerHelper):
 
     def _rows_of(self, layer: Layer | None) -> Any:
         """Return the rows of *layer*; None if it can have none."""
-        kind = next((KINDS[base] for base in KINDS if isinstance(layer, base)), None)
-        if layer is None or kind is None:
-            return None
-        if layer not in self._rows:
-            self._rows[layer] = kind(layer)
-        return self._rows[layer]
+        for base, kind in KINDS.items():
+            if isinstance(layer, base):
+                if layer not in self._rows:
+                    self._rows[layer] = kind(layer)
+                return self._rows[layer]
+        return None
 
     # ------------------------------------------------------------ what is to be seen
 
@@ -173,8 +174,7 @@ class SpectraScene(ViewerHelper):
     @property
     def chosen(self) -> list[Entry]:
         """The rows that are selected."""
-        entries = self.entries
-        return [entries[row] for row in self._next.chosen if row < len(entries)]
+        return [self.entries[row] for row in self._next.chosen]
 
     def touch(self) -> None:
         """Mark everything as stale: it will be gathered again at the next `update`."""
@@ -379,14 +379,12 @@ def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
     if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
         return False
     try:
-        if origin.vertices:
-            region = Region.of_polygon(origin.vertices, cube.shape[1:])
-        elif origin.row is not None and origin.column is not None:
-            region = Region.of_window(origin.row, origin.column, cube.shape[1:], origin.window)
+        if origin.row is not None and origin.column is not None:
+            there = point_spectrum(cube, origin.row, origin.column, origin.window)
         else:
-            return False
-        there = region_spectrum(cube, region, spread="")
-    except SpectrumError:  # off the image
+            region = Region.of_polygon(origin.vertices, cube.shape[1:])
+            there = region_spectrum(cube, region, spread="")
+    except SpectrumError:  # off the image, or of no place
         return False
     return np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
 
@@ -403,14 +401,9 @@ def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None
 
 
 def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
-    # A new layer would be selected; what the user has selected stays so.
-    active = viewer.layers.selection.active
-    shapes = add_regions(viewer, layer)
-    matrix = to_pixels(layer, shapes)
-    viewer.layers.selection.active = active
-    if matrix is not None:
-        corners = [np.array(spectrum.origin.vertices) for spectrum in spectra]
-        outlines = [outline @ matrix[:2, :2].T + matrix[:2, 2] for outline in corners]
-        tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
-        shapes.add_polygons(outlines, edge_color=tints)
-        shapes.features = {"name": [spectrum.name for spectrum in spectra]}
+    with selection_kept(viewer):
+        shapes = add_regions(viewer, layer)
+    outlines = [np.array(spectrum.origin.vertices) for spectrum in spectra]
+    tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
+    shapes.add_polygons(outlines, edge_color=tints)
+    shapes.features = {"name": [spectrum.name for spectrum in spectra]}
