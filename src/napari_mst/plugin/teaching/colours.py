@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
@@ -84,14 +83,6 @@ DIFFERENCE_TIP = (
 )
 
 
-class ColourRow(NamedTuple):
-    """A row of the table: a spectrum, its name, and the colour of its curve."""
-
-    name: str
-    colour: str
-    seen: Seen
-
-
 class Swatch(QLabel):
     """A field of one colour with a text on it."""
 
@@ -142,14 +133,15 @@ class ColourTable(QWidget):
     def _on_light(self) -> None:
         self.light_chosen.emit(self.lights.currentData())
 
-    def show_rows(self, rows: Sequence[ColourRow]) -> None:
+    def show_rows(self, rows: Sequence[Seen]) -> None:
         """Show *rows*; the first is what the others are compared with."""
-        for widgets, row in zip_longest(self.rows, rows):
+        for widgets, seen in zip_longest(self.rows, rows):
             for widget in widgets:
-                widget.setVisible(row is not None)
-            if row is not None:
+                widget.setVisible(seen is not None)
+            if seen is not None:
                 name, photo, second = widgets
-                name.setText(f'<span style="color:{row.colour}">&#9473;</span> {row.name}')
-                photo.show_colour(row.seen.codes, " ".join(map(str, row.seen.codes)))
-                delta = f"\N{GREEK CAPITAL LETTER DELTA}E {row.seen.difference:.1f}"
-                second.show_colour(row.seen.second, "" if row is rows[0] else delta)
+                curve = seen.spectrum
+                name.setText(f'<span style="color:{curve.colour}">&#9473;</span> {curve.name}')
+                photo.show_colour(seen.codes, " ".join(map(str, seen.codes)))
+                delta = f"\N{GREEK CAPITAL LETTER DELTA}E {seen.difference:.1f}"
+                second.show_colour(seen.second, "" if seen is rows[0] else delta)

@@ -33,12 +33,13 @@ from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.snapshot import DrawnCurve
-from napari_mst.plugin.teaching.colours import ChartGrid, ColourRow, ColourTable
+from napari_mst.plugin.teaching.colours import ChartGrid, ColourTable
 from napari_mst.plugin.teaching.lesson import (
     FIRST_AMOUNT,
     TO_ESTIMATE,
     Codes,
     Lesson,
+    Seen,
     Subject,
 )
 from napari_mst.plugin.viewer.bands import VISIBLE
@@ -134,11 +135,8 @@ PLOT_HEIGHT = 180
 """Pixels of the plot at least."""
 STEPS = 100
 """Steps of the slider to each side."""
-ROOM = 1.05
-"""The axis reaches so far above the highest curve."""
 METAMER, ESTIMATE = "#4d8fea", "#f58231"
-"""Colours of the curves; the first spectrum has that of the text."""
-DASHED = 1
+"""Colours of the curves; the first spectrum has that of the text. The estimate is dashed."""
 HELP_TIP = "Read about metamers in the documentation, in your browser."
 CHART_HINT = " (or click on a cube)"
 SLIDER_TIP = (
@@ -168,7 +166,6 @@ class MetamersDock(Dock):
         self.plot = SpectraPlot()
         self.waves = QComboBox(toolTip=WAVE_TIP)
         self.slider = QSlider(Qt.Orientation.Horizontal, toolTip=SLIDER_TIP)
-        self.zero_button = QToolButton(text="0", toolTip="Back to the spectrum itself.")
         self.colours = ColourTable()
         self.text = Paragraph()
         self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
@@ -198,7 +195,7 @@ class MetamersDock(Dock):
             self.chart,
             fill(QHBoxLayout(), *head, stretched=self.title),
             self.plot,
-            fill(QHBoxLayout(), self.waves, self.zero_button, stretched=self.waves),
+            self.waves,
             self.slider,
             self.colours,
             self.text,
@@ -214,7 +211,6 @@ class MetamersDock(Dock):
         self.chart.chosen.connect(self.lesson.choose_patch)
         self.waves.currentIndexChanged.connect(self.lesson.choose_direction)
         self.slider.valueChanged.connect(self._slide)
-        self.zero_button.clicked.connect(self._back)
         self.colours.light_chosen.connect(self.lesson.choose_light)
         self.full_button.clicked.connect(self.show_full)
         for button in self.answers:
@@ -279,9 +275,6 @@ class MetamersDock(Dock):
     def _slide(self, step: int) -> None:
         self.lesson.slide(step / STEPS)
 
-    def _back(self) -> None:
-        self.slider.setValue(0)
-
     # ------------------------------------------------------------------------ the estimate
 
     def _ask(self) -> None:
@@ -304,25 +297,25 @@ class MetamersDock(Dock):
         self.title.setText(first.name if lesson.patch is None else f"{first.name}{CHART_HINT}")
         self.title.setToolTip(first.name)
         # The axis rests while the slider moves, so that only the curve does.
-        self.plot.set_axes(first.wavelengths, first.unit, "reflectance", ROOM * lesson.highest)
+        self.plot.set_axes(first.wavelengths, first.unit, REFLECTANCE, 1.0)
         # The dashes come last: they let a curve below them be seen.
-        self.plot.set_lines(sorted(map(_line, rows), key=lambda line: line.style))
+        lines = [DrawnCurve(row.spectrum, int(row.spectrum.colour == ESTIMATE)) for row in rows]
+        self.plot.set_lines(sorted(lines, key=lambda line: line.style))
         self.colours.show_rows(rows)
         self.text.setText(lesson.sentence)
         for button in self.answers:
             button.setVisible(lesson.is_asking)
 
-    def _rows(self) -> list[ColourRow]:
-        """The rows of the table, in the order in which their curves are drawn."""
+    def _rows(self) -> list[Seen]:
+        """The rows of the table, whose spectra have the names and colours of their curves."""
         lesson, text = self.lesson, get_theme(self.viewer.theme).text.as_hex()
         if lesson.is_asking:
             names = TWO
         else:
             names = ("true" if lesson.subject.has_truth else "estimated", "metamer")
-        first = ColourRow(names[0], text, lesson.first)
-        rows = [first, ColourRow(names[1], METAMER, lesson.metamer)]
+        rows = [_named(lesson.first, names[0], text), _named(lesson.metamer, names[1], METAMER)]
         if lesson.estimated is not None and not lesson.is_asking:
-            rows.insert(1, ColourRow("estimated", ESTIMATE, lesson.estimated))
+            rows.insert(1, _named(lesson.estimated, "estimated", ESTIMATE))
         return rows
 
     def _on_theme(self) -> None:
@@ -332,7 +325,5 @@ class MetamersDock(Dock):
         self._draw()
 
 
-def _line(row: ColourRow) -> DrawnCurve:
-    spectrum = row.seen.spectrum
-    coloured = Spectrum(spectrum.wavelengths, spectrum.values, spectrum.unit, row.name, row.colour)
-    return DrawnCurve(coloured, style=DASHED if row.colour == ESTIMATE else 0)
+def _named(seen: Seen, name: str, colour: str) -> Seen:
+    return seen._replace(spectrum=replace(seen.spectrum, name=name, colour=colour))

@@ -181,14 +181,6 @@ class Lesson:
         """The spectrum of the same colour that the slider makes."""
         return self._seen(self._moved(self.amount))
 
-    @property
-    def highest(self) -> float:
-        """The largest reflectance of all, wherever the slider is."""
-        curves = [self.subject.spectrum, self._moved(-1.0), self._moved(1.0)]
-        if self.estimate is not None:
-            curves.append(self.estimate)
-        return max(float(curve.values.max()) for curve in curves)
-
     def _moved(self, amount: float) -> Spectrum:
         black = self._black
         # Where nothing is left to move, the range has no end.
