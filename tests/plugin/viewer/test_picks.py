@@ -147,7 +147,7 @@ def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
     cube_viewer: ViewerModel,
 ) -> None:
     history = picks.History()
-    history.undo(picks.picks_layer(cube_viewer))
+    history.step(picks.picks_layer(cube_viewer), -1)
     assert not history.can_undo
     pin(cube_viewer, (550, 5, 1))
     points = picks_in(cube_viewer)
@@ -168,16 +168,16 @@ def test_undo_goes_back_and_redo_forth_through_all_that_can_be_changed(
         history.record(points)  # nothing has changed since
         states.append(picks.State.of(points))
     for state in states[-2::-1]:
-        history.undo(points)
+        history.step(points, -1)
         assert picks.State.of(points).equals(state)
     assert not history.can_undo
     for state in states[1:]:
-        history.redo(points)
+        history.step(points, 1)
         assert picks.State.of(points).equals(state)
     assert not history.can_redo
-    history.undo(points)
+    history.step(points, -1)
     picks.recolour(points, 0, "#405060")
-    history.redo(points)
+    history.step(points, 1)
     assert picks.colours(points)[0] == "#405060"
 
 

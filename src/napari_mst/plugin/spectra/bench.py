@@ -199,12 +199,12 @@ class Bench(SpectraScene):
 
     def undo(self) -> None:
         """Undo the last change of the picks."""
-        self.history.undo(self.points)
+        self.history.step(self.points, -1)
         self.touch()
 
     def redo(self) -> None:
         """Make the change of the picks again that was undone last."""
-        self.history.redo(self.points)
+        self.history.step(self.points, 1)
         self.touch()
 
     def draw_regions(self) -> Shapes | None:

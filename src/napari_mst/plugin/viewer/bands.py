@@ -18,7 +18,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Doubles, doubles
-from napari_mst.cube import BAND_INDEX
+from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
 from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
@@ -39,8 +39,6 @@ VISIBLE = (380.0, 780.0)
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
 
-Limits = tuple[float, float]
-
 
 class BandContrast(ViewerHelper):
     """Gives the bands of its viewer their own contrast, or the colour of their wavelength.
@@ -51,15 +49,13 @@ class BandContrast(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self._limits = weakref.WeakKeyDictionary[Image, Limits]()
+        self._limits = weakref.WeakKeyDictionary[Image, Any]()
         self._maps = weakref.WeakKeyDictionary[Image, Any]()
         kept = picture_choices()
         self._is_own = kept.has_own_contrast
         self._is_coloured = kept.has_own_colour
         viewer.dims.events.current_step.connect(self._on_step)
-        viewer.layers.events.inserted.connect(self._on_inserted)
-        for layer in viewer.layers:
-            self._know(layer)
+        viewer.layers.events.inserted.connect(self._on_step)
         self._on_step()
 
     @property
@@ -70,12 +66,9 @@ class BandContrast(ViewerHelper):
     @is_own.setter
     def is_own(self, is_own: bool) -> None:
         self._is_own = is_own
-        for layer in self.viewer.layers:
-            # To turn the switch is to give up limits of one's own.
-            cube = cube_of(layer)
-            if cube is not None:
-                layer.contrast_limits = contrast_limits(cube.data)
-                self._limits[layer] = _limits_of(layer)
+        # To turn the switch is to give up limits of one's own.
+        for layer in self._limits:
+            self._set_limits(layer, cube_at(layer).data)
         self._on_step()
 
     @property
@@ -91,51 +84,40 @@ class BandContrast(ViewerHelper):
         self._maps.clear()
         self._on_step()
 
-    def _on_inserted(self, event: Any) -> None:
-        self._know(event.value)
-        self._on_step()
-
     def is_given(self, layer: Image) -> bool:
         """True if the limits of *layer* are not the user's."""
-        return self._limits.get(layer) == _limits_of(layer)
+        return bool(self._limits.get(layer) == layer.contrast_limits)
 
     def renew(self, layer: Image) -> None:
         """Take the limits that *layer* has now as those of its cube, and dress it."""
-        self._limits[layer] = _limits_of(layer)
+        self._limits[layer] = layer.contrast_limits
         self._on_step()
 
-    def _know(self, layer: Any) -> None:
-        # A new layer has the limits of its cube: to look for them again would take as long.
-        if cube_of(layer) is not None and layer not in self._limits:
-            self._limits[layer] = _limits_of(layer)
+    def _set_limits(self, layer: Image, data: Any) -> None:
+        layer.contrast_limits = contrast_limits(data)
+        self._limits[layer] = layer.contrast_limits
 
     def _on_step(self, _: object = None) -> None:
-        if not (self._is_own or self._is_coloured):
-            return
         for layer in self.viewer.layers:
-            if cube_of(layer) is not None and self.viewer.dims.ndisplay == 2:
-                self._dress(layer)
+            cube = cube_of(layer)
+            if cube is not None:
+                # A new layer has the limits of its cube: to look for them again would take as long.
+                self._limits.setdefault(layer, layer.contrast_limits)
+                if self.viewer.dims.ndisplay == 2:
+                    self._dress(layer, cube)
 
-    def _dress(self, layer: Image) -> None:
+    def _dress(self, layer: Image, cube: SpectralCube) -> None:
         band = band_of(layer, self.viewer.dims.point)
         # Limits that the user has set stay.
         if self._is_own and self.is_given(layer):
             # All pages of a stack have one contrast, so that a change over time is seen.
-            data = coarse_of(cube_at(layer).data) if layer.ndim == 3 else layer.data
-            of_band = layer.data[:, band] if layer.ndim > 3 else data[band : band + 1]
-            layer.contrast_limits = contrast_limits(of_band)
-            self._limits[layer] = _limits_of(layer)
+            is_stack = layer.ndim > 3
+            of_band = layer.data[:, band] if is_stack else coarse_of(cube.data)[band : band + 1]
+            self._set_limits(layer, of_band)
         if self._is_coloured:
-            cube = cube_of(layer)
             self._maps.setdefault(layer, layer.colormap)
-            if cube is not None:
-                at = float(cube.wavelengths[band]) if cube.has_wavelengths else np.inf
-                layer.colormap = colormap_of(at)
-
-
-def _limits_of(layer: Image) -> Limits:
-    low, high = layer.contrast_limits
-    return float(low), float(high)
+            at = float(cube.wavelengths[band]) if cube.has_wavelengths else np.inf
+            layer.colormap = colormap_of(at)
 
 
 def colormap_of(wavelength: float) -> Colormap | str:
@@ -209,6 +191,7 @@ class ColourBar(ViewerHelper):
         self.measured: Image | None = None
         self._is_on = True
         self._is_due = False
+        viewer.canvas.overlays[OVERLAY] = TextOverlay(position=CORNER)
         self.is_awaiting_picture: Callable[[Image], bool] = lambda _: False
         # The list of layers passes on the events of each layer.
         viewer.layers.events.connect(self._on_layers)
@@ -249,16 +232,11 @@ class ColourBar(ViewerHelper):
 
     def _write(self, _: object = None) -> None:
         """Write the unit beside the bar that is shown, or nothing."""
-        overlays = self.viewer.canvas.overlays
-        layer = self.measured
-        text = unit_of(layer) if layer is not None and layer.colorbar.visible else ""
-        if OVERLAY not in overlays:
-            if not text:
-                return
-            overlays[OVERLAY] = TextOverlay(position=CORNER)
-        overlays[OVERLAY].text = text
+        canvas, layer = self.viewer.canvas, self.measured
+        overlay = canvas.overlays[OVERLAY]
+        overlay.text = unit_of(layer) if layer is not None and layer.colorbar.visible else ""
         # In a grid the bar is in the cell of its layer, where no text of the canvas follows it.
-        overlays[OVERLAY].visible = bool(text) and not self.viewer.canvas.grid.enabled
+        overlay.visible = bool(overlay.text) and not canvas.grid.enabled
 
     def request_update(self) -> None:
         """Update a moment later, once for all requests until then; at once without a window."""
@@ -307,10 +285,9 @@ class SliderLabel(ViewerHelper):
     def write(self, _: object = None) -> None:
         """Write the wavelength, or the number of the band; nothing where there is no cube."""
         dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
-        cube = cube_of(layer)
-        if layer is None or cube is None:
+        if layer is None:
             return
-        band = band_of(layer, dims.point)
+        cube, band = cube_at(layer), band_of(layer, dims.point)
         is_counted = cube.unit == BAND_INDEX
         text = f"band {band}" if is_counted else f"{cube.wavelengths[band]:.4g} {cube.unit}"
         labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])

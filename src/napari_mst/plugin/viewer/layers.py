@@ -56,8 +56,8 @@ def cube_layer_in(metadata: Mapping[str, Any], key: str = COMPOSITE_KEY) -> Imag
     *key* says which one: by default, the one that the layer is a picture of.
     """
     reference = metadata.get(key)
-    layer = reference() if isinstance(reference, weakref.ref) else None
-    return layer if isinstance(layer, Image) else None
+    layer: Image | None = reference and reference()
+    return layer
 
 
 def composites_of(viewer: ViewerModel, cube_layer: Layer) -> list[Image]:
@@ -203,9 +203,7 @@ def cube_of_data(data: Any, metadata: Mapping[str, Any]) -> SpectralCube | None:
         data = data.numbers
     if STACK_KEY in metadata and np.shape(data)[1:] == cube.shape:
         return cube
-    if np.ndim(data) != 3:
-        return None
-    if len(data) != len(cube.wavelengths):
+    if np.ndim(data) != 3 or len(data) != len(cube.wavelengths):
         return None
     # The user or another plugin may have given the layer other numbers: those count.
     return cube if data is cube.data else replace(cube, data=data)
@@ -229,9 +227,14 @@ def active_cube_layer(viewer: ViewerModel) -> Image | None:
         active = cube_layer_in(known) or cube_layer_in(known, MAP_KEY) or active
     if cube_of(active) is not None and active in viewer.layers:
         return active if is_cube_shown(viewer, active) else None
+    return next(_seen_cubes(viewer), None)
+
+
+def _seen_cubes(viewer: ViewerModel) -> Iterator[Image]:
     # napari lists layers from the bottom up.
-    cubes = [layer for layer in reversed(viewer.layers) if cube_of(layer) is not None]
-    return next((layer for layer in cubes if is_cube_shown(viewer, layer)), None)
+    for layer in reversed(viewer.layers):
+        if cube_of(layer) is not None and is_cube_shown(viewer, layer):
+            yield layer
 
 
 def is_cube_shown(viewer: ViewerModel, layer: Image) -> bool:
@@ -246,16 +249,11 @@ def shown_cube_layers(viewer: ViewerModel) -> list[Image]:
     not one pixel of theirs.
     """
     active = active_cube_layer(viewer)
-    cube = cube_of(active)
-    if active is None or cube is None:
+    if active is None:
         return []
-    shown = [active]
-    for layer in reversed(viewer.layers):
-        other = cube_of(layer)
-        if layer is active or other is None or other.unit != cube.unit:
-            continue
-        if is_cube_shown(viewer, layer):
-            shown.append(layer)
+    unit = cube_at(active).unit
+    seen = (layer for layer in _seen_cubes(viewer) if cube_at(layer).unit == unit)
+    shown = [active, *(layer for layer in seen if layer is not active)]
     return [layer for layer in shown if image_matrix(layer) is not None]
 
 
@@ -268,12 +266,10 @@ def band_of(layer: Image, point: Sequence[float]) -> int:
 
 def go_to(viewer: ViewerModel, layer: Image, wavelength: float) -> None:
     """Move the slider to the band of the cube *layer* nearest to *wavelength*, in its unit."""
-    cube = cube_of(layer)
-    if cube is not None:
-        pixel = np.zeros(layer.ndim)
-        pixel[-3] = cube.nearest_band(wavelength)
-        # Axes that other layers have on top come before the three of a cube.
-        viewer.dims.set_point(viewer.dims.ndim - 3, layer.data_to_world(pixel)[-3])
+    pixel = np.zeros(layer.ndim)
+    pixel[-3] = cube_at(layer).nearest_band(wavelength)
+    # Axes that other layers have on top come before the three of a cube.
+    viewer.dims.set_point(viewer.dims.ndim - 3, layer.data_to_world(pixel)[-3])
 
 
 def put_on_top(viewer: ViewerModel, layer: Layer) -> None:

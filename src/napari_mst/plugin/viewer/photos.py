@@ -17,7 +17,6 @@ from napari.layers import Image, Layer
 
 from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.cube.georeference import Georeference
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.photo.files import georeference_in
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
@@ -121,7 +120,9 @@ class LayerPhoto:
             notes.append(f"This is page {page} of a stack; each page is a photo of its own.")
         if _is_planar(pixels.shape):
             notes.append("The 3 planes were taken as red, green and blue.")
-        place = self._georeference(photo.shape)
+        # A page of a stack has no place of its own.
+        has_place = self.path and not self.index
+        place = georeference_in(Path(str(self.path)), photo.shape) if has_place else None
         return replace(photo, assumptions=tuple(notes), georeference=place)
 
     def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
@@ -133,12 +134,6 @@ class LayerPhoto:
         notes = (*self.shot.notes, *saturation_notes(pixels), *photo.assumptions)
         return replace(photo, assumptions=notes, shot=self.shot)
 
-    def _georeference(self, shape: tuple[int, int]) -> Georeference | None:
-        """Return the place on earth that the file gives; a page of a stack has none of its own."""
-        if not self.path or self.index:
-            return None
-        return georeference_in(Path(self.path), shape)
-
 
 def page_shown(layer: Layer, pages: Sequence[int], point: Sequence[float]) -> tuple[int, ...]:
     """Return the page of *layer* that the sliders at world *point* show.
@@ -146,9 +141,8 @@ def page_shown(layer: Layer, pages: Sequence[int], point: Sequence[float]) -> tu
     *pages* are the lengths of the axes before those of an image.
     """
     # A slider stands in world units: between two pages, or beside all pages of this layer.
-    page = np.round(layer.world_to_data(point)[: len(pages)]).astype(int)
-    last_page = np.array(pages, dtype=int) - 1
-    return tuple(int(at) for at in np.clip(page, 0, last_page))
+    page = np.round(layer.world_to_data(point)[: len(pages)])
+    return tuple(np.clip(page, 0, np.array(pages) - 1).astype(int).tolist())
 
 
 def _photo_again(
@@ -235,14 +229,8 @@ def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
             pixels[~photo.valid] = np.nan
     # A photo that was made is no measure for the colours of a cube.
     metadata = {METADATA_KEY: MADE_PHOTO if photo.shot is None else photo.shot}
-    arguments = {
-        **placement.image_kwargs(),
-        "name": name,
-        "rgb": True,
-        "metadata": metadata,
-        "visible": True,
-    }
-    return pixels, arguments, "image"
+    look = {"name": name, "rgb": True, "metadata": metadata}
+    return pixels, placement.image_kwargs() | look, "image"
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -254,8 +242,8 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:
 
 def photo_layers(viewer: ViewerModel) -> list[Image]:
     """List the Image layers that a photo can be read from, topmost first."""
-    images = [layer for layer in reversed(viewer.layers) if isinstance(layer, Image)]
-    return [layer for layer in images if not _is_made(layer)]
+    images = (layer for layer in reversed(viewer.layers) if isinstance(layer, Image))
+    return [layer for layer in images if _is_photo(layer)]
 
 
 def is_raw(layer: Image) -> bool:
@@ -269,12 +257,12 @@ def is_of_sensor(layer: Image) -> bool:
     return shot is not None and not shot.is_flat
 
 
-def _is_made(layer: Image) -> bool:
-    """True if *layer* shows something that this plugin has made: a cube or a map."""
+def _is_photo(layer: Image) -> bool:
+    """True unless *layer* shows a cube, its picture, a map, or a preview of a correction."""
     role = layer.metadata.get(METADATA_KEY)
     # A denoised photo is a photo, though it has the text of its role there as maps have.
     is_map = isinstance(role, AttentionMap | str) and not layer.rgb
-    return role == CORRECTED or is_map or is_composite(layer) or cube_of(layer) is not None
+    return not (role == CORRECTED or is_map or is_composite(layer) or cube_of(layer) is not None)
 
 
 def _shot_of(layer: Image) -> Shot | None:

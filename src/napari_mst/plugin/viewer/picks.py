@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count, filterfalse
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -175,35 +176,20 @@ def name_all(points: Points, added: Sequence[int] = ()) -> None:
     *added* are the picks that have just been pasted, counted from the end.
     """
     before = names(points)
-    own = _without_copies(before, added)
-    taken = {_number(name) for name in own}
-    free = (number for number in range(1, 2 + len(own)) if number not in taken)
-    named = [name or f"pick {next(free)}" for name in own]
+    uses = Counter(before)
+    new = {index % len(before) for index in added}
+
+    def is_copy(at: int, name: str) -> bool:
+        # A person may type a name twice, but no number.
+        is_second = name.startswith("pick ") and before.index(name) < at
+        return uses[name] > 1 and (at in new or is_second)
+
+    own = ["" if is_copy(at, name) else name for at, name in enumerate(before)]
+    every = (f"pick {number}" for number in count(1))
+    free = filterfalse(set(own).__contains__, every)
+    named = [name or next(free) for name in own]
     if named != before:
         set_feature(points, "name", named)
-
-
-def _without_copies(names: Sequence[str], added: Sequence[int]) -> list[str]:
-    """Clear the names that were copied from another pick.
-
-    A pick just *added* loses any name that it shares. Of the others, only a repeated "pick 3" is
-    cleared, as a person may have typed the same name twice.
-    """
-    new = {index % len(names) for index in added} if names else set()
-    count = Counter(names)
-    seen: set[str] = set()
-    own = []
-    for index, name in enumerate(names):
-        is_repeated_number = bool(_number(name)) and name in seen
-        is_copy = count[name] > 1 if index in new else is_repeated_number
-        seen.add(name)
-        own.append("" if is_copy else name)
-    return own
-
-
-def _number(name: str) -> int:
-    """The number in "pick 3"; 0 for another name."""
-    return int(name[5:]) if name.startswith("pick ") and name[5:].isdecimal() else 0
 
 
 def recolour(points: Points, index: int, colour: str) -> None:
@@ -298,20 +284,13 @@ class History:
             self._states = [*self._states[: self._at + 1], state][-STATES:]
             self._at = len(self._states) - 1
 
-    def undo(self, points: Points | None) -> None:
-        """Make *points* what they were before the last change, if there is one."""
+    def step(self, points: Points | None, by: int) -> None:
+        """Undo the last change of *points*, -1, or make the one again that was undone last, 1."""
         # The last change may have been made just now, without a record.
         self.record(points)
-        if points is not None and self.can_undo:
-            self._show(points, self._at - 1)
-
-    def redo(self, points: Points | None) -> None:
-        """Make the change again that was undone last, unless another one came after it."""
-        self.record(points)
-        if points is not None and self.can_redo:
-            self._show(points, self._at + 1)
-
-    def _show(self, points: Points, at: int) -> None:
+        at = self._at + by
+        if points is None or not 0 <= at < len(self._states):
+            return
         state, self._at = self._states[at], at
         self.is_undoing = True
         try:
