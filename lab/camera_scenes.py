@@ -9,9 +9,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lab.simulated import SceneSimulator
 from napari_mst.photo.cameras import Capture, load_illuminants, unbalanced_response
-from napari_mst.training.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS, training_cameras
-from napari_mst.training.simulated import Curriculum, SceneSimulator
+from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
+
+TRAINING_LIGHTS = (
+    "D65",
+    "D50",
+    "A",
+    "B",
+    "C",
+    "D55",
+    "D75",
+    "E",
+    "F11",
+    "F2",
+    "F7",
+    "flash",
+    "horizon",
+    "office-fluorescent",
+    "tungsten",
+)
+"""The illuminants of the photos, in the order in which a seed draws them."""
 
 # Shares of the photos whose light is a mixture of two, and of those with noise.
 _MIXED = 0.5
@@ -108,7 +127,7 @@ class CameraSimulator(SceneSimulator):
 
 
 class CameraScenes:
-    """A `Source` of simulated photos, those of each draw by one camera under one light.
+    """A `LessonSource` of simulated photos, those of each draw by one camera under one light.
 
     `response` is that of the photos that were drawn last.
 
@@ -127,13 +146,13 @@ class CameraScenes:
         self._held_out = CameraSimulator(seed, size, held_out=True)
         self.response = self._training.response
 
-    def draw(self, index: int, count: int, lesson: Curriculum) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """Training photos, as a `Source` gives them; *lesson* is for 8-bit photos only."""
+    def draw(self, index: int, count: int, progress: float) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Training photos, as a `LessonSource` gives them, at any *progress* the same."""
         # Draws of one seed never meet those of the next.
         return self._drawn(self._training, self._seed * 10_000_000 + index, count)
 
     def held_out(self, index: int = 0, count: int = 1) -> tuple[Tensor, Tensor]:
-        """Photos to judge by, as a `Source` gives them; by another camera for every *index*."""
+        """Photos to judge by, as a `LessonSource` gives them; each *index* has another camera."""
         return self._drawn(self._held_out, self._seed + index, count)
 
     def _drawn(self, simulator: CameraSimulator, seed: int, count: int) -> tuple[Tensor, Tensor]:

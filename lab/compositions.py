@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from napari_mst.training.simulated import SceneSimulator
+from lab.simulated import SceneSimulator
 
 # Shares of the materials that have the complementary colour, and that are nearly grey.
 _COMPLEMENTS = 0.35

@@ -7,6 +7,7 @@ continues from its last checkpoint to the same weights.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,27 +15,27 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from lab.camera_scenes import CameraScenes, CameraSimulator
+from lab.camera_scenes import TRAINING_LIGHTS, CameraScenes, CameraSimulator
 from lab.cards import CARD, accuracy, made_by
+from lab.fit_pixelwise import PixelwiseSettings, descend
 from lab.order import Order
+from lab.training import calibrated
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
 from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras
-from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
+    FitProgress,
     distance,
     join_processes,
     save,
     start_network,
 )
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 from napari_mst.training.inputs import (
     HELD_OUT_CAMERAS,
-    TRAINING_LIGHTS,
     camera_inputs,
     training_cameras,
 )
@@ -119,7 +120,6 @@ class CameraFit(Fit):
 
     First all photos weigh about the same, so that noise is what there is to learn. In the end a
     photo counts by the share of its error that is left, so that the clean ones are left alone.
-    The source of *options* is not used.
     """
 
     def __init__(
@@ -127,13 +127,14 @@ class CameraFit(Fit):
         settings: FitSettings,
         checkpoint: Path,
         pixelwise: CameraNetwork,
-        options: FitOptions | None = None,
+        device: str = "cpu",
+        report: Callable[[FitProgress], None] = print,
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         network = start_network(settings, pixelwise)
         # A draw also gives the networks the camera, so no other process may draw.
-        chosen = replace(options or FitOptions(), source=self._scenes, drawers=0)
-        super().__init__(settings, checkpoint, network, chosen)
+        options = FitOptions(self._scenes, device, report=report)
+        super().__init__(settings, checkpoint, options, network)
 
     def _see_with(self, response: Tensor) -> None:
         """Give both networks the camera of the photos that come next."""
@@ -224,11 +225,11 @@ def fit_camera_to_file(settings: FitSettings, order: Order) -> None:
     if pixelwise is None:
         pixel_settings = PixelwiseSettings(steps=PIXEL_STEPS, width=WIDTH, seed=settings.seed)
         pixelwise = fit_camera_network(pixel_settings)
-    fit = CameraFit(settings, checkpoint, pixelwise, FitOptions(device=device))
+    fit = CameraFit(settings, checkpoint, pixelwise, device)
     best = fit.run(order.report_every)
     if fit.rank == 0:
         save(best, output, camera_card(settings, fit.processes, output.stem))
-        calibrate(output)
+        calibrated(output)
         if order.scenes:
             measure(output, order.scenes)
 

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from lab.cards import made_by
 from lab.compositions import CompositionSimulator
+from lab.fit_pixelwise import PixelwiseSettings, descend
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
 from napari_mst.light.seeing import (
@@ -39,7 +40,6 @@ from napari_mst.networks.vision_transformer import TransformerHyperparameters, V
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
 from napari_mst.training.fit import save
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, descend
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 
 SIZE = 32

@@ -11,11 +11,12 @@ from typing import Annotated, Any, NamedTuple
 from lab.cards import CARD, PIXELWISE_CARD, made_by, save_measured
 from lab.fit_camera import CAMERA_SETTINGS, fit_camera_to_file
 from lab.fit_light import LightSettings, fit_light_to_file
+from lab.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from lab.order import Order
+from lab.simulated import Simulated
 from napari_mst.cli.arguments import Command
 from napari_mst.errors import ModelError
 from napari_mst.training.fit import Fit, FitOptions, join_processes
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.settings import FitSettings
 
 
@@ -23,8 +24,8 @@ def fit_mstpp_to_file(settings: FitSettings, order: Order) -> None:
     """Fit `mstpp-srgb`, and write it; of several processes the first writes."""
     device = join_processes(order.device)
     checkpoint = order.output.with_suffix(".checkpoint")
-    options = FitOptions(device=device, drawers=order.drawers)
-    fit = Fit(settings, checkpoint, options=options)
+    source = Simulated(settings.seed, settings.size)
+    fit = Fit(settings, checkpoint, FitOptions(source, device, drawers=order.drawers))
     network = fit.run(order.report_every)
     if fit.rank == 0:
         said = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"

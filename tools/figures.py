@@ -28,8 +28,8 @@ from tools.pictures import (
 from torch import nn  # noqa: TID253
 
 import napari_mst as nm
+from lab.simulated import SceneSimulator
 from napari_mst.spectra.library import colour_checker
-from napari_mst.training.simulated import SceneSimulator
 
 LAMPS = {
     "D65": "daylight (D65)",

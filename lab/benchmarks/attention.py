@@ -36,6 +36,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lab.cards import CARD
+from lab.simulated import Simulated
+from lab.training import calibrated
 from napari_mst.arrays import Codes, Floats
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.engine.features import PhotoRows
@@ -44,13 +46,10 @@ from napari_mst.engine.run import execute
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Network
-from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network, save
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.simulated import Curriculum
-from napari_mst.training.sources import Simulated
 from napari_mst.training.tables import ON_CPU, Method, ModelMethod, compared
 
 CPU = torch.device("cpu")
@@ -178,7 +177,7 @@ def _fitted(settings: FitSettings, keep: Path | None) -> Network:
             report=lambda progress: _report(name, progress),
         )
         checkpoint = folder / f"{name}-{_setting(settings)}.checkpoint"
-        fit = Fit(settings, checkpoint, options=told)
+        fit = Fit(settings, checkpoint, told)
         fit.run(REPORTED)
     return fit.average.eval()
 
@@ -202,15 +201,15 @@ class Drawn:
         if self._folder:
             self._folder.mkdir(exist_ok=True)
 
-    def draw(self, index: int, count: int, lesson: Curriculum) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(self, index: int, count: int, progress: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Photos and cubes to train on: read, or drawn and kept."""
         if self._folder is None:
-            return self._simulated.draw(index, count, lesson)
+            return self._simulated.draw(index, count, progress)
         path = self._folder / f"{index}.pt"
         if not path.exists():
             # Another process may be drawing the same lesson: each writes a file of its own.
             unfinished = path.with_suffix(f".{os.getpid()}")
-            torch.save(self._simulated.draw(index, count, lesson), unfinished)
+            torch.save(self._simulated.draw(index, count, progress), unfinished)
             unfinished.replace(path)
         photos, cubes = torch.load(path, weights_only=True)
         return photos, cubes
@@ -247,7 +246,7 @@ def _write_example(options: argparse.Namespace, trained: Trained, settings: FitS
     )
     path = options.examples / f"{card.name}.safetensors"
     save(network, path, card)
-    calibrate(path)
+    calibrated(path)
 
 
 def _rows(trained: list[Trained]) -> list[Row]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lab.benchmarks import common
+from lab.simulated import SceneSimulator
 from napari_mst.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
@@ -28,7 +29,6 @@ from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.library import colour_checker
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
 from napari_mst.training.scenes import Scene, read_scenes
-from napari_mst.training.simulated import SceneSimulator
 from napari_mst.training.tables import RENDERED
 
 ONE_FACTOR = {"mstpp-srgb": 1.89, "pixelwise-srgb": 2.365, "mstpp-camera": 1.983}

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from lab.benchmarks import common
+from lab.simulated import Curriculum, SceneSimulator
 from napari_mst.adaptation.process import (
     Kernel,
     Spots,
@@ -38,7 +39,6 @@ from napari_mst.cube.metrics import CORE_MEAN, core_pixels
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.simulated import Curriculum, SceneSimulator
 
 START = Kernel(
     everywhere=0.01,

@@ -20,6 +20,7 @@ import torch
 
 import napari_mst as nm
 from lab.benchmarks import common
+from lab.camera_scenes import TRAINING_LIGHTS
 from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae
@@ -27,7 +28,7 @@ from napari_mst.light import estimate
 from napari_mst.light.seeing import common_response, light_table, to_common
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
-from napari_mst.training.inputs import HELD_OUT_CAMERAS, TRAINING_LIGHTS
+from napari_mst.training.inputs import HELD_OUT_CAMERAS
 from napari_mst.training.scenes import read_scenes
 
 PENALTY_LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")

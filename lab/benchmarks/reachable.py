@@ -18,13 +18,13 @@ from torch import Tensor
 
 from lab.benchmarks import common
 from lab.cards import PIXELWISE_CARD
+from lab.fit_pixelwise import PixelwiseSettings, fit_pixelwise
+from lab.simulated import SceneSimulator
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.fit import save
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import Scene, read_scenes
-from napari_mst.training.simulated import SceneSimulator
 from napari_mst.training.tables import ModelMethod, Score, means, score
 
 COLUMNS = ("MRAE", "core MRAE", "PSNR (dB)", "SAM (deg)", "dE D65", "dE A")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from tests.conftest import shared_data as shared_data
 
-from lab.__main__ import CALIBRATE
 from lab.known_spectra import KNOWN
 from lab.retrain import RETRAIN
+from lab.training import CALIBRATE
 from napari_mst.cli import main
 
 Run = Callable[..., tuple[int, str, str]]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from lab import training
 from lab.tests.conftest import Run
 from napari_mst import load_model
 from napari_mst.models.cards import WEIGHTS
-from napari_mst.training import calibrate
 
 
 @pytest.mark.parametrize("name", ["mstpp-srgb", "pixelwise-srgb"])
@@ -47,7 +47,7 @@ def test_calibrate_prints_the_numbers_that_it_writes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The real number of scenes takes minutes.
-    monkeypatch.setattr(calibrate, "_SCENES", 2)
+    monkeypatch.setattr(training, "_SCENES", 2)
     copy = tmp_path / "copy.safetensors"
     shutil.copy(WEIGHTS / "pixelwise-srgb.safetensors", copy)
     code, out, _ = run("calibrate", copy)

@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from lab import fit_camera
+from lab import fit_camera, training
 from lab.camera_scenes import CameraScenes, CameraSimulator
 from lab.fit_camera import CameraFit, fit_camera_network, pixelwise_of, start_camera_network
+from lab.fit_pixelwise import PixelwiseSettings
 from lab.tests.conftest import Run
 from napari_mst import load_model
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, Capture, camera_response, load_cameras
-from napari_mst.training import calibrate
-from napari_mst.training.fit import FitOptions
-from napari_mst.training.fit_pixelwise import PixelwiseSettings
+from napari_mst.training import sources
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.simulated import USUAL
 
 SMALL = FitSettings(steps=4, size=16, warm_up=1)
-QUIET = FitOptions(report=lambda _: None)
+
+
+def quiet(_: object) -> None:
+    """Report nothing."""
+
+
 TINY = PixelwiseSettings(steps=3, batch=128, width=8)
 
 
@@ -32,7 +35,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         (fit_camera, "SAMPLE", 500),
         (fit_camera, "JUDGED", 2),
         (fit_camera, "PIXEL_STEPS", 3),
-        (calibrate, "_CAMERA_SCENES", 2),
+        (training, "_CAMERA_SCENES", 2),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -56,12 +59,12 @@ def test_held_out_photos_are_of_held_out_cameras() -> None:
 def test_photo_is_that_of_the_response_that_was_told() -> None:
     told: list[torch.Tensor] = []
     scenes = CameraScenes(0, 16, told.append)
-    photos, cubes = scenes.draw(3, 2, USUAL)
+    photos, cubes = scenes.draw(3, 2, 0.5)
     assert torch.equal(told[-1], scenes.response)
     seen = torch.einsum("nbhw,bc->nchw", cubes, scenes.response).clamp(0, 1)
     assert (photos - seen).abs().median() < 0.02
-    again, _ = scenes.draw(3, 2, USUAL)
-    other, _ = scenes.draw(4, 2, USUAL)
+    again, _ = scenes.draw(3, 2, 0.5)
+    other, _ = scenes.draw(4, 2, 0.5)
     assert torch.equal(photos, again)
     assert not torch.equal(photos, other)
 
@@ -98,14 +101,14 @@ def test_pixelwise_fit_learns_and_is_the_same_again(capsys: pytest.CaptureFixtur
 
 def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_path: Path) -> None:
     pixelwise = fit_camera_network(TINY)
-    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, options=QUIET).run(report_every=2)
-    stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, options=QUIET)
+    whole = CameraFit(SMALL, tmp_path / "whole", pixelwise, report=quiet).run(report_every=2)
+    stopped = CameraFit(SMALL, tmp_path / "stopped", pixelwise, report=quiet)
     stopped.take_step()
     stopped.take_step()
     stopped.save_checkpoint()
     kept = pixelwise_of(tmp_path / "stopped")
     assert isinstance(kept, CameraNetwork)
-    continued = CameraFit(SMALL, tmp_path / "stopped", kept, options=QUIET)
+    continued = CameraFit(SMALL, tmp_path / "stopped", kept, report=quiet)
     assert continued.step == 2
     assert torch.equal(weights(whole), weights(continued.run(report_every=2)))
     assert pixelwise_of(tmp_path / "nothing") is None
@@ -113,7 +116,7 @@ def test_stopped_fit_continues_to_the_same_weights_without_its_first_part(tmp_pa
 
 def scenes(folder: Path) -> Path:
     folder.mkdir()
-    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 16, 16)).astype(np.float32)
+    cube = np.random.default_rng(0).uniform(0.1, 0.9, (31, 32, 16)).astype(np.float32)
     np.savez(folder / "scene.npz", cube=cube, wavelengths=GRID)
     return folder
 
@@ -122,6 +125,7 @@ def test_one_command_makes_the_file_with_its_card(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fit_camera, "HELD_OUT_CAMERAS", HELD_OUT_CAMERAS[:2])
+    monkeypatch.setattr(sources, "HELD_OUT_SCENES", 2)
     output = tmp_path / "mine.safetensors"
     real = scenes(tmp_path / "real")
     sizes = ("--steps", "2", "--size", "16", "--report-every", "1")
@@ -133,5 +137,5 @@ def test_one_command_makes_the_file_with_its_card(
     assert "retrain mstpp-camera --steps 2" in card.reference
     tuned = tmp_path / "tuned.safetensors"
     camera = ("--camera", "Nikon_D5100", "--illuminant", "A")
-    assert run("train", "--from", output, *camera, "-o", tuned, *sizes)[0] == 0
+    assert run("train", "--from", output, "--cubes", real, *camera, "-o", tuned, *sizes)[0] == 0
     assert load_model(tuned).card.rendering == CAMERA_RGB

@@ -22,6 +22,7 @@ from lab.fit_light import (
 )
 from lab.lights import HELD_OUT_LIGHTS, LightSimulator
 from lab.order import Order
+from lab.simulated import SceneSimulator
 from napari_mst.light.seeing import (
     CHANNELS,
     common_matrices,
@@ -33,7 +34,6 @@ from napari_mst.light.seeing import (
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import camera_response
 from napari_mst.photo.lights import FAMILIES
-from napari_mst.training.simulated import SceneSimulator
 
 CAMERAS = ["Canon_EOS_5D", "Nikon_D700"]
 TINY = LightSettings(steps=3, batch=4, scenes=8, kept=8, warm_up=2, judged=4)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from lab.simulated import Curriculum, SceneSimulator
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Codes, Doubles, Singles
 from napari_mst.cube import SpectralCube
@@ -13,7 +14,6 @@ from napari_mst.cube.metrics import mrae
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.simulated import Curriculum, SceneSimulator
 
 SIZE = 48
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from lab.simulated import SceneSimulator
 from napari_mst import load_model
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
@@ -30,7 +31,6 @@ from napari_mst.reconstruction.error_bands import (
     model_spectrum_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.simulated import SceneSimulator
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)

@@ -8,6 +8,7 @@ import pytest
 from safetensors.torch import save_file
 
 import napari_mst as nm
+from lab.simulated import SceneSimulator
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
@@ -15,7 +16,6 @@ from napari_mst.networks.vision_transformer import TransformerHyperparameters, V
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
-from napari_mst.training.simulated import SceneSimulator
 
 CAMERA = "Nikon_D850"
 

@@ -5,8 +5,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from tests.training.conftest import scene_of, smooth_scene
 
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
@@ -17,24 +19,18 @@ from napari_mst.training.fit import (
     reconstruction_loss,
     start_network,
 )
-from napari_mst.training.fit_pixelwise import (
-    PixelwiseSettings,
-    fit_pixelwise,
-    quantile_loss,
-)
-from napari_mst.training.fit_pixelwise import (
-    validate as validate_pixelwise,
-)
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.simulated import SceneSimulator
+from napari_mst.training.sources import Cubes, degraded_at
 
 SMALL = FitSettings(steps=4, size=16, stages=1, warm_up=1)
 torch.manual_seed(0)
 PIXELWISE = PixelwiseNetwork(width=8).requires_grad_(False)
+SOURCE = Cubes([scene_of(smooth_scene(80, 48))], 1, 16)
 
 
 def start(checkpoint: Path, settings: FitSettings = SMALL) -> Fit:
-    return Fit(settings, checkpoint, start_network(settings, PIXELWISE))
+    options = FitOptions(SOURCE)
+    return Fit(settings, checkpoint, options, start_network(settings, PIXELWISE))
 
 
 def weights(network: torch.nn.Module) -> torch.Tensor:
@@ -42,7 +38,7 @@ def weights(network: torch.nn.Module) -> torch.Tensor:
 
 
 def test_network_starts_near_the_pixelwise_estimate() -> None:
-    photos, _ = SceneSimulator(0, size=16).draw(2)
+    photos, _ = SOURCE.draw(0, 2, 0)
     network = start_network(SMALL, PIXELWISE)
     expected, started = PIXELWISE(photos), network(photos).detach()
     assert (started - expected).abs().mean() < 0.05 * expected.abs().mean()
@@ -78,9 +74,9 @@ def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
     tmp_path: Path,
 ) -> None:
     reports: list[FitProgress] = []
-    options = FitOptions(report=reports.append, drawers=2)
+    options = FitOptions(SOURCE, report=reports.append, drawers=2)
     network = start_network(SMALL, PIXELWISE)
-    ahead = Fit(SMALL, tmp_path / "ahead", network, options).run(report_every=2)
+    ahead = Fit(SMALL, tmp_path / "ahead", options, network).run(report_every=2)
     assert torch.equal(weights(ahead), weights(start(tmp_path / "here").run(report_every=2)))
     assert [report.step for report in reports] == [2, 4]
     for report in reports:
@@ -108,11 +104,8 @@ def test_learning_rate_warms_up_and_ends_near_zero() -> None:
 
 def test_lessons_go_from_noise_to_what_must_stay() -> None:
     settings = FitSettings(steps=100)
-    lessons = [settings.lesson_at(step) for step in (0, 25, 50, 100)]
-    assert [one.degraded for one in lessons] == sorted(
-        (one.degraded for one in lessons), reverse=True
-    )
-    assert [one.grain for one in lessons] == pytest.approx([1e-7, 1e-7 * 1e3**0.5, 1e-4, 1e-4])
+    shares = [degraded_at(settings.progress_at(step)) for step in (0, 25, 50, 100)]
+    assert shares == sorted(shares, reverse=True)
     tolerances = [settings.tolerance_at(step) for step in range(101)]
     assert tolerances == sorted(tolerances, reverse=True)
     assert (tolerances[0], tolerances[100]) == pytest.approx((0.3, 0.005))
@@ -120,32 +113,37 @@ def test_lessons_go_from_noise_to_what_must_stay() -> None:
 
 def test_network_that_knows_the_lessons_begins_with_the_last() -> None:
     new, taught = FitSettings(steps=100), FitSettings(steps=100, taught=1)
-    assert taught.lesson_at(0) == taught.lesson_at(100) == new.lesson_at(100)
+    assert taught.progress_at(0) == taught.progress_at(100) == new.progress_at(100)
     assert taught.tolerance_at(0) == new.tolerance_at(100)
 
 
 def test_perfect_estimate_has_no_loss_and_a_wrong_colour_has_one() -> None:
-    simulator = SceneSimulator(0, size=16)
-    _, cubes = simulator.draw(2)
-    colours = torch.einsum("nbhw,bc->nchw", cubes, simulator.response).clamp(0, 1)
-    assert reconstruction_loss(cubes, cubes, simulator.response, colours).max() < 1e-6
-    assert reconstruction_loss(cubes, cubes, simulator.response, 0.9 * colours).min() > 1e-3
+    _, cubes = SOURCE.draw(0, 2, 0)
+    response = SOURCE.response
+    colours = torch.einsum("nbhw,bc->nchw", cubes, response).clamp(0, 1)
+    assert reconstruction_loss(cubes, cubes, response, colours).max() < 1e-6
+    assert reconstruction_loss(cubes, cubes, response, 0.9 * colours).min() > 1e-3
 
 
 RANK = """
 import sys
 from pathlib import Path
+import numpy as np
 import torch
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import Fit, FitOptions, join_processes, start_network
+from napari_mst.training.scenes import Scene
 from napari_mst.training.settings import FitSettings
+from napari_mst.training.sources import Cubes
 torch.manual_seed(0)
 pixelwise = PixelwiseNetwork(width=8).requires_grad_(False)
 device = join_processes("cpu")
 folder = Path(sys.argv[1])
 settings = FitSettings(steps=3, size=16, stages=1, warm_up=1)
 network = start_network(settings, pixelwise)
-fit = Fit(settings, folder / "none", network, FitOptions(device=device))
+cube = np.load(folder / "cube.npy")
+source = Cubes([Scene("scene", cube, np.ones(cube.shape[1:], bool))], 1, 16)
+fit = Fit(settings, folder / "none", FitOptions(source, device), network)
 for _ in range(3):
     fit.take_step()
 torch.save(fit.network.state_dict(), folder / f"{fit.rank} of {fit.processes}")
@@ -158,6 +156,7 @@ def learnt_by_two(folder: Path) -> list[dict[str, torch.Tensor]]:
     folder.mkdir()
     script = folder / "rank.py"
     script.write_text(RANK)
+    np.save(folder / "cube.npy", smooth_scene(80, 48))
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [sys.executable, *launch, str(script), str(folder)]
     subprocess.run(command, check=True, capture_output=True, timeout=240)
@@ -190,29 +189,3 @@ def test_gradients_are_the_mean_of_all_processes(
         parameter.grad = torch.ones_like(parameter)
     job.share_gradients()
     assert all((parameter.grad == 1.5).all() for parameter in job.trained)
-
-
-SMALL_PIXELWISE = PixelwiseSettings(steps=30, batch=256, width=16, warm_up=5)
-
-
-def test_pixelwise_fit_learns_and_is_deterministic(capsys: pytest.CaptureFixture[str]) -> None:
-    first, again = (
-        fit_pixelwise(SMALL_PIXELWISE, report_every=10),
-        fit_pixelwise(SMALL_PIXELWISE, report_every=10),
-    )
-    assert all(
-        torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True)
-    )
-    losses = [float(line.split("held-out")[1]) for line in capsys.readouterr().out.splitlines()[:3]]
-    assert losses == sorted(losses, reverse=True)
-    assert validate_pixelwise(first) < losses[0]
-
-
-def test_pinball_loss_is_least_at_the_quantile() -> None:
-    reference = torch.linspace(0.5, 0.6, 1001)
-    scale = torch.full_like(reference, 0.55)
-    losses = {
-        level: quantile_loss((scale * 0 + level, scale, scale), reference).item()
-        for level in (0.5, 0.505, 0.51)
-    }
-    assert min(losses, key=losses.__getitem__) == 0.505

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.training.conftest import scene_of, smooth_scene
 
-from napari_mst.arrays import Array, Codes, Doubles, Floats, Singles
+from napari_mst.arrays import Array, Codes, Doubles, Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
-from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
+from napari_mst.training.scenes import read_scenes, resampled, scene_files
 from napari_mst.training.tables import (
     ON_CPU,
     Method,
@@ -31,24 +32,13 @@ KINDS = {kind.name: kind for kind in INPUTS}
 RANDOM = np.random.default_rng(0)
 
 
-def smooth_scene(rows: int = 16, columns: int = 24) -> Singles:
-    """Reflectances between 0.1 and 0.9 that change slowly in space and wavelength."""
-    along = (
-        np.linspace(0, 3, 31)[:, None, None]
-        + np.linspace(0, 5, columns)
-        + np.linspace(0, 2, rows)[:, None]
-    )
-    scene: Singles = (0.5 + 0.4 * np.sin(along)).astype(np.float32)
-    return scene
-
-
 def write_scene(path: Path, cube: Array, wavelengths: Doubles = GRID) -> None:
     np.savez(path, cube=cube, wavelengths=wavelengths)
 
 
 def test_metrics_of_a_perfect_method_are_perfect() -> None:
     cube = RANDOM.uniform(0.1, 0.9, (31, 4, 5)).astype(np.float32)
-    (perfect,) = score({"": lambda _: cube}, INPUTS[:1], [_scene(cube)])
+    (perfect,) = score({"": lambda _: cube}, INPUTS[:1], [scene_of(cube)])
     measured = perfect.values
     assert measured["MRAE"] == measured["core MRAE"] == measured["RMSE"] == measured["dE D65"] == 0
     assert measured["SAM (deg)"] < 1e-4
@@ -86,7 +76,7 @@ def test_exposure_scales_the_target_and_leaves_out_clipped_pixels() -> None:
     def perfect_where_not_clipped(codes: Codes) -> Floats:
         return np.where((codes < 255).all(axis=0), 4 * cube, 0)
 
-    (one,) = score({"": perfect_where_not_clipped}, [kind], [_scene(cube)])
+    (one,) = score({"": perfect_where_not_clipped}, [kind], [scene_of(cube)])
     assert one.values["RMSE"] < 1e-6
 
 
@@ -180,7 +170,7 @@ def test_folder_without_scenes_is_refused(tmp_path: Path) -> None:
 def test_means_table_and_csv_hold_every_method_and_input(tmp_path: Path) -> None:
     methods = {"ours": least_squares(), "theirs": least_squares()}
     scores = list(
-        score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [_scene(smooth_scene())])
+        score(methods, [Input("clean"), Input("noisy", noise=1e-3)], [scene_of(smooth_scene())])
     )
     averages = means(scores)
     assert [(one.input, one.method) for one in averages] == [
@@ -196,7 +186,7 @@ def test_means_table_and_csv_hold_every_method_and_input(tmp_path: Path) -> None
 
 def test_share_of_values_in_the_error_band_is_counted_for_models_band_by_band() -> None:
     methods: dict[str, Method] = {"ours": ModelMethod("pixelwise-srgb"), "theirs": least_squares()}
-    scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [_scene(smooth_scene())]))
+    scores = list(score(methods, [KINDS["clean"], KINDS["-2 stops"]], [scene_of(smooth_scene())]))
     ours, theirs = means(scores)[:2]
     assert ours.covered.shape == (31,)
     assert ours.values["in band"] == pytest.approx(ours.covered[2:-2].mean())
@@ -216,15 +206,11 @@ def test_share_of_pixels_that_show_the_photo_is_counted(tmp_path: Path) -> None:
     }
     found = {
         one.method: one.values["in 1 code"]
-        for one in score(methods, [KINDS["clean"]], [_scene(cube)])
+        for one in score(methods, [KINDS["clean"]], [scene_of(cube)])
     }
     assert found["true"] == found["corrected"] == 1
     assert 0.4 < found["half"] < 0.6
     assert ((codes > 0) & (codes < 255)).all()
-
-
-def _scene(cube: Singles) -> Scene:
-    return Scene("scene", cube, np.ones(cube.shape[1:], bool))
 
 
 def _with_and_without_correction(cube: Floats, kind: Input) -> list[dict[str, float]]:

@@ -15,34 +15,38 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.training.conftest import scene_of, smooth_scene
 
 from napari_mst import load_model
 from napari_mst.cli import main as cli
 from napari_mst.cube.colour import SRGB_D65, srgb_response
 from napari_mst.errors import CameraError, CubeFileError, ModelError
-from napari_mst.models.cards import WEIGHTS
+from napari_mst.models.cards import FACTOR, NOISE, WEIGHTS
 from napari_mst.networks import NETWORKS, Kind, Network
 from napari_mst.networks.attention.kinds import ATTENTIONS
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
 from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.photo.cameras import GRID
-from napari_mst.training import calibrate
+from napari_mst.photo.cameras import GRID, Capture, camera_response
+from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.training import sources
 from napari_mst.training.fit import Fit, FitOptions, FitProgress, start_network
 from napari_mst.training.scenes import Scene
 from napari_mst.training.settings import FitSettings, TrainingPlan
-from napari_mst.training.sources import Cubes, Simulated, response_tensor
+from napari_mst.training.sources import Cubes
 from napari_mst.training.train import train
 
 PLAN = partial(TrainingPlan, Path("mine.safetensors"))
 TINY = ("--steps", "2", "--size", "16", "--device", "cpu", "--report-every", "1")
 RANDOM = np.random.default_rng(0)
+SOURCE = Cubes([scene_of(smooth_scene(80, 48))], 1, 16)
 
 
 @pytest.fixture(autouse=True)
-def _calibrate_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate, "_SCENES", 1)
+def _few_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "HELD_OUT_SCENES", 2)
 
 
 @pytest.fixture
@@ -55,6 +59,12 @@ def cubes(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def command(cubes: Path, tmp_path: Path) -> list[str]:
+    """The beginning of a command that trains quickly."""
+    return ["train", "-o", str(tmp_path / "mine.safetensors"), "--cubes", str(cubes), *TINY]
+
+
 def scene(rows: int = 40, columns: int = 32, value: float | None = None) -> Scene:
     shape = (31, rows, columns)
     cube = RANDOM.uniform(0, 1, shape) if value is None else np.full(shape, value)
@@ -62,16 +72,15 @@ def scene(rows: int = 40, columns: int = 32, value: float | None = None) -> Scen
 
 
 def test_command_trains_from_scratch_logs_and_says_how(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mine.safetensors"
-    assert cli.main(["train", "-o", str(output), *TINY]) == 0
+    assert cli.main(command) == 0
     assert capsys.readouterr().out.endswith(f"measuring the error band\n{output}\n")
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", SRGB_D65)
     assert card.has_error_band
-    assert "Simulated scenes" in card.training_data
-    assert "2 steps" in card.training_data
+    assert "2 cubes of the folder cubes, 2 steps" in card.training_data
     rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
     assert [row["step"] for row in rows] == ["1", "2"]
     assert all(float(row["held_out"]) > 0 for row in rows)
@@ -96,15 +105,19 @@ def test_command_goes_on_from_a_model_on_cubes_of_the_user(tmp_path: Path, cubes
     assert all(torch.equal(a, b) for a, b in zip(*frozen, strict=True))
 
 
-def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> None:
-    output = tmp_path / "nikon.safetensors"
-    assert (
-        cli.main(["train", "-o", str(output), "--camera", "Nikon_D5100", "--light", "A", *TINY])
-        == 0
-    )
-    card = load_model(output).card
-    assert (card.rendering, card.error_band) == ("", {})
-    assert "Nikon_D5100 under A" in card.title
+def test_model_for_another_camera_refines_the_estimate_for_cameras(
+    tmp_path: Path, command: list[str]
+) -> None:
+    assert cli.main([*command, "--camera", "Nikon_D5100", "--light", "A"]) == 0
+    model = load_model(tmp_path / "mine.safetensors")
+    assert model.card.needs_camera
+    assert list(model.card.error_band) == [FACTOR, NOISE]
+    assert "Nikon_D5100 under A" in model.card.title
+    capture = Capture("Nikon_D5100", "A")
+    photo = Photo.from_array(np.full((3, 16, 16), 0.5, np.float32), encoding="linear")
+    cube = Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+    assert np.isfinite(cube.data).all()
+    assert cube.provenance.camera == "Nikon_D5100"
 
 
 @pytest.mark.parametrize(
@@ -133,13 +146,14 @@ def test_model_for_another_camera_is_not_corrected_to_srgb(tmp_path: Path) -> No
 )
 def test_what_cannot_be_trained_is_refused(
     tmp_path: Path,
+    command: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["train", "-o", "mine.safetensors", *TINY, *arguments]) == 2
+    assert cli.main([*command, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "mine.safetensors").exists()
 
@@ -168,25 +182,32 @@ def test_settings_that_cannot_be_are_refused_in_python_too(
         record(**wrong)
 
 
+def test_without_cubes_nothing_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["train", "-o", str(tmp_path / "mine.safetensors"), *TINY]) == 2
+    assert "Expected --cubes FOLDER to learn from, got none" in capsys.readouterr().err
+
+
 def test_camera_and_light_come_from_tables_or_files(tmp_path: Path) -> None:
-    np.testing.assert_allclose(response_tensor("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
+    np.testing.assert_allclose(camera_response("sRGB", "D65"), srgb_response(GRID), atol=1e-6)
     for camera, light in (("Nikon_D5100", "D65"), ("sRGB", "A"), ("sRGB", "E")):
-        np.testing.assert_allclose(response_tensor(camera, light).sum(0), 1, atol=1e-5)
+        np.testing.assert_allclose(camera_response(camera, light).sum(0), 1, atol=1e-5)
     lines = ["nm,r,g,b", *(f"{nm},{nm - 390},1,{710 - nm}" for nm in (390, 550, 710))]
     (tmp_path / "camera.csv").write_text("\n".join(lines))
-    response = response_tensor(str(tmp_path / "camera.csv"), "E")
+    response = camera_response(str(tmp_path / "camera.csv"), "E")
     np.testing.assert_allclose(response[:, 1], 1 / 31, atol=1e-6)
     assert response[0, 0] < response[-1, 0]
     (tmp_path / "light.csv").write_text("nm,power\n450,1\n500,1\n")
     with pytest.raises(CameraError, match="numbers from 400 to 700 nm in"):
-        response_tensor("sRGB", str(tmp_path / "light.csv"))
+        camera_response("sRGB", str(tmp_path / "light.csv"))
 
 
 def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out() -> None:
     upper, lower = scene(80, 32, value=0.3), scene(80, 32, value=0.3)
     lower.cube[:, 64:] = 0.0
-    source = Cubes([upper, lower], 1, 16, response_tensor("sRGB", "D65"))
-    (photos, cubes), (again, _), (other, _) = (source.draw(index, 4) for index in (1, 1, 2))
+    source = Cubes([upper, lower], 1, 16)
+    (photos, cubes), (again, _), (other, _) = (source.draw(index, 4, 0) for index in (1, 1, 2))
     assert torch.equal(photos, again)
     assert not torch.equal(photos, other)
     assert photos.shape == (4, 3, 16, 16)
@@ -196,7 +217,7 @@ def test_cubes_are_drawn_by_index_and_their_bottom_is_held_out() -> None:
 
 def test_small_cube_is_refused() -> None:
     with pytest.raises(CubeFileError, match="Expected 32 x 16 pixels in scene, got 20 x 32"):
-        Cubes([scene(20, 32)], 1, 16, response_tensor("sRGB", "D65"))
+        Cubes([scene(20, 32)], 1, 16)
 
 
 def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
@@ -215,34 +236,38 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
         }
 
     network = start_network(settings, pixelwise)
-    job = Fit(settings, tmp_path / "checkpoint", network, FitOptions(patience=2, report=keep))
+    options = FitOptions(SOURCE, patience=2, report=keep)
+    job = Fit(settings, tmp_path / "checkpoint", options, network)
     best = job.run(report_every=1)
     assert job.step == 4
     assert job.best_loss == 1
     assert all(torch.equal(value, seen[2][key]) for key, value in best.state_dict().items())
     network = start_network(settings, pixelwise)
-    resumed = Fit(settings, tmp_path / "checkpoint", network, FitOptions(patience=2))
+    resumed = Fit(settings, tmp_path / "checkpoint", FitOptions(SOURCE, patience=2), network)
     assert torch.equal(resumed.run().conv_out.weight, seen[2]["conv_out.weight"])
 
 
-def test_simulated_scenes_are_seen_by_the_camera() -> None:
-    response = response_tensor("Nikon_D5100", "A")
-    photos, cubes = Simulated(0, 16, response).draw(0, 8)
-    rendered = torch.einsum("nbhw,bc->nchw", cubes, response).clamp(0, 1)
-    assert (photos - rendered).abs().median() < 0.02
+@pytest.mark.parametrize("capture", [None, Capture("Nikon_D5100", "A")])
+def test_cubes_are_seen_by_the_camera_clean_noisy_or_compressed(capture: Capture | None) -> None:
+    source = Cubes([scene_of(smooth_scene(80, 48))], 1, 16, capture)
+    photos, cubes = source.draw(0, 16, 0)
+    rendered = torch.einsum("nbhw,bc->nchw", cubes, source.response).clamp(0, 1)
+    off = (photos - rendered).abs().mean((1, 2, 3))
+    assert off.median() < 0.02
+    assert (off < 0.003).any()
+    assert (off > 0.005).any()
 
 
 @pytest.mark.slow
-def test_two_processes_train_by_the_command(tmp_path: Path) -> None:
-    output, script = tmp_path / "two.safetensors", tmp_path / "run.py"
-    arguments = ["train", "-o", str(output), *TINY]
+def test_two_processes_train_by_the_command(tmp_path: Path, command: list[str]) -> None:
+    output, script = tmp_path / "mine.safetensors", tmp_path / "run.py"
     script.write_text(
-        f"import sys\nfrom napari_mst.cli.main import main\nsys.exit(main({arguments!r}))"
+        f"import sys\nfrom napari_mst.cli.main import main\nsys.exit(main({command!r}))"
     )
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run([sys.executable, *launch, str(script)], check=True, timeout=240)
     assert len(list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))) == 2
-    assert load_model(output).card.name == "two"
+    assert load_model(output).card.name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -253,9 +278,11 @@ def test_two_processes_train_by_the_command(tmp_path: Path) -> None:
         pytest.param("spectral --norm-before-attention", marks=pytest.mark.slow),
     ],
 )
-def test_a_kind_of_attention_is_trained_saved_loaded_and_run(kind: str, tmp_path: Path) -> None:
+def test_a_kind_of_attention_is_trained_saved_loaded_and_run(
+    kind: str, tmp_path: Path, command: list[str]
+) -> None:
     output = tmp_path / "mine.safetensors"
-    assert cli.main(["train", "-o", str(output), *TINY, "--attention", *kind.split()]) == 0
+    assert cli.main([*command, "--attention", *kind.split()]) == 0
     model = load_model(output)
     network = model.network
     assert isinstance(network, MSTPlusPlus)
@@ -273,10 +300,10 @@ def test_a_kind_of_attention_is_trained_saved_loaded_and_run(kind: str, tmp_path
 
 
 def test_a_checkpoint_of_another_attention_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The weights of windows and of shifted windows have the same shapes."""
-    command = ["train", "-o", str(tmp_path / "mine.safetensors"), *TINY, "--attention"]
+    command = [*command, "--attention"]
     assert cli.main([*command, "window"]) == 0
     assert "note: Windows do not divide photos of 16 x 16" in capsys.readouterr().err
     assert cli.main([*command, "shifted"]) == 2
@@ -315,11 +342,11 @@ MEAN = Kind(
 
 @pytest.mark.parametrize("name", ["mst-s", "hdnet", "mean"])
 def test_a_network_of_another_kind_is_trained_saved_loaded_and_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(NETWORKS, "mean", MEAN)
     output = tmp_path / "mine.safetensors"
-    assert cli.main(["train", "-o", str(output), *TINY, "--network", name]) == 0
+    assert cli.main([*command, "--network", name]) == 0
     model = load_model(output)
     makers = {word: make for kind in NETWORKS.values() for word, make in kind.new.items()}
     begun = makers[name]()
@@ -334,10 +361,10 @@ def test_a_network_of_another_kind_is_trained_saved_loaded_and_run(
 
 
 def test_a_network_of_other_bands_is_refused_in_python_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cubes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(NETWORKS, "mean", MEAN)
-    plan = TrainingPlan(tmp_path / "mine.safetensors", network="mean of 5")
+    plan = TrainingPlan(tmp_path / "mine.safetensors", network="mean of 5", cubes=cubes)
     with pytest.raises(ModelError, match=r"31 bands of photos, got mean of 5 of 3 .* and 5 bands"):
         train(plan, FitSettings(steps=1, size=16))
     with pytest.raises(ModelError, match=r"mst-l, .*, mean, mean of 5, got of mine. Choose one."):

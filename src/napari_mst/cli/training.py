@@ -19,6 +19,7 @@ from napari_mst.training.settings import FitSettings, TrainingPlan
 if TYPE_CHECKING:
     from napari_mst.training.inputs import Input
     from napari_mst.training.scenes import Scene
+    from napari_mst.training.sources import LessonSource
     from napari_mst.training.tables import Method, Score
 
 HELD_OUT = "held-out"
@@ -148,17 +149,18 @@ HERE = TrainingPlan()
 """The training of a new network, whose file gets the usual name in the working folder."""
 
 
-_OFFERED = (
+OFFERED = (
     *("batch", "size", "stages", "attention", "window", "norm_before_attention"),
     *("learning_rate", "seed"),
 )
+"""The settings that a user may choose."""
 
 
 def train_model(
     *,
     plan: TrainingPlan = HERE,
     steps: int | None = None,
-    settings: Annotated[FitSettings, _OFFERED] = FIRST,
+    settings: Annotated[FitSettings, OFFERED] = FIRST,
 ) -> None:
     """Train the model, and print the path of its file.
 
@@ -170,13 +172,23 @@ def train_model(
     Examples
     --------
     napari-mst train --cubes cubes/ --from mstpp-srgb -o mine.safetensors
-    napari-mst train --attention window --steps 8000 -o window.safetensors
-    napari-mst train --network mst-l -o mst-l.safetensors
+    napari-mst train --cubes cubes/ --attention window --steps 8000 -o window.safetensors
+    napari-mst train --cubes cubes/ --network mst-l -o mst-l.safetensors
 
     Notes
     -----
     Several GPUs or processes: torchrun --nproc-per-node 2 --no-python napari-mst train
     """
+    trained(plan, settings, steps)
+
+
+def trained(
+    plan: TrainingPlan,
+    settings: FitSettings,
+    steps: int | None,
+    source: "LessonSource | None" = None,
+) -> None:
+    """Train, by default on the cubes of *plan*, and print the path of the file."""
     if plan.start and settings.attention_options:
         raise ModelError(
             "Expected --attention, --window or --norm-before-attention for a new network, got "
@@ -193,7 +205,7 @@ def train_model(
     # An older file is replaced; this only asks, before hours of work, if it can be written.
     check_targets([plan.output], overwrite=True)
     # Of several processes, only the first has written the file.
-    if train(plan, settings) is not None:
+    if train(plan, settings, source) is not None:
         print(plan.output)
 
 

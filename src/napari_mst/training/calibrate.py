@@ -1,8 +1,7 @@
-"""Calibrate the error band of a model, and write it into its card.
+"""Calibrate the error band of a model on cubes that it has not seen, and write it into its card.
 
-Scenes are made of spectra that no model has seen, and of the size of those in training. Their
-photos are taken four times, and each time nine in ten values of every band lie in the band of the
-pixels that `core_mrae` counts:
+Photos of the cubes are taken four times, and each time nine in ten values of every band lie in the
+band of the pixels that `core_mrae` counts:
 
 - without any error: this gives the factors on the distances of the pixelwise network,
 - with noise, with noise and JPEG, and as an unknown camera gives them: each of these gives the
@@ -13,7 +12,7 @@ need that: their materials are less like the measured ones (docs/error_bands.md)
 H rows, W columns, n values of a band.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,21 +29,10 @@ from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.reconstruction.error_bands import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.training.inputs import (
-    HELD_OUT_CAMERAS,
-    TRAINING_LIGHTS,
-    Input,
-    training_cameras,
-)
-from napari_mst.training.settings import FitSettings
-from napari_mst.training.simulated import SceneSimulator
+from napari_mst.training.inputs import Input, training_cameras
 
 COVERED = 0.9
 _SEED = 990
-_SCENES = 128
-_SIZE = FitSettings.size
-# Every held-out camera five times, every light two or three times.
-_CAMERA_SCENES = 40
 _STRIDE = 3  # of the pixels that are counted, along rows and columns: neighbours add little
 _DIGITS = 3
 _DARKEST = 1e-6  # so that shares are numbers where a network that has learnt little gives none
@@ -76,8 +64,15 @@ class Judged(NamedTuple):
     estimate: Floats
 
 
-def calibrate(path: Path) -> ModelCard:
+def calibrate(path: Path, cubes: Iterable[Floats], captures: Sequence[Capture] = ()) -> ModelCard:
     """Measure the error band of the model in the weights file at *path*; write it into its card.
+
+    Parameters
+    ----------
+    cubes
+        Reflectances (31, H, W) that the model has not learnt from.
+    captures
+        The cameras and lights of their photos in turn, for a model that needs them.
 
     Raises
     ------
@@ -91,18 +86,23 @@ def calibrate(path: Path) -> ModelCard:
         raise CheckpointError(
             f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}."
         )
-    card = replace(model.card, error_band=measured_band(model))
+    card = replace(model.card, error_band=measured_band(model, list(cubes), captures))
     write_weights(path, load_file(path), card)
     return card
 
 
-def measured_band(model: Model) -> dict[str, tuple[float, ...]]:
-    """The factors and doubts of *model*, as its card keeps them."""
-    factor = factors(_judge(model, _EXACT))
+def measured_band(
+    model: Model, cubes: Sequence[Floats], captures: Sequence[Capture] = ()
+) -> dict[str, tuple[float, ...]]:
+    """The factors and doubts of *model*, as its card keeps them; none if the *cubes* are dark."""
+    exact = _judge(model, _EXACT, cubes, captures)
+    if not exact.error.size:
+        return {}
+    factor = factors(exact)
     band = {FACTOR: _rounded(factor)}
     kinds = (NOISE,) if model.card.needs_camera else (NOISE, JPEG, CAMERA)
     for kind in kinds:
-        band[kind] = _rounded(doubts(_judge(model, kind), factor))
+        band[kind] = _rounded(doubts(_judge(model, kind, cubes, captures), factor))
     return band
 
 
@@ -149,18 +149,13 @@ def _drawn(kind: str, random: np.random.Generator) -> Mapping[str, Any]:
     return words
 
 
-def _judge(model: Model, kind: str) -> Judged:
-    """Judge *model* on simulated photos of one *kind*, of spectra that it has never seen."""
+def _judge(model: Model, kind: str, cubes: Sequence[Floats], captures: Sequence[Capture]) -> Judged:
+    """Judge *model* on photos of one *kind* of the *cubes*."""
     random = np.random.default_rng(_SEED)
-    simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
     every = np.s_[:, ::_STRIDE, ::_STRIDE]
     judged = []
-    for index in range(_CAMERA_SCENES if model.card.needs_camera else _SCENES):
-        cube = simulator.draw(1)[1][0].numpy()
-        capture = None
-        if model.card.needs_camera:  # one that training never saw
-            camera = HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)]
-            capture = Capture(camera, TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)])
+    for index, cube in enumerate(cubes):
+        capture = captures[index % len(captures)] if captures else None
         shot = Input(kind, capture=capture, **_drawn(kind, random))
         reconstructor = Reconstructor(model, "cpu", capture=capture)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))

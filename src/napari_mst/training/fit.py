@@ -32,7 +32,7 @@ from napari_mst.networks.layout import check_layout
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.sources import LessonSource, Order, Simulated, drawn
+from napari_mst.training.sources import LessonSource, Order, drawn
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -85,7 +85,7 @@ class FitOptions:
     Attributes
     ----------
     source
-        The photos and cubes to learn from; by default simulated scenes seen in sRGB.
+        The photos and cubes to learn from.
     device
         The device that computes.
     patience
@@ -97,7 +97,7 @@ class FitOptions:
         change no number.
     """
 
-    source: LessonSource | None = None
+    source: LessonSource
     device: str = "cpu"
     patience: int = 0
     report: Callable[[FitProgress], None] = print
@@ -110,7 +110,7 @@ _MODULES = ("network", "average", "optimizer")
 
 
 class Fit:
-    """One fit: `Fit(settings, checkpoint).run()` returns the averaged network.
+    """One fit: `Fit(settings, checkpoint, options).run()` returns the averaged network.
 
     By default *network* is a new one around the bundled pixelwise network. A fit whose checkpoint
     exists goes on from there.
@@ -120,10 +120,10 @@ class Fit:
         self,
         settings: FitSettings,
         checkpoint: Path,
+        options: FitOptions,
         network: Network | None = None,
-        options: FitOptions | None = None,
     ) -> None:
-        self.options = options or FitOptions()
+        self.options = options
         self.settings = settings
         self.checkpoint = checkpoint
         self.device = torch.device(self.options.device)
@@ -136,7 +136,7 @@ class Fit:
         if distributed.is_initialized():
             self.rank = distributed.get_rank()
             self.processes = distributed.get_world_size()
-        self.source = self.options.source or Simulated(settings.seed, settings.size)
+        self.source = options.source
         self.best_loss = math.inf
         self.reports_since_best = 0
         self.best: dict[str, Tensor] = {}
@@ -199,7 +199,7 @@ class Fit:
         """The photos of a *step*."""
         # Every process draws other scenes in every step. Index 0 is never drawn.
         index = 1 + step * self.processes + self.rank
-        return index, self.settings.batch, self.settings.lesson_at(step)
+        return index, self.settings.batch, self.settings.progress_at(step)
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""

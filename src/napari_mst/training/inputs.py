@@ -40,25 +40,6 @@ HELD_OUT_CAMERAS = (
 )
 """Cameras that no training photo is seen with; the models are judged on them."""
 
-TRAINING_LIGHTS = (
-    "D65",
-    "D50",
-    "A",
-    "B",
-    "C",
-    "D55",
-    "D75",
-    "E",
-    "F11",
-    "F2",
-    "F7",
-    "flash",
-    "horizon",
-    "office-fluorescent",
-    "tungsten",
-)
-"""The illuminants of the photos, in the order in which a seed draws them."""
-
 D65_KELVIN = 6504.0
 MID_GREY = 0.18
 """Linear light at which a tone curve turns: what photographers expose for."""

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.errors import ModelError, shown
-from napari_mst.photo.cameras import DAYLIGHT, SRGB, spelled
+from napari_mst.photo.cameras import DAYLIGHT, SRGB, Capture, spelled
 
 if TYPE_CHECKING:
     from napari_mst.networks.hyperparameters import AttentionParameters
-    from napari_mst.training.simulated import Curriculum
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class TrainingPlan:
     what the model learns from
     --------------------------
     cubes : FOLDER
-        folder of reflectance cubes (default: simulated scenes)
+        folder of reflectance cubes
     full_scale : VALUE
         stored value of the cubes that stands for reflectance 1
     camera : NAME|FILE
@@ -79,6 +78,12 @@ class TrainingPlan:
                 "Expected at least 1 step between reports, and a patience and drawers of at least "
                 f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
             )
+
+    @property
+    def capture(self) -> Capture | None:
+        """The camera and the light of the photos; None for sRGB in daylight."""
+        is_srgb = (self.camera, self.light) == (SRGB, DAYLIGHT)
+        return None if is_srgb else Capture(self.camera, self.light)
 
 
 def check_weights_name(output: Path) -> None:
@@ -193,23 +198,13 @@ class FitSettings:
         progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
 
-    def lesson_at(self, step: int) -> "Curriculum":
-        """The lesson of a *step*: first noise in plain scenes, then grain that looks like noise.
-
-        The grain of the subjects grows for half of the steps and then stays.
-        """
-        from napari_mst.training.simulated import Curriculum  # imports torch
-
-        progress = self._progress(step)
-        grain = 1e-7 * 1e3 ** min(2 * progress, 1)
-        return Curriculum(degraded=0.6 - 0.25 * progress, grain=grain)
-
     def tolerance_at(self, step: int) -> float:
         """The error that counts as small beside that of the photo.
 
         The smaller it is, the more a clean photo counts.
         """
-        return 0.3 * (1 / 60) ** self._progress(step)
+        return 0.3 * (1 / 60) ** self.progress_at(step)
 
-    def _progress(self, step: int) -> float:
+    def progress_at(self, step: int) -> float:
+        """The share of the lessons that a network has had at a *step*."""
         return self.taught + (1 - self.taught) * step / max(self.steps, 1)

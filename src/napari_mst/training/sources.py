@@ -1,4 +1,4 @@
-"""The photos and cubes of a fit: of simulated scenes, or of the user's own cubes, by any camera.
+"""The photos and cubes of a fit: of the user's own cubes, by any camera.
 
 Letters: N photos, B bands, H rows, W columns.
 """
@@ -12,22 +12,29 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from napari_mst.arrays import Singles
+from napari_mst.cube.colour import srgb_response
 from napari_mst.errors import CubeFileError, shown
-from napari_mst.photo import cameras
+from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.training.inputs import Input
 from napari_mst.training.scenes import Scene
-from napari_mst.training.simulated import USUAL, Curriculum, SceneSimulator
 
 HELD_OUT_SCENES = 32
+USUAL = 0.4
+"""The share of the photos with noise, and of those with JPEG, by which fits are judged."""
+
 # Of the rows of every cube, at its bottom.
 _SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
+_LEAST_NOISE, _MOST_NOISE = 2e-4, 5e-3
+_WORST_JPEG, _BEST_JPEG = 40, 95
 _AHEAD = 4  # draws that each process has ready: enough where one of them takes longer than a step
 
 Draw = tuple[Tensor, Tensor]
 """Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
 
-Order = tuple[int, int, Curriculum]
-"""The arguments of `LessonSource.draw`: index, count and lesson."""
+Order = tuple[int, int, float]
+"""The arguments of `LessonSource.draw`: index, count and progress."""
 
 
 class LessonSource(Protocol):
@@ -39,47 +46,26 @@ class LessonSource(Protocol):
     response: Tensor
     """(31, 3), takes a reflectance to the values of the camera; white is (1, 1, 1)."""
 
-    def draw(self, index: int, count: int, lesson: Curriculum) -> Draw:
-        """*count* photos and cubes to train on, as *lesson* wants them."""
+    def draw(self, index: int, count: int, progress: float) -> Draw:
+        """*count* photos and cubes to train on; *progress* is the share of the fit that is over."""
 
     def held_out(self) -> Draw:
         """Photos and cubes that are never trained on, always the same."""
 
 
-class Simulated:
-    """Simulated scenes of *size* pixels a side.
+def degraded_at(progress: float) -> float:
+    """The share of the photos with noise, and of those with JPEG: first noise, then clean photos.
 
-    They are seen with *response* (31, 3), by default that of sRGB in daylight.
+    *progress* is the share of the fit that is over.
     """
-
-    def __init__(self, seed: int, size: int, response: Tensor | None = None) -> None:
-        self._seed = seed
-        self._size = size
-        self.response = SceneSimulator(0).response if response is None else response
-
-    def simulator(
-        self, seed: int, held_out: bool = False, lesson: Curriculum = USUAL
-    ) -> SceneSimulator:
-        """A simulator that sees with this response."""
-        simulator = SceneSimulator(seed, self._size, held_out, lesson)
-        simulator.response = self.response
-        return simulator
-
-    def draw(self, index: int, count: int, lesson: Curriculum = USUAL) -> Draw:
-        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
-        # Draws of one seed never meet those of the next.
-        return self.simulator(self._seed * 10_000_000 + index, lesson=lesson).draw(count)
-
-    def held_out(self) -> Draw:
-        """Photos and cubes that are never trained on."""
-        return self.simulator(self._seed, held_out=True).draw(HELD_OUT_SCENES)
+    return 0.6 - 0.25 * progress
 
 
 class Cubes:
     """Squares of *size* pixels of real scenes, with simulated noise and JPEG.
 
-    They are turned, mirrored and exposed at random. The bottom
-    fifth of every scene is held out. All scenes are kept in memory.
+    They are turned, mirrored and exposed at random, and seen by the camera of *capture*, by default
+    in sRGB. The bottom fifth of every scene is held out. All scenes are kept in memory.
 
     Raises
     ------
@@ -87,12 +73,16 @@ class Cubes:
         If a scene is too small.
     """
 
-    def __init__(self, scenes: Iterable[Scene], seed: int, size: int, response: Tensor) -> None:
-        self.response = response
+    def __init__(
+        self, scenes: Iterable[Scene], seed: int, size: int, capture: Capture | None = None
+    ) -> None:
+        response = srgb_response(GRID) if capture is None else capture.response
+        self.response = torch.from_numpy(response).float()
+        self._capture = capture
         self._seed = seed
         self._size = size
-        self._trained: list[Tensor] = []
-        self._held_out: list[Tensor] = []
+        self._trained: list[Singles] = []
+        self._held_out: list[Singles] = []
         for scene in scenes:
             _, height, width = scene.cube.shape
             rows = height - max(size, round(_SHARE_HELD_OUT * height))
@@ -101,43 +91,57 @@ class Cubes:
                 raise CubeFileError(
                     f"Expected {2 * size} x {size} pixels in {shown(scene.name)}, got {sides}."
                 )
-            self._trained.append(torch.from_numpy(scene.cube[:, :rows]))
-            self._held_out.append(torch.from_numpy(scene.cube[:, rows:]))
+            self._trained.append(scene.cube[:, :rows])
+            self._held_out.append(scene.cube[:, rows:])
 
     def __len__(self) -> int:
         return len(self._trained)
 
-    def draw(self, index: int, count: int, lesson: Curriculum = USUAL) -> Draw:
+    def draw(self, index: int, count: int, progress: float) -> Draw:
         """Photos and cubes to train on, as `LessonSource.draw` gives them."""
-        return self._photographed(self._trained, [self._seed, index], count, lesson)
+        seed = [self._seed, index]
+        return self._photographed(self._trained, seed, count, degraded_at(progress))
 
     def held_out(self) -> Draw:
         """Photos and cubes that are never trained on."""
         return self._photographed(self._held_out, [self._seed], HELD_OUT_SCENES, USUAL)
 
     def _photographed(
-        self, cubes: Sequence[Tensor], seed: Sequence[int], count: int, lesson: Curriculum
+        self, cubes: Sequence[Singles], seed: Sequence[int], count: int, degraded: float
     ) -> Draw:
         """Squares of the *cubes*, and photos of them; larger cubes are drawn more often."""
         random = np.random.default_rng(seed)
-        areas = np.array([cube[0].numel() for cube in cubes])
+        areas = np.array([cube[0].size for cube in cubes])
         chosen = random.choice(len(cubes), count, p=areas / areas.sum())
-        squares = torch.stack([self._square(cubes[place], random) for place in chosen])
-        simulator = SceneSimulator(int(random.integers(2**31)), self._size, lesson=lesson)
-        simulator.response = self.response
-        return simulator.photograph(squares), squares
+        squares = [self._square(cubes[place], random) for place in chosen]
+        photos = [self._photo(square, degraded, random) for square in squares]
+        return torch.from_numpy(np.stack(photos)), torch.from_numpy(np.stack(squares))
 
-    def _square(self, cube: Tensor, random: np.random.Generator) -> Tensor:
+    def _square(self, cube: Singles, random: np.random.Generator) -> Singles:
         """A square (31, size, size) of the *cube*."""
         size = self._size
         _, height, width = cube.shape
-        top = int(random.integers(height - size + 1))
-        left = int(random.integers(width - size + 1))
+        top = random.integers(height - size + 1)
+        left = random.integers(width - size + 1)
         square = cube[:, top : top + size, left : left + size]
-        square = torch.rot90(square, int(random.integers(4)), (1, 2))
+        square = np.rot90(square, int(random.integers(4)), (1, 2))
         if random.integers(2):
-            square = square.flip(2)
-        return (square * 2 ** random.uniform(-1, 0.5)).clamp(0, _BRIGHTEST)
+            square = square[:, :, ::-1]
+        return (square * np.float32(2 ** random.uniform(-1, 0.5))).clip(0, _BRIGHTEST)
+
+    def _photo(self, square: Singles, degraded: float, random: np.random.Generator) -> Singles:
+        """A photo (3, size, size) of *square* in linear light."""
+        is_noisy, is_jpeg = random.random(2) < degraded
+        # As often from each power of ten.
+        noise = _LEAST_NOISE * (_MOST_NOISE / _LEAST_NOISE) ** random.random()
+        quality = int(random.integers(_WORST_JPEG, _BEST_JPEG + 1))
+        kind = Input(
+            "training",
+            noise=noise if is_noisy else 0.0,
+            quality=quality if is_jpeg else None,
+            capture=self._capture,
+        )
+        return kind.photo(square, str(random.integers(2**62))).rows(linear=True)
 
 
 def drawn(
@@ -164,8 +168,3 @@ def drawn(
 
 def _draw(source: LessonSource, order: Order) -> Draw:
     return source.draw(*order)
-
-
-def response_tensor(camera: str, light: str) -> Tensor:
-    """`napari_mst.photo.cameras.camera_response` as a tensor, (31, 3)."""
-    return torch.from_numpy(cameras.camera_response(camera, light)).float()

@@ -1,4 +1,4 @@
-"""Train MST++ on simulated scenes, or fine-tune a model on the user's cubes: `napari-mst train`.
+"""Train MST++ on the user's cubes, from the beginning or from a model: `napari-mst train`.
 
 Several GPUs or processes: `torchrun --nproc-per-node 2 --no-python napari-mst train ...`.
 """
@@ -19,29 +19,33 @@ from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks import NETWORKS, Network
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.photo.cameras import CAMERA_RGB, DAYLIGHT, GRID, SRGB
+from napari_mst.photo.cameras import CAMERA_RGB, GRID, SRGB, Capture
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
     FitProgress,
     join_processes,
-    pixelwise_network,
     save,
     start_network,
 )
-from napari_mst.training.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from napari_mst.training.scenes import read_scenes
 from napari_mst.training.settings import FitSettings, TrainingPlan
-from napari_mst.training.sources import Cubes, LessonSource, Simulated, response_tensor
+from napari_mst.training.sources import Cubes, LessonSource
 
 
-def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
+def train(
+    plan: TrainingPlan, settings: FitSettings, source: LessonSource | None = None
+) -> ModelCard | None:
     """Fit the network and write the best one, as float16, with its card.
 
     A fit that was stopped continues from its checkpoint. Of several processes only the first writes
     and returns the card; the others return None.
+
+    Parameters
+    ----------
+    source
+        The photos and cubes to learn from, instead of the cubes of *plan*.
 
     Raises
     ------
@@ -49,16 +53,18 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
         If the model to start from is not for 31 bands of reflectance at 400-700 nm.
     CubeFileError
         If the cubes, the camera or the light cannot be used.
+    ModelError
+        If there is nothing to learn from.
     """
+    source = source or _cubes(plan, settings)
     device = join_processes(choose_device(plan.device).name)
-    source = _source(plan, settings)
     network = _start(plan, settings, source)
     taught = 1.0 if plan.start else settings.taught
     fit = Fit(
         replace(settings, learns_cubes=plan.cubes is not None, taught=taught),
         plan.output.with_suffix(".checkpoint"),
-        network,
         FitOptions(source, device, plan.patience, partial(_log, plan), plan.drawers),
+        network,
     )
     best = fit.run(plan.report_every)
     if fit.rank != 0:
@@ -67,27 +73,43 @@ def train(plan: TrainingPlan, settings: FitSettings) -> ModelCard | None:
     save(best, plan.output, card)
     if not card.rendering:
         return card
-    print("measuring the error band", flush=True)  # takes a minute, without a word from it
-    return calibrate(plan.output)
+    print("measuring the error band", flush=True)  # takes a while, without a word from it
+    _, cubes = source.held_out()
+    captures = [Capture(plan.camera, plan.light)] if card.needs_camera else []
+    return calibrate(plan.output, cubes.numpy(), captures)
 
 
-def _source(plan: TrainingPlan, settings: FitSettings) -> LessonSource:
-    response = response_tensor(plan.camera, plan.light)
+def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
     if plan.cubes is None:
-        return Simulated(settings.seed, settings.size, response)
-    return Cubes(read_scenes(plan.cubes, plan.full_scale), settings.seed, settings.size, response)
+        raise ModelError("Expected --cubes FOLDER to learn from, got none. Name your cubes.")
+    scenes = read_scenes(plan.cubes, plan.full_scale)
+    return Cubes(scenes, settings.seed, settings.size, plan.capture)
 
 
 def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> Network:
     """The network to train: a new one, or a copy of that of the model to go on from.
 
-    It is given the camera of *source* if it needs one.
+    It is given the camera of *source* if it needs one. A new one for another camera than sRGB
+    refines the estimate of the bundled model for cameras.
     """
     if plan.network:
         return _new(plan.network, settings)
-    if not plan.start:
-        return start_network(settings, _pixelwise(plan, settings, source))
-    model = load_model(plan.start)
+    network: Any
+    if plan.start:
+        network = _copied(plan.start)
+    elif plan.capture is None:
+        network = start_network(settings)
+    else:
+        of_cameras: Any = load_model("mstpp-camera").network
+        network = start_network(settings, of_cameras.pixelwise)
+    if isinstance(getattr(network, "pixelwise", None), CameraNetwork):
+        network.pixelwise.see_with(source.response)
+    return network
+
+
+def _copied(name: str) -> Any:
+    """A copy of the network of the model *name*, whose pixelwise estimate stays as it is."""
+    model = load_model(name)
     if not hasattr(model.network, "stages") or not np.array_equal(model.card.wavelengths, GRID):
         raise CheckpointError(
             f"Expected MST++ of 31 bands at 400-700 nm to start from, got {model.card.name}."
@@ -95,8 +117,6 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> N
     network: Any = copy.deepcopy(model.network).requires_grad_(True).train()
     if hasattr(network, "pixelwise"):
         network.pixelwise.requires_grad_(False)
-        if isinstance(network.pixelwise, CameraNetwork):
-            network.pixelwise.see_with(source.response)
     return network
 
 
@@ -121,35 +141,18 @@ def _new(name: str, settings: FitSettings) -> Network:
     return network
 
 
-def _pixelwise(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> PixelwiseNetwork:
-    """The pixelwise network to refine.
-
-    The bundled one; for another camera or light, one that is fitted here in a minute.
-    """
-    if _is_srgb(plan):
-        return pixelwise_network()
-    steps = min(settings.steps, PixelwiseSettings.steps)
-    simulated = Simulated(settings.seed, settings.size, source.response)
-    pixel_settings = PixelwiseSettings(steps=steps, seed=settings.seed)
-    return fit_pixelwise(pixel_settings, simulator=simulated.simulator(settings.seed))
-
-
-def _is_srgb(plan: TrainingPlan) -> bool:
-    return (plan.camera, plan.light) == (SRGB, DAYLIGHT)
-
-
 def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: Fit) -> ModelCard:
     """The card of the model: what it is for, and what made it."""
-    photos = "sRGB photos"
+    photos, domain = "sRGB photos", "8-bit sRGB photos"
     if plan.camera != SRGB:
-        photos = f"linear, white-balanced RGB of {Path(plan.camera).stem}"
+        photos = domain = f"linear, white-balanced RGB of {Path(plan.camera).stem}"
     light = Path(plan.light).stem
     made_of = "simulated scenes of measured reflectances"
     if isinstance(source, Cubes):
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
     network = plan.network.upper() or fit.network.hyperparameters.title
     # Nothing names the rendering for one other camera or light.
-    rendering = SRGB_D65 if _is_srgb(plan) else ""
+    rendering = SRGB_D65 if plan.capture is None else ""
     if isinstance(getattr(fit.network, "pixelwise", None), CameraNetwork):
         rendering = CAMERA_RGB
     chosen = plan.network and f" --network {plan.network}"
@@ -161,7 +164,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         is_linear=True,
         normalisation="none",
         quantity="reflectance",
-        domain=f"8-bit {photos} under {light}, of scenes like those that it was trained on.",
+        domain=f"{domain} under {light}, of scenes like those that it was trained on.",
         training_data=f"{made_of}{begun}, {fit.step} steps, seed {settings.seed}.".capitalize(),
         accuracy={"held-out scenes": {"loss": round(fit.best_loss, 4)}},
         reference=f"napari-mst train{chosen or settings.attention_options}",

@@ -16,6 +16,7 @@ from napari_mst.arrays import Codes
 from napari_mst.cube.colour import linear_to_srgb, reflectances, srgb_response, srgb_to_linear
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.inputs import jpeg
+from napari_mst.training.sources import HELD_OUT_SCENES, Draw, degraded_at
 
 HELD_OUT = 10
 """One spectrum in this many never enters a training scene; validation scenes are made of them."""
@@ -45,6 +46,15 @@ class Curriculum:
 
     degraded: float = 0.4
     grain: float = 1e-4
+
+    @classmethod
+    def at(cls, progress: float) -> "Curriculum":
+        """The lesson where *progress*, a share of a fit, is over.
+
+        First noise in plain scenes, then grain that looks like noise: the grain of the subjects
+        grows for half of the steps and then stays.
+        """
+        return cls(degraded_at(progress), grain=1e-7 * 1e3 ** min(2 * progress, 1))
 
 
 USUAL = Curriculum()
@@ -293,6 +303,36 @@ class SceneSimulator:
 
     def _chance(self, probability: float) -> bool:
         return float(self._uniform(1)) < probability
+
+
+class Simulated:
+    """Simulated scenes of *size* pixels a side: a `LessonSource`.
+
+    They are seen with *response* (31, 3), by default that of sRGB in daylight.
+    """
+
+    def __init__(self, seed: int, size: int, response: Tensor | None = None) -> None:
+        self._seed = seed
+        self._size = size
+        self.response = SceneSimulator(0).response if response is None else response
+
+    def simulator(
+        self, seed: int, held_out: bool = False, lesson: Curriculum = USUAL
+    ) -> SceneSimulator:
+        """A simulator that sees with this response."""
+        simulator = SceneSimulator(seed, self._size, held_out, lesson)
+        simulator.response = self.response
+        return simulator
+
+    def draw(self, index: int, count: int, progress: float) -> Draw:
+        """Photos and cubes to train on, as `LessonSource.draw` gives them."""
+        # Draws of one seed never meet those of the next.
+        seed = self._seed * 10_000_000 + index
+        return self.simulator(seed, lesson=Curriculum.at(progress)).draw(count)
+
+    def held_out(self) -> Draw:
+        """Photos and cubes that are never trained on."""
+        return self.simulator(self._seed, held_out=True).draw(HELD_OUT_SCENES)
 
 
 def _encoded(linear: Tensor) -> Codes:

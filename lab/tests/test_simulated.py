@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
+from lab.simulated import Curriculum, SceneSimulator, Simulated
 from napari_mst.cube.colour import linear_to_srgb, reflectances
-from napari_mst.training.simulated import Curriculum, SceneSimulator
+from napari_mst.photo.cameras import camera_response
 
 
 def test_same_seed_draws_the_same_scenes_and_another_seed_others() -> None:
@@ -96,3 +97,15 @@ def test_every_pixel_shows_the_nearest_object_that_covers_it() -> None:
     covered = leaf[:, None] > 0
     assert u[covered].abs().max() < 1.0001
     assert v[covered].abs().max() < 1.0001
+
+
+def test_lessons_go_from_plain_scenes_to_grain() -> None:
+    grains = [Curriculum.at(progress).grain for progress in (0, 0.25, 0.5, 1)]
+    np.testing.assert_allclose(grains, [1e-7, 1e-7 * 1e3**0.5, 1e-4, 1e-4])
+
+
+def test_simulated_scenes_are_seen_by_the_camera() -> None:
+    response = torch.from_numpy(camera_response("Nikon_D5100", "A")).float()
+    photos, cubes = Simulated(0, 16, response).draw(0, 8, 0)
+    rendered = torch.einsum("nbhw,bc->nchw", cubes, response).clamp(0, 1)
+    assert (photos - rendered).abs().median() < 0.02

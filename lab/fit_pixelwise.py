@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from lab.simulated import SceneSimulator
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.training.simulated import SceneSimulator
 
 # Reflectance below which an error counts as absolute.
 _DARK = 0.01

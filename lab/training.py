@@ -1,0 +1,92 @@
+"""Training and calibration on simulated scenes: `train` without cubes, and `calibrate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+
+from lab.camera_scenes import TRAINING_LIGHTS
+from lab.simulated import SceneSimulator, Simulated
+from napari_mst.cli.arguments import Command
+from napari_mst.cli.training import FIRST, HERE, OFFERED, trained
+from napari_mst.models import ModelCard, load_model
+from napari_mst.photo.cameras import Capture, camera_response
+from napari_mst.training.calibrate import calibrate
+from napari_mst.training.inputs import HELD_OUT_CAMERAS
+from napari_mst.training.settings import FitSettings, TrainingPlan
+
+_SEED = 990
+_SCENES = 128
+_SIZE = FitSettings.size
+# Every held-out camera five times, every light two or three times.
+_CAMERA_SCENES = 40
+
+
+def train_on_scenes(
+    *,
+    plan: TrainingPlan = HERE,
+    steps: int | None = None,
+    settings: Annotated[FitSettings, OFFERED] = FIRST,
+) -> None:
+    """Train as `napari-mst train` does, without --cubes on simulated scenes.
+
+    Parameters
+    ----------
+    steps
+        number of steps (default: 26000; 4000 with --from)
+
+    Examples
+    --------
+    napari-mst train --attention window --steps 8000 -o window.safetensors
+    napari-mst train --network mst-l -o mst-l.safetensors
+    """
+    response = torch.from_numpy(camera_response(plan.camera, plan.light)).float()
+    scenes = Simulated(settings.seed, settings.size, response)
+    trained(plan, settings, steps, None if plan.cubes else scenes)
+
+
+def calibrated(path: Path) -> ModelCard:
+    """Measure the error band of the model in the file *path*, into its card.
+
+    Scenes are made of spectra that no model has seen, and of the size of those in training.
+    """
+    needs_camera = load_model(path).card.needs_camera
+    simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
+    count = _CAMERA_SCENES if needs_camera else _SCENES
+    cubes = [simulator.draw(1)[1][0].numpy() for _ in range(count)]
+    captures = []
+    if needs_camera:  # cameras that training never saw
+        captures = [
+            Capture(
+                HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)],
+                TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)],
+            )
+            for index in range(count)
+        ]
+    return calibrate(path, cubes, captures)
+
+
+def calibrate_files(files: tuple[Path, ...]) -> None:
+    """Measure the error band of each model, into the card of its file, and print it.
+
+    Parameters
+    ----------
+    files : FILE
+        weights file with a card (.safetensors); its card is changed
+
+    Examples
+    --------
+    napari-mst calibrate mine.safetensors
+    """
+    for file in files:
+        card = calibrated(file)
+        print(file.name, flush=True)
+        for kind, numbers in card.error_band.items():
+            by_band = " ".join(f"{number:.2f}" for number in numbers)
+            print(f"  {kind:7} {by_band}", flush=True)
+
+
+TRAIN = Command("train", "train a new model, also on simulated scenes", train_on_scenes)
+CALIBRATE = Command(
+    "calibrate", "measure the error band of a model, into its file", calibrate_files
+)
