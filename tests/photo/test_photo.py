@@ -16,6 +16,7 @@ import tifffile
 from PIL import Image, ImageCms
 from tests.photo.conftest import DEPTHS, RGB8, RGB16, RGBF, Array, Make, pillow, planar, png16, tiff
 
+from napari_mst.batch.jobs import find_photos
 from napari_mst.cube.lazy import mapped
 from napari_mst.errors import PhotoError
 from napari_mst.photo import files, values
@@ -59,6 +60,22 @@ def test_a_photo_too_large_for_memory_lies_in_a_file(
     in_file.assert_called_once()
     np.testing.assert_array_equal(large.pixels, small.pixels)
     assert (large.sha256, large.assumptions) == (small.sha256, small.assumptions)
+
+
+def test_an_ome_zarr_is_read_at_its_finest_level(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    folder = tmp_path / "photo.zarr"
+    group = zarr.open_group(folder, mode="w")
+    levels = RGB16.transpose(2, 0, 1)[None, :, None], RGB16[None, None, ::2, ::2, 0]
+    for name, level in zip("01", levels, strict=True):
+        group.create_array(name, data=level)
+    datasets = [{"path": name} for name in "01"]
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [{"datasets": datasets}]}
+    assert [photo for photo, _ in find_photos([folder], tmp_path / "cubes", print)] == [folder]
+    np.testing.assert_array_equal(Photo.read(folder).pixels, levels[0][0, :, 0])
+    del group.attrs["ome"]
+    with pytest.raises(PhotoError, match="Expected the image of an OME-Zarr or an array"):
+        Photo.read(folder)
 
 
 LAYOUTS: dict[str, Callable[[Array], Array]] = {

@@ -58,7 +58,7 @@ def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[Fou
     photos: dict[Path, FoundPhoto] = {}
     for path in chain.from_iterable(map(_expanded, named)):
         # Path.is_dir raises where a name is too long.
-        is_folder = os.path.isdir(path)  # noqa: PTH112
+        is_folder = os.path.isdir(path) and path.suffix.lower() != ".zarr"  # noqa: PTH112
         folder = path if is_folder else path.parent
         for photo in _photos_in(path, output, report) if is_folder else [path]:
             photos.setdefault(absolute(photo), (photo, folder))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import imagecodecs
 import numpy as np
@@ -100,6 +100,33 @@ def _explained(path: Path) -> Iterator[None]:
         raise PhotoError(
             f"Expected an intact image file, got a damaged one ({reason}). Copy it again."
         ) from error
+
+
+def zarr_image(path: Path) -> Any:
+    """The array of the Zarr folder *path*, of an OME-Zarr the finest; nothing of it is read yet.
+
+    Raises
+    ------
+    PhotoError
+        If zarr is not installed, or the folder holds no array where OME-Zarr has one.
+    """
+    try:
+        import zarr
+
+        found = zarr.open(path, mode="r")
+        if isinstance(found, zarr.Group):
+            attributes: Any = found.attrs.get("ome", found.attrs)
+            found = found[attributes["multiscales"][0]["datasets"][0]["path"]]
+    except ImportError as error:
+        raise PhotoError(
+            "Expected zarr, which reads Zarr folders, got no such package. "
+            "Install it: pip install 'napari-mst[zarr]'."
+        ) from error
+    except Exception as error:  # what zarr raises depends on its version and on what is damaged
+        raise PhotoError(
+            "Expected the image of an OME-Zarr or an array, got neither. Check the folder."
+        ) from error
+    return found
 
 
 def orientation(path: str | PathLike[str]) -> int:

@@ -33,7 +33,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
 from napari_mst.errors import PhotoError, shown
-from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg
+from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg, zarr_image
 from napari_mst.photo.raw import SATURATED, Shot
 from napari_mst.photo.values import (
     BLOCK_ROWS,
@@ -130,7 +130,8 @@ class Photo:
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
         """Read an image file: PNG, JPEG, TIFF, WebP, BMP and all else that Pillow decodes.
 
-        RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`.
+        RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`; with
+        the extra `zarr` folders NAME.zarr, an OME-Zarr image or an array, as by `from_array`.
 
         Raises
         ------
@@ -150,6 +151,8 @@ class Photo:
         notes: list[str] = []
         try:
             _check_encoding(encoding)
+            if file.suffix.lower() == ".zarr" and file.is_dir():
+                return cls.from_array(zarr_image(file), encoding=encoding, name=file.name)
             pixels, sha256, shot = decode_file(file, notes)
             if shot is not None:
                 if encoding == "srgb":

@@ -61,8 +61,8 @@ def channels_last(array: Pixels, notes: list[str]) -> Pixels:
 
     Where the first and the last axis could both be channels, the last is taken, which *notes* say.
     """
-    while array.ndim > 3 and array.shape[0] == 1:
-        array = array[0]
+    while array.ndim > 3 and 1 in array.shape:
+        array = array.squeeze(array.shape.index(1))
     if array.ndim == 3 and array.shape[2] in (3, 4):
         if array.shape[0] in (3, 4):
             notes.append(f"Shape {array.shape} was read as rows, columns, channels.")
