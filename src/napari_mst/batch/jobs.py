@@ -24,6 +24,7 @@ from napari_mst.errors import (
     shown,
 )
 from napari_mst.formats import FORMATS, check_target, find_format, read_cube
+from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.watch import Watch
 
@@ -34,7 +35,7 @@ PHOTO_SUFFIXES = (
 """Files with these suffixes are taken from a folder; a file that is named itself may have any."""
 
 FOLDERS = tuple(suffix for form in FORMATS if form.is_folder for suffix in form.suffixes)
-"""A folder with one of these suffixes is a cube, not a place for several."""
+"""A folder with one of these suffixes is a cube or a photo, not a place for several."""
 
 Report = Callable[[str], None]
 """Prints one line for the user."""
@@ -57,12 +58,17 @@ def find_photos(named: Iterable[Path], output: Path, report: Report) -> list[Fou
     """
     photos: dict[Path, FoundPhoto] = {}
     for path in chain.from_iterable(map(_expanded, named)):
-        # Path.is_dir raises where a name is too long.
-        is_folder = os.path.isdir(path) and path.suffix.lower() != ".zarr"  # noqa: PTH112
-        folder = path if is_folder else path.parent
-        for photo in _photos_in(path, output, report) if is_folder else [path]:
+        is_several = holds_several(path)
+        folder = path if is_several else path.parent
+        for photo in _photos_in(path, output, report) if is_several else [path]:
             photos.setdefault(absolute(photo), (photo, folder))
     return list(photos.values())
+
+
+def holds_several(path: Path) -> bool:
+    """True for a folder that is not itself one cube or photo."""
+    # Path.is_dir raises where a name is too long.
+    return os.path.isdir(path) and path.suffix.lower() not in FOLDERS  # noqa: PTH112
 
 
 def absolute(path: Path) -> Path:
@@ -293,9 +299,12 @@ def finished(job: BatchJob, history: Callable[[str], Provenance]) -> set[Path]:
     if not there:
         return set()
     try:
-        with job.photo.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        if job.photo.is_dir():  # an OME-Zarr
+            sha256 = Photo.read(job.photo).sha256
+        else:
+            with job.photo.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, NapariMstError):
         return set()
     origin = history(sha256)
     sides = dict(zip(job.bands, SIDES, strict=False))

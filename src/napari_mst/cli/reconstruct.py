@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 from napari_mst.batch import processes
 from napari_mst.batch.jobs import (
     ASIDE,
-    FOLDERS,
     BatchJob,
     band_targets,
     check_names,
     check_outputs,
     find_photos,
     folders_for,
+    holds_several,
     is_there,
     may_stay,
     plan_jobs,
@@ -383,10 +383,9 @@ def _plan(
     """Return the cubes to make, and whether they go into a folder, where finished ones stay."""
     suffix = SUFFIXES[format_name or "envi"]
     photos = find_photos(named, output or Path(CUBES), report)
-    # os.path, since Path.is_dir raises where a name is too long
-    are_many = len(photos) > 1 or any(os.path.isdir(path) for path in named)  # noqa: PTH112
+    are_many = len(photos) > 1 or any(map(holds_several, named))
     target = output or Path(CUBES if are_many else f"{photos[0][0].stem}{suffix}")
-    is_folder = os.path.isdir(target) and target.suffix.lower() not in FOLDERS  # noqa: PTH112
+    is_folder = holds_several(target)
     if is_folder or are_many:
         if not is_folder and target.suffix.lower() in SUFFIXES.values():
             raise SaveError(
