@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 import napari_mst as nm
 from lab.simulated import SceneSimulator
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.models import Model
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
@@ -136,6 +137,21 @@ def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo, is_flat: b
         nm.Reconstructor(model, "cpu", capture=capture).reconstruct(
             raw(photo, is_flat=True) if is_flat else photo
         )
+
+
+@pytest.mark.parametrize(("darker", "is_warned"), [(0, False), (2, False), (3, True), (5, True)])
+def test_a_photo_under_exposed_by_stops_is_warned_of(darker: int, is_warned: bool) -> None:
+    light = np.linspace(0, 0.95, 64 * 48).reshape(48, 64, 1) * np.ones(3) / 2**darker
+    photo = Photo.from_array(np.rint(255 * linear_to_srgb(light)).astype(np.uint8))
+    cube = nm.Reconstructor(nm.load_model("pixelwise-srgb"), "cpu").reconstruct(photo)
+    told = [each for each in cube.provenance.assumptions if "under-exposed" in each]
+    assert bool(told) == is_warned
+    assert not told or f"by {darker} stops" in told[0]
+
+
+def test_linear_values_of_a_camera_are_not_warned_of(model: Model, photo: Photo) -> None:
+    dark = replace(photo, pixels=photo.pixels // 32, sha256="dark")
+    assert not any("exposed" in each for each in cube_of(model, dark, "A").provenance.assumptions)
 
 
 def test_a_vision_transformer_of_somebody_else_makes_no_cube(tmp_path: Path) -> None:
