@@ -11,7 +11,6 @@ import pytest
 from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation.adapting import adapt, spots_of
-from napari_mst.adaptation.checking import ContradictingSpectra
 from napari_mst.adaptation.companion import adapt_to_cube
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.memory import known_spectra
@@ -191,32 +190,14 @@ def test_uncertain_spectrum_goes_less_far(scene: Scene) -> None:
     assert moves[0] > moves[1] > moves[2] > 0
 
 
-def test_contradicting_spectra_are_told(scene: Scene) -> None:
-    first = scene.known((8, 8))[0]
-    other = first.values * np.linspace(0.5, 1.5, 31)
-    second = KnownSpectrum(8, 8, other, window=1, is_certain=True)
-    with pytest.warns(ContradictingSpectra, match="if they are one material, one of them is wrong"):
-        better = adapt(scene.cube, scene.photo, [first, second])
-    assert "their spots look the same" in better.provenance.assumptions[-1]
-
-
-def test_spot_measured_again_replaces_the_first_and_a_contradiction_is_told(scene: Scene) -> None:
+def test_spot_measured_again_replaces_the_first(scene: Scene) -> None:
     truth = scene.spectrum(20, 30)
-    first, close, far = (
-        KnownSpectrum(20, 30, share * truth, is_certain=True) for share in (1.2, 1.25, 0.6)
-    )
-    once = adapt(scene.cube, scene.photo, [first])
-    with pytest.warns(ContradictingSpectra, match="spectra at row 20, column 30 differ by 6[0-9]%"):
-        better = adapt(once, scene.photo, [far])
-    assert "differ by" in better.provenance.assumptions[-1]
+    first, far = (KnownSpectrum(20, 30, share * truth, is_certain=True) for share in (1.2, 0.6))
+    better = adapt(adapt(scene.cube, scene.photo, [first]), scene.photo, [far])
     (known,) = known_spectra(better.provenance)
     np.testing.assert_allclose(known.values, far.values, rtol=1e-5)
     alone = adapt(scene.cube, scene.photo, [far])
     np.testing.assert_allclose(better.data[:, 20, 30], alone.data[:, 20, 30], rtol=0.01)
-    adapt(once, scene.photo, [close])
-    uncertain = [replace(one, uncertainty=0.2) for one in (first, far)]
-    once = adapt(scene.cube, scene.photo, uncertain[:1])
-    adapt(once, scene.photo, uncertain[1:])
 
 
 def test_missing_bands_are_corrected_as_the_nearest_ones(scene: Scene) -> None:

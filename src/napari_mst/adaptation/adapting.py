@@ -11,12 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_mst.adaptation import memory
-from napari_mst.adaptation.checking import (
-    ContradictingSpectra,
-    checked,
-    consistent,
-    contradictions,
-)
+from napari_mst.adaptation.checking import ContradictingSpectra, checked, consistent
 from napari_mst.adaptation.known import KnownSpectrum, check_known, known_values
 from napari_mst.adaptation.memory import Adaptation
 from napari_mst.adaptation.parts import ColourView, moved_to_photo, photo_of, spread, view_of
@@ -146,11 +141,6 @@ def learn(
         if number not in kept
     ]
     every, spots = tuple(every[number] for number in kept), spots[kept]
-    for spot in former:
-        if spot.place in again:
-            pair = (spot, again[spot.place])
-            notes += contradictions(spots_of(cube, pair), pair)
-    notes += contradictions(spots, every)
     source = f"{len(every)} known {'spectrum' if len(every) == 1 else 'spectra'}"
     learnt = learnt_from(cube, spots, source, every, tuple(notes))
     return learnt._replace(adaptation=replace(learnt.adaptation, photo=photo))

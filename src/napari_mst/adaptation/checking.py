@@ -2,8 +2,7 @@
 
 A spectrum whose colour is not that of the photo is looked for within a few pixels, and left out
 where it is not found; a factor that all spectra share is a wrong white. Of many spectra, one that
-the others contradict is left out as well, and two that contradict each other are named. Letters: B
-bands, n spots.
+the others contradict is left out as well. Letters: B bands, n spots.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +16,8 @@ from napari_mst.adaptation.known import BRIGHTEST, KnownSpectrum, known_values
 from napari_mst.adaptation.parts import ColourView
 from napari_mst.adaptation.process import (
     EXACT,
-    KERNEL,
     Spots,
     band_scale,
-    drawn,
     fitted_kernel,
     leave_one_out,
     scaled_bands,
@@ -52,21 +49,13 @@ _UNUSUAL = 2.0  # times the usual distance of all spectra, which the photo may b
 _FAR = 10.0  # CIEDE2000 beyond which a spectrum that is off counts no more
 _DARKEST = 1e-4  # linear light, under the logarithm
 
-_ALIKE = 0.95
-"""Correlation from which on two spots should have about the same error: they look the same in the
-photo."""
-APART = 4.0
-"""Standard deviations between two errors beyond which they are not both those of one material."""
-LEAST_APART = 0.15
-"""Mean difference of log reflectance, 15 %, below which no contradiction is reported."""
-
 Shift = tuple[int, int]
 _RANGE = range(-_FARTHEST, _FARTHEST + 1)
 _SHIFTS: list[Shift] = sorted(product(_RANGE, _RANGE), key=lambda by: by[0] ** 2 + by[1] ** 2)
 
 
 class ContradictingSpectra(UserWarning):
-    """Two spots look the same in the photo, or are the same, and their known spectra differ."""
+    """A known spectrum contradicts the photo, or the other spectra."""
 
 
 class Checked(NamedTuple):
@@ -242,35 +231,3 @@ def _divided(spot: KnownSpectrum, factor: float) -> KnownSpectrum:
 
 def _moved_by(shift: Shift) -> str:
     return f"moved by {shift[0]} rows and {shift[1]} columns, where the photo has"
-
-
-def contradictions(spots: Spots, known: Sequence[KnownSpectrum]) -> list[str]:
-    """A sentence for each pair of *known* spectra that contradict each other at their *spots*.
-
-    The spots look the same, but their errors differ by more than noise.
-    """
-    chosen = drawn(len(spots), EXACT)
-    few = spots[chosen]
-    # a fitted kernel would take a contradiction for noise
-    covariance = KERNEL(few.features, few.features)
-    variance = np.diag(covariance)
-    noise = KERNEL.noise + few.noise
-    expected = variance[:, None] + variance - 2 * covariance + noise[:, None] + noise
-    squares = _mean_squares(few.errors)
-    is_alike = covariance >= _ALIKE * np.sqrt(variance[:, None] * variance)
-    is_apart = squares > np.maximum(APART**2 * expected, LEAST_APART**2)
-    sentences = []
-    for i, j in np.argwhere(np.triu(is_alike & is_apart, 1)):
-        places = " and ".join(dict.fromkeys(known[chosen[at]].place for at in (i, j)))
-        sentences.append(
-            f"The known spectra at {places} differ by {np.sqrt(squares[i, j]):.0%}, but their "
-            "spots look the same: if they are one material, one of them is wrong."
-        )
-    return sentences
-
-
-def _mean_squares(errors: Doubles) -> Doubles:
-    """Mean over the bands of the squared differences between all errors (n, n)."""
-    squares = np.square(errors).mean(axis=1)
-    products = errors @ errors.T / errors.shape[1]
-    return np.maximum(squares[:, None] + squares - 2 * products, 0)
