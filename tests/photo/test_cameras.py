@@ -1,5 +1,7 @@
 """Cameras and lights: their tables, their spellings, and the response that they make together."""
 
+import json
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,6 @@ import pytest
 from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
-    ALIASES,
     BALANCED,
     GRID,
     OF_SENSOR,
@@ -132,7 +133,10 @@ def test_camera_of_a_file_is_only_the_one_of_exactly_its_name(
 
 
 def test_other_names_of_a_camera_are_known() -> None:
-    for alias, name in ALIASES.items():
+    file = resources.files("napari_mst").joinpath("data", "aliases.json")
+    aliases = json.loads(file.read_text(encoding="utf-8"))
+    assert len(aliases) == 15
+    for alias, name in aliases.items():
         assert name in load_cameras()
         brand, _, model = alias.partition(" ")
         assert matching_camera(brand, alias) == matching_camera(brand, model) == name

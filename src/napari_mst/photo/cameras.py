@@ -1,16 +1,17 @@
 """Cameras: their measured sensitivities, the lights that they are used in, and their response.
 
-Some cameras are sold under several names, of which `ALIASES` has those that they write into EXIF.
-Makers give one camera a name for Europe, one for America and one for Asia: those of Canon's and
-Panasonic's product pages, and of the tables of LibRaw 0.22. Sensitivities and lights are at 400,
-410, ..., 700 nm. `data/README.md` gives their origins and licences.
+Some cameras are sold under several names: `data/aliases.json` has those that they write into EXIF.
+Sensitivities and lights are at 400, 410, ..., 700 nm. `data/README.md` gives their origins and
+licences.
 """
 
 import functools
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,28 +24,6 @@ from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.errors import CameraError, shown
 from napari_mst.photo.lights import WAVELENGTHS, made_light
-
-ALIASES = MappingProxyType(
-    {
-        "Canon EOS 400D DIGITAL": "Canon_Digital_Rebel_XTi",
-        "Canon EOS DIGITAL REBEL XTi": "Canon_Digital_Rebel_XTi",
-        "Canon EOS Kiss Digital X": "Canon_Digital_Rebel_XTi",
-        "Canon EOS Rebel SL1": "Canon_EOS_100D",
-        "Canon EOS Kiss X7": "Canon_EOS_100D",
-        "Canon EOS Rebel SL2": "Canon_EOS_200D",
-        "Canon EOS Kiss X9": "Canon_EOS_200D",
-        "Canon EOS 250D": "Canon_EOS_200D_II",
-        "Canon EOS Rebel SL3": "Canon_EOS_200D_II",
-        "Canon EOS Kiss X10": "Canon_EOS_200D_II",
-        "Canon EOS REBEL T3i": "Canon_EOS_600D",
-        "Canon EOS Kiss X5": "Canon_EOS_600D",
-        "Canon EOS R5 Mark II": "Canon_EOS_R5m2",
-        "Canon EOS R6 Mark II": "Canon_EOS_R6m2",
-        "Panasonic DC-GX7MK3": "Panasonic_DC-GX9",
-    }
-)
-"""The names of `load_cameras` by another name that a file may give the camera."""
-
 
 CAMERA_RGB = "linear RGB of a camera and an illuminant"
 """The rendering of `camera_response`, in the words of a model card.
@@ -259,11 +238,13 @@ def _measured_white(text: str) -> Doubles:
 def matching_camera(make: str, model: str) -> str:
     """The camera of `load_cameras` with this *make* and *model*, as EXIF has them.
 
-    "" if there is none of exactly this name, or sold under it elsewhere (`ALIASES`). Some models
-    name their brand themselves.
+    "" if there is none of exactly this name, or sold under it elsewhere. Some models name their
+    brand themselves.
     """
+    file = resources.files("napari_mst").joinpath("data", "aliases.json")
+    aliases = json.loads(file.read_text(encoding="utf-8"))
     names = {plain(name): name for name in load_cameras()}
-    names.update({plain(alias): name for alias, name in ALIASES.items()})
+    names |= {plain(alias): name for alias, name in aliases.items()}
     brand = next(iter(make.split()), "")
     spellings = (plain(name) for name in (model, brand + model, make + model))
     return next((names[name] for name in spellings if name in names), "")

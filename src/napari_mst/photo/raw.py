@@ -45,8 +45,6 @@ class Shot:
         red, green, blue, green being 1; None where the file does not state it.
     iso, exposure_time, aperture, focal_length
         Sensitivity, seconds, f-number, millimetres.
-    lens, taken
-        The name of the lens; the camera's date and time, as ISO 8601.
     demosaicing
         The method that made three colours of the one that each pixel of the sensor sees.
     is_flat
@@ -61,8 +59,6 @@ class Shot:
     exposure_time: float = 0.0
     aperture: float = 0.0
     focal_length: float = 0.0
-    lens: str = ""
-    taken: str = ""
     demosaicing: str = ""
     is_flat: bool = False
 
@@ -272,9 +268,6 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
         exposure_time=float(other.shutter_speed),
         aperture=round(float(other.aperture), 2),
         focal_length=round(float(other.focal_length), 1),
-        lens=raw.lens.model,
-        # LibRaw gives the start of 1970 where the file does not state a time.
-        taken=other.timestamp.isoformat() if other.timestamp.year > 1970 else "",
         demosaicing=_demosaicing(raw),
     )
 
