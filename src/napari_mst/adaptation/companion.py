@@ -7,7 +7,8 @@ by that part. Letters: B bands, C channels, H rows, W columns of the fine cube; 
 one; k rows of a strip.
 """
 
-from itertools import product
+import math
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError
-from napari_mst.photo.photo import PhotoLike, as_photo
+from napari_mst.photo.photo import PhotoLike, as_photo, sums_between
 from napari_mst.reconstruction.consistency.cells import row_blocks
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
@@ -194,23 +195,17 @@ def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
     A pixel with a NaN does not count. Blocks without any that counts are NaN.
     """
     rows_of, columns_of = edges
-    sums = np.zeros((len(data) + 1, len(rows_of) - 1, len(columns_of) - 1))
-    for rows in row_blocks(data.shape[1:]):
+    sums = []
+    for top, bottom in pairwise(rows_of):
         watch.check()
-        values = np.asarray(data[:, rows])
+        at = np.arange(math.floor(top), math.ceil(bottom))
+        share = (np.minimum(at + 1, bottom) - np.maximum(at, top))[:, None]
+        values = np.asarray(data[:, at[0] : at[-1] + 1] if at.size else data[:, :0])
         is_known = np.isfinite(values).all(axis=0)
-        counted = np.concatenate([np.where(is_known, values, 0), is_known[None]]).astype(np.float64)
-        # Sums between the edges of columns, with shares of pixels.
-        totals = np.pad(counted.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
-        across = np.diff(_at_edges(totals, columns_of))
-        weights = _overlaps(rows_of, rows)
-        touched = np.flatnonzero(weights.any(axis=1))
-        if touched.size:
-            part = slice(touched[0], touched[-1] + 1)
-            sums[:, part] += np.einsum("hk,ckw->chw", weights[part], across)
-    area = sums[-1]
+        sums.append(sums_between(np.where(is_known, values, 0), share * is_known, columns_of))
+    *totals, area = np.stack(sums, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(area > 0, sums[:-1] / area, np.nan)
+        return np.where(area > 0, np.divide(totals, area), np.nan)
 
 
 def spread_between(values: Doubles, edges: Edges, rows: slice, width: int) -> Doubles:
@@ -230,13 +225,6 @@ def _at_edges(totals: Doubles, edges: Doubles) -> Doubles:
     whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
     before = totals[..., whole]
     return before + (totals[..., whole + 1] - before) * (edges - whole)
-
-
-def _overlaps(edges: Doubles, rows: slice) -> Doubles:
-    """Share of each of some *rows* that lies in each block (h, k)."""
-    top = np.arange(rows.start, rows.stop)
-    upper = np.minimum(edges[1:, None], top + 1)
-    return (upper - np.maximum(edges[:-1, None], top)).clip(0)
 
 
 def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:

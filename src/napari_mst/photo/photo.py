@@ -333,12 +333,7 @@ class Photo:
         share = np.minimum(at + 1, bottom) - np.maximum(at, top)  # of each row that lies within
         is_valid = np.ones(self.shape[1]) if self.valid is None else self.valid[first:last]
         area = share[:, None] * is_valid
-        linear = self.rows(first, last, linear=True)
-        sums = np.concatenate([np.einsum("crw,rw->cw", linear, area), area.sum(axis=0)[None]])
-        # Sums from the left edge on, read between whole columns: their differences are the sums.
-        totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
-        columns = np.arange(totals.shape[1])
-        return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
+        return sums_between(self.rows(first, last, linear=True), area, edges)
 
     def _block(self, top: int, bottom: int, is_encoded: bool) -> Floats:
         block = self.pixels[:, top:bottom]
@@ -367,6 +362,18 @@ def as_photo(source: PhotoLike, encoding: Encoding | None = None) -> Photo:
             "Expected a photo, got a spectral cube. Give the photo that it was made from."
         )
     return Photo.from_array(source, encoding=encoding)
+
+
+def sums_between(values: Floats, area: Floats, edges: Doubles) -> Doubles:
+    """Sums (C + 1, n) of *values* (C, H, W), weighed by their *area* (H, W), and of that.
+
+    They go over all rows, and over the columns between the *edges* (n + 1,), which may cut pixels.
+    """
+    sums = np.concatenate([np.einsum("chw,hw->cw", values, area), area.sum(axis=0)[None]])
+    # Sums from the left edge on, read between whole columns: their differences are the sums.
+    totals = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
+    columns = np.arange(totals.shape[1])
+    return np.diff([np.interp(edges, columns, total) for total in totals], axis=1)
 
 
 def _check_encoding(encoding: str | None) -> None:
