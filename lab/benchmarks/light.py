@@ -1,10 +1,11 @@
-"""Accuracy of the told light of a photo: `python -m lab.benchmarks.light white|penalty|srgb|time [FOLDER]`.
+"""Accuracy of the told light of a photo: `python -m lab.benchmarks.light WHAT [FOLDER]`.
 
 FOLDER has reflectance cubes of real scenes, 31 bands (default: ../shared/data/cave). Every scene is
 seen by cameras that training never saw.
 
 white    angles between told and true whites, as the sensor sees them and in linear sRGB, the space of the prototype:
          the 15 illuminants and 6 mixtures of them, and the lights never trained with
+surfaces the same error, the light estimated with a grey, or with 4 or 16 pixels of the scene whose spectra are known
 penalty  relative error (MRAE) of the pixelwise part of mstpp-camera with the light told, estimated and assumed,
          at every fourth pixel; a held-out light is not in the table of lights that the estimate may choose from
 srgb     how often sRGB photos are warned of, by their light
@@ -13,6 +14,8 @@ time     a photo of 24 megapixels
 
 import sys
 import time
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +27,7 @@ from lab.camera_scenes import TRAINING_LIGHTS
 from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae
-from napari_mst.light import estimate
+from napari_mst.light import estimating
 from napari_mst.light.seeing import common_response, light_table, to_common
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
@@ -78,7 +81,7 @@ def errors(values, camera, light):
     wanted = light_power(light) @ observer
     of_observer = [angle(each, wanted) for each in (*seen, in_common(grey, camera))]
     return [
-        (found[0], found[1], found[-1], min(found[1:-1]) <= estimate.NEAR)
+        (found[0], found[1], found[-1], min(found[1:-1]) <= estimating.NEAR)
         for found in (of_sensor, of_observer)
     ]
 
@@ -109,7 +112,9 @@ def white(scenes):
                 f"{kind}, {space}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
             )
         near = table[:, 3].mean()
-        print(f"{kind}, {space}: one of the candidates within {estimate.NEAR:g} degrees {near:.3f}")
+        print(
+            f"{kind}, {space}: one of the candidates within {estimating.NEAR:g} degrees {near:.3f}"
+        )
 
 
 def penalty(scenes):
@@ -157,15 +162,61 @@ def penalties(network, cube, camera, light):
     }
 
 
-def estimated(photo, camera, light):
-    """The estimate for a *photo* whose *light*, if it was never trained with, is not known either."""
-    whole_table = estimate.light_table
+def surfaces(scenes):
+    """Print what known reflectances bring."""
+    network = nm.load_model("mstpp-camera").network.pixelwise.eval()
+    kinds = {"known": PENALTY_LIGHTS, "never trained with": HELD_OUT_LIGHTS}
+    rows = {}
+    for name, cube in scenes:
+        for camera, (kind, lights) in product(PENALTY_CAMERAS, kinds.items()):
+            for light in lights:
+                for label, error in by_surfaces(network, cube, camera, light).items():
+                    rows.setdefault((kind, label), []).append(error)
+        print(name, flush=True)
+    for (kind, label), errors in rows.items():
+        print(f"{kind:20} {label:30} MRAE {np.mean(errors):.4f}")
+
+
+def by_surfaces(network, cube, camera, light):
+    """The error (MRAE) of a *cube* seen by a *camera* in a *light*, by what is known in it."""
+    random = np.random.default_rng(5)
+    photo = common.sensor_photo(sensor(cube, camera, light, random))
+    small = np.ascontiguousarray(cube[:, ::PENALTY_STEP, ::PENALTY_STEP])
+    values = sensor(small, camera, light)
+    bright = np.argwhere(small.mean(axis=0) > 0.08)
+    white = unbalanced_response(camera, light).sum(axis=0)
+    known = {"nothing": None, "a grey": (np.ones((1, 31)), white[None])}
+    for count in (4, 16):
+        at = tuple(bright[random.integers(len(bright), size=count)].T)
+        known[f"{count} spectra"] = small[:, *at].T, values[:, *at].T
+    powers = {"light told": light_power(light)}
+    for what, seen in known.items():
+        powers[f"with {what}"] = estimated(photo, camera, light, random, seen).power
+    return {
+        label: mrae(spectra_of(network, values, (camera, power, None), small), small)
+        for label, power in powers.items()
+    }
+
+
+def estimated(photo, camera, light, random=None, seen=None):
+    """The estimate for a *photo* whose *light*, if it was never trained with, is not known either.
+
+    Reflectances (n, 31) and values (n, 3) of the sensor that were *seen* have 1 % of noise.
+    """
+    whole_table = estimating.light_table
     if light in HELD_OUT_LIGHTS:
-        estimate.light_table = lambda: light_table(light)
+        estimating.light_table = lambda: light_table(light)
     try:
-        return nm.light.estimate(photo, camera)
+        told = nm.light.estimate(photo, camera)
+        if seen is None:
+            return told
+        reflectances, values = seen
+        noisy = values * (1 + 0.01 * random.standard_normal(values.shape))
+        seen = estimating.Surfaces(reflectances, noisy)
+        *_, illuminant = estimating._likely(told.sample, camera, seen, estimating._network())
+        return replace(told, illuminant=illuminant)
     finally:
-        estimate.light_table = whole_table
+        estimating.light_table = whole_table
 
 
 def spectra_of(network, values, capture, cube):
@@ -186,7 +237,7 @@ def srgb(scenes):
             values = sensor(cube, "sRGB", light)
             codes = np.rint(linear_to_srgb(values) * 255).astype(np.uint8)
             warned.setdefault(light, []).append(
-                bool(estimate.warning_of(Photo.from_array(np.moveaxis(codes, 0, -1))))
+                bool(estimating.warning_of(Photo.from_array(np.moveaxis(codes, 0, -1))))
             )
     for light, each in warned.items():
         print(f"{light:8} {sum(each)} of {len(each)} photos are warned of")
@@ -214,4 +265,5 @@ if __name__ == "__main__":
     read = (
         () if sys.argv[1] == "time" else [(scene.name, scene.cube) for scene in read_scenes(folder)]
     )
-    {"white": white, "penalty": penalty, "srgb": srgb, "time": duration}[sys.argv[1]](read)
+    kinds = {"white": white, "penalty": penalty, "srgb": srgb, "time": duration}
+    {**kinds, "surfaces": surfaces}[sys.argv[1]](read)

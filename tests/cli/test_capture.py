@@ -16,12 +16,16 @@ from napari_mst import (
     Chart,
     Photo,
     Reconstructor,
+    Spectrum,
     load_model,
     read_cube,
+    write_spectra,
 )
 from napari_mst.arrays import Doubles
 from napari_mst.attention.files import read_attention
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
+from napari_mst.cube.spectrum import Origin
+from napari_mst.light.estimating import estimate_light
 from napari_mst.photo.cameras import GRID, load_cameras, load_illuminants, unbalanced_response
 from napari_mst.photo.chart import CHARTS
 
@@ -220,6 +224,24 @@ def test_the_light_of_an_unbalanced_photo_is_estimated_unless_it_is_named(run: R
     assert left.provenance.is_light_estimated
     assert (named.provenance.illuminant, named.provenance.is_light_estimated) == ("A", False)
     assert "is light estimated" in run("info", "left.hdr")[1]
+
+
+def test_known_spectra_tell_the_light_better(run: Run) -> None:
+    origin = Origin(row=5, column=5)
+    write_spectra("known.csv", Spectrum(GRID, np.full(31, 0.5), name="grey", origin=origin))
+    option = "--light-spectra known.csv"
+    code, err = reconstruct(run, f"wall.tif -o told.hdr {UNBALANCED} {option}")
+    assert code == 0
+    told = read_cube("told.hdr").provenance
+    assert err.count("The illuminant was estimated with known spectra (1): ") == 1
+    assert any("with known spectra (1)" in each for each in told.assumptions)
+    photo = Photo.read("wall.tif", encoding="linear")
+    known = {(5, 5): Spectrum(GRID, np.full(31, 0.5))}
+    assert told.illuminant == estimate_light(photo, "Nikon_D5100", known).illuminant
+    white = unbalanced_response("Nikon_D5100", told.illuminant).sum(axis=0)
+    np.testing.assert_allclose(white, WHITE, rtol=0.01)
+    code, err = reconstruct(run, f"wall.tif -o no.hdr {TOLD} {option}")
+    assert "Expected --illuminant estimate with --light-spectra" in err
 
 
 def test_attention_needs_the_camera_and_estimates_the_light_as_a_cube_does(run: Run) -> None:

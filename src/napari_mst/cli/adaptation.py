@@ -7,9 +7,9 @@ from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output
+from napari_mst.cli.photos import placed
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, shown
+from napari_mst.errors import SpectrumError
 from napari_mst.formats import check_target, read_cube, write_cube
 from napari_mst.spectra.library import read_spectra
 from napari_mst.watch import Watch
@@ -70,7 +70,10 @@ def adapt_cube(
     spots = []
     if known is not None:
         spectra = read_spectra(known, as_reflectance=True)
-        spots = [_known_spectrum(each, known, uncertainty, insist) for each in spectra]
+        spots = [
+            KnownSpectrum(row, column, each, each.origin.window, uncertainty, is_certain=insist)
+            for (row, column), each in placed(spectra, known)
+        ]
     with asked_to_stop() as watch:
         if suggest is not None:
             from napari_mst.adaptation.suggesting import suggest_spots  # imports torch
@@ -103,17 +106,3 @@ def _adapted(
     for text in better.provenance.assumptions[len(cube.provenance.assumptions) :]:
         note(text)
     return better
-
-
-def _known_spectrum(
-    spectrum: Spectrum, file: Path, uncertainty: float, is_certain: bool
-) -> KnownSpectrum:
-    place = spectrum.origin
-    if place.row is None or place.column is None:
-        raise SpectrumError(
-            f"Expected a row and a column for each spectrum of {shown(file.name)}, got none for "
-            f"{shown(spectrum.name)!r}. Write them above its values, as `napari-mst spectra` does."
-        )
-    return KnownSpectrum(
-        place.row, place.column, spectrum, place.window, uncertainty, is_certain=is_certain
-    )

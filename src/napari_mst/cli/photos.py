@@ -1,6 +1,6 @@
 """The photos of a command: their camera, light, white and chart as the user gave them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from napari_mst.cli.console import note, report
 from napari_mst.cli.options import Pixel, pixel_of
 from napari_mst.cube import SpectralCube
-from napari_mst.errors import CameraError, PhotoError, shown
+from napari_mst.cube.spectrum import Spectrum
+from napari_mst.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
@@ -17,6 +18,7 @@ from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
 from napari_mst.reconstruction.options import RunOptions, rectangle
+from napari_mst.spectra.library import read_spectra
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
@@ -59,6 +61,9 @@ class CaptureAnswers:
         a light, as D65, 'Planck 3200 K' or '0.7 A + 0.3 F11', or a CSV file: nm, power; or
         estimate: RAW and --unbalanced photos show it themselves (default: the one that a grey
         patch or a white frame shows; estimate with --unbalanced)
+    light_spectra : FILE
+        measured spectra with rows and columns in the photo (or --patch-photo), which tell an
+        estimated light better: a CSV as `napari-mst spectra` writes it
     white : VALUE
         stored value of a white surface (default: full scale)
     unbalanced
@@ -95,6 +100,7 @@ class CaptureAnswers:
     balance: Annotated[Place | str, _where] | None = None
     camera: str = ""
     illuminant: str = ""
+    light_spectra: Path | None = None
     white: float = 0.0
     unbalanced: bool = False
     white_patch: Annotated[Place, place] | None = None
@@ -241,6 +247,49 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | N
     return Capture(camera, light, taken.white, balance)
 
 
+def told_by_spectra(
+    taken: CaptureAnswers, photos: Sequence[Path], capture: Capture | None
+) -> tuple[Capture | None, str]:
+    """*capture* in the light that known spectra tell, and a sentence; as it is without them.
+
+    Raises
+    ------
+    CameraError, PhotoError, SpectrumError
+        If the light is not to be estimated, or photo or spectra do not tell it.
+    """
+    file = taken.light_spectra
+    if file is None:
+        return capture, ""
+    if capture is None or not capture.is_estimated:
+        raise CameraError(
+            "Expected --illuminant estimate with --light-spectra, got another. Add it."
+        )
+    # It imports torch, which a refused argument must not wait for.
+    from napari_mst.reconstruction.lighting import estimated
+
+    path = one_photo(taken.patch_photo, photos, "--light-spectra", "patch")
+    photo = Photo.read(path, encoding="linear")
+    spectra = dict(placed(read_spectra(file, as_reflectance=True), file))
+    estimate = estimated(photo, capture, spectra)
+    text = f"The illuminant was estimated with known spectra ({len(spectra)}): {estimate}."
+    return replace(capture, illuminant=estimate.illuminant), text
+
+
+def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectrum]]:
+    """The *spectra* of a *file*, each behind its row and column; `SpectrumError` without these."""
+    found = []
+    for spectrum in spectra:
+        row, column = spectrum.origin.row, spectrum.origin.column
+        if row is None or column is None:
+            raise SpectrumError(
+                f"Expected a row and a column for each spectrum of {shown(file.name)}, got none "
+                f"for {shown(spectrum.name)!r}. Write them above its values, as "
+                "`napari-mst spectra` does."
+            )
+        found.append(((row, column), spectrum))
+    return found
+
+
 def _camera_of(photos: Sequence[Path]) -> str:
     """The camera that all *photos* name in their files; "" if none of them names any.
 
@@ -286,6 +335,8 @@ class PhotoOptions:
         photo shows its own; None if they stay as they are.
     chart
         The calibration by a chart that the photo itself shows: its patches are known spectra.
+    light
+        A sentence for the history about an illuminant that known spectra told; "" for none.
     """
 
     is_linear: bool
@@ -293,6 +344,7 @@ class PhotoOptions:
     correction: "Calibration | FlatField | None" = None
     balance: "WhiteBalance | str | None" = None
     chart: "Calibration | None" = None
+    light: str = ""
 
     @classmethod
     def of(cls, taken: CaptureAnswers, photos: Sequence[Path]) -> "PhotoOptions":
@@ -307,7 +359,7 @@ class PhotoOptions:
             chart = calibration if taken.chart_photo is None else None
             return cls(taken.linear, calibration.capture, calibration, chart=chart)
         flat_field = flat_field_of(taken)
-        capture = capture_of(taken, photos, flat_field)
+        capture, light = told_by_spectra(taken, photos, capture_of(taken, photos, flat_field))
         balance: WhiteBalance | str | None = None
         if isinstance(taken.balance, str):
             balance = taken.balance
@@ -316,7 +368,7 @@ class PhotoOptions:
 
             path = one_photo(taken.patch_photo, photos, "--balance ROW,COLUMN", "patch")
             balance = white_balance(Photo.read(path), taken.balance)
-        return cls(taken.linear, capture, flat_field, balance)
+        return cls(taken.linear, capture, flat_field, balance, light=light)
 
     @property
     def encoding(self) -> Encoding | None:
@@ -345,6 +397,8 @@ class PhotoOptions:
                 photo.check_linear()
             except PhotoError as error:
                 raise PhotoError(f"{photo.name}: {error} (--linear)") from error
+        if self.light:
+            photo = replace(photo, assumptions=(*photo.assumptions, self.light))
         if self.balance is not None:
             return self._balanced(photo)
         return photo if self.correction is None else self.correction.corrected(photo)

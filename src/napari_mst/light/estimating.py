@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from napari_mst.arrays import Brief, Doubles
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.seeing import (
     CellColours,
@@ -37,6 +38,7 @@ from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import (
     DAYLIGHT,
     ESTIMATED,
+    GRID,
     SRGB,
     light_power,
     sensor_white,
@@ -44,7 +46,7 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.photo.white import OFF_DAYLIGHT, angle_between
+from napari_mst.photo.white import OFF_DAYLIGHT, angle_between, patch_values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +100,18 @@ in D65; to correct them more than halved the error (`lab/benchmarks/white_balanc
 
 _SCATTER = 5.0  # degrees by which shades of grey is usually off
 _LEAST_SHARE = 0.01  # of a light in the name of a mixture
+_OFF = 0.02  # logarithm by which the colour of a known reflectance is off
+_FULL = 4  # of them count fully: more are off alike
+_HELD = 3.0  # how much a mixture is held to the probabilities of lights
+_WHOLE = 1e3  # the same to a sum of 1
+_TINY = 1e-12
+
+
+class Surfaces(NamedTuple):
+    """Known *reflectances* (n, 31), and the *values* (n, 3) that the sensor has for them."""
+
+    reflectances: Doubles
+    values: Doubles
 
 
 class LightCandidate(NamedTuple):
@@ -144,6 +158,8 @@ class LightEstimate(Brief):
         The patches that the network looked at.
     sample
         The cells of the photo, from which it was estimated.
+    surfaces
+        Those whose reflectance was known.
 
     Notes
     -----
@@ -174,6 +190,7 @@ class LightEstimate(Brief):
     spread: float
     attention: LightAttention
     sample: Sample
+    surfaces: Surfaces
 
     @property
     def power(self) -> Doubles:
@@ -216,7 +233,7 @@ class LightEstimate(Brief):
 
     def _turned_by(self, changed: VisionTransformer) -> float:
         """Degrees to the white of the light as a *changed* network estimates it."""
-        *_, illuminant = _likely(self.sample, self.camera, changed)
+        *_, illuminant = _likely(self.sample, self.camera, self.surfaces, changed)
         return float(angle_between(sensor_white(self.camera, illuminant), self.white))
 
     def __str__(self) -> str:
@@ -224,8 +241,12 @@ class LightEstimate(Brief):
         return ", ".join(f"{each.name} {each.probability:.0%}" for each in self.candidates)
 
 
-def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
+def estimate_light(
+    photo: PhotoLike, camera: str, known: Mapping[Any, Spectrum | float] | None = None
+) -> LightEstimate:
     """The light that *photo* was taken in by this *camera*.
+
+    Where reflectances are known, the lights count that give their colours, and mixtures of them.
 
     Parameters
     ----------
@@ -234,12 +255,16 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
         in sRGB: then the light is what its white balance has left.
     camera
         As `Capture` takes it.
+    known
+        Places in the photo, as of a `GreyPatch`, and their reflectances: a `Spectrum`, or a share
+        for a grey. Brightness does not matter.
 
     Raises
     ------
     PhotoError
         If the photo has not three channels, is sRGB-encoded although the camera is another, or
-        shows nothing but black and clipped pixels.
+        shows nothing but black and clipped pixels; if a known place is clipped, dark, uneven or
+        outside, or its spectrum ends within 420 to 680 nm.
     CameraError
         If there is no such camera.
 
@@ -247,6 +272,7 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     -----
     =======  =================================================================
     photo    linear values of the sensor, uint16 0-65535 or float 0-1; or sRGB
+    known    reflectance, 0 to about 1; wavelengths in nm
     returns  probabilities 0-1, relative power at 400-700 nm
     =======  =================================================================
 
@@ -257,11 +283,16 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     >>> capture = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
     >>> len(estimate.candidates)
     3
+    >>> nm.light.estimate(photo, "Nikon_D5100", {(20, 30): 0.18}).spread < estimate.spread
+    True
     """
     photo = as_photo(photo)
     _check(photo, camera)
     sample = sampled(photo, _network().hyperparameters.size)
-    encoding, probabilities, illuminant = _likely(sample, camera, _network())
+    known = known or {}
+    values = np.array([patch_values(photo, place) for place in known]).reshape(-1, 3)
+    surfaces = Surfaces(np.array([*map(_reflectance, known.values())]).reshape(-1, 31), values)
+    encoding, probabilities, illuminant = _likely(sample, camera, surfaces, _network())
     table = light_table()
     candidates = _candidates(camera, table, probabilities)
     white = sensor_white(camera, illuminant)
@@ -273,18 +304,42 @@ def estimate_light(photo: PhotoLike, camera: str) -> LightEstimate:
     maps = torch.stack([block[0] for block in encoding.attentions]).double()
     attention = LightAttention((maps / maps.sum(-1, keepdim=True)).numpy())
     return LightEstimate(
-        camera, candidates, MappingProxyType(shares), illuminant, spread, attention, sample
+        camera,
+        candidates,
+        MappingProxyType(shares),
+        illuminant,
+        spread,
+        attention,
+        sample,
+        surfaces,
     )
 
 
+def _reflectance(known: Spectrum | float) -> Doubles:
+    """The reflectance (31,) of a known surface."""
+    if not isinstance(known, Spectrum):
+        return np.full(len(GRID), float(known))
+    is_known = np.isfinite(known.values)
+    at = known.wavelengths[is_known]
+    if not (at.size and at.min() <= GRID[2] and at.max() >= GRID[-3]):
+        raise PhotoError(
+            f"Expected a known spectrum of {GRID[2]:g} to {GRID[-3]:g} nm, got less. "
+            "Measure a wider range."
+        )
+    order = at.argsort()
+    return np.interp(GRID, at[order], known.values[is_known][order])
+
+
 def _likely(
-    sample: Sample, camera: str, network: VisionTransformer
+    sample: Sample, camera: str, surfaces: Surfaces, network: VisionTransformer
 ) -> tuple[Encoding, Doubles, str]:
     """The encoding of *sample*, the probabilities of known lights, and the likeliest mixture."""
     encoding, posterior = _answers(sample, camera, network)
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
+    if len(surfaces.values):
+        probabilities = _narrowed(table, probabilities, camera, surfaces)
     return encoding, probabilities, _named_mixture(table, probabilities)
 
 
@@ -359,6 +414,35 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     whites = table.powers @ common_response().double().numpy()
     weighted = probabilities / (1 + (angle_between(whites, bright) / _SCATTER) ** 2)
     return weighted / weighted.sum()
+
+
+def _narrowed(
+    table: KnownLights, probabilities: Doubles, camera: str, surfaces: Surfaces
+) -> Doubles:
+    """The *probabilities* (K,), given how well each light gives the colours of known *surfaces*.
+
+    What no light gives alone, a mixture of lights does: that by non-negative least squares, held to
+    the probabilities.
+    """
+    seen = np.einsum(
+        "nb,kb,bc->knc", surfaces.reflectances, table.powers, unbalanced_response(camera, "E")
+    )
+    ratios = np.maximum(seen, _TINY) / surfaces.values
+    logs = np.log(ratios)
+    squares = np.square(logs - logs.mean(axis=2, keepdims=True)).sum(axis=(1, 2))
+    doubt = _OFF * math.sqrt(max(len(surfaces.values) / _FULL, 1))
+    likely = np.log(probabilities + _TINY) - squares / (2 * doubt**2)
+    alone = np.exp(likely - likely.max())
+    alone /= alone.sum()
+    # The ratios of a mixture that gives the colours are equal in red, green and blue.
+    off = (ratios[..., ::2] - ratios[..., 1:2]).reshape(len(alone), -1).T
+    off /= doubt * np.tensordot(alone, ratios, 1).mean()
+    sums, held = np.full((1, len(alone)), _WHOLE), _HELD * np.eye(len(alone))
+    wanted = np.concatenate([np.zeros(len(off)), [_WHOLE], _HELD * alone])
+    from scipy.optimize import nnls  # the docks, which import this module, are not to wait for it
+
+    shares, _ = nnls(np.concatenate([off, sums, held]), wanted)
+    return shares / shares.sum()
 
 
 def _candidates(

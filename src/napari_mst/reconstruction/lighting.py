@@ -3,14 +3,16 @@
 Letters: B bands, P pixels.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube.colour import SRGB_D65
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError
 from napari_mst.light.estimating import LightEstimate, estimate_light, warning_of
 from napari_mst.networks.camera import CameraNetwork
@@ -67,14 +69,19 @@ def _exposure_warning(photo: Photo) -> str:
     )
 
 
-def estimated(photo: Photo, capture: Capture) -> LightEstimate:
-    """The light of *photo*, taken as *capture* says; errors are those of `lighting_of`."""
+def estimated(
+    photo: Photo, capture: Capture, known: Mapping[Any, Spectrum] | None = None
+) -> LightEstimate:
+    """The light of *photo*, taken as *capture* says, with *known* spectra as `estimate_light`.
+
+    Errors are those of `lighting_of`.
+    """
     if not _is_of_sensor(photo, capture):
         raise CameraError(
             "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
             "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
         )
-    return estimate_light(photo, capture.camera)
+    return estimate_light(photo, capture.camera, known)
 
 
 def _is_of_sensor(photo: Photo, capture: Capture) -> bool:
