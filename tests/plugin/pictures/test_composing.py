@@ -179,8 +179,8 @@ def test_dragged_colours_are_those_of_the_bands(
 
 def test_cube_is_rendered_under_a_light(cube_viewer: ViewerModel, composer: Composer) -> None:
     layer, picture = active_in(cube_viewer), picture_in(cube_viewer)
-    composer.show(layer, Colours(light="A", is_adapted=False))
-    np.testing.assert_array_equal(picture.data, make_cube().render("A", adapted=False))
+    composer.show(layer, Colours(light="A"))
+    np.testing.assert_array_equal(picture.data, make_cube().render("A"))
     unknown = replace(make_cube(), quantity="")
     layer.metadata = {"napari_mst": unknown}
     with pytest.raises(CubeError, match="a cube of reflectance"):

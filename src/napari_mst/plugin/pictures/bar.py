@@ -2,32 +2,22 @@
 
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
 from napari.layers import Image
-from napari.utils.notifications import show_info
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
-from napari_mst.cube import SpectralCube
-from napari_mst.cube.illuminants import illuminant_names, illuminant_title
-from napari_mst.errors import NapariMstError, shown
-from napari_mst.formats.picture_files import KINDS, write_picture
-from napari_mst.plugin.jobs.job import Job
-from napari_mst.plugin.jobs.worker import start
+from napari_mst.cube.illuminants import illuminant_names
+from napari_mst.errors import NapariMstError
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
-from napari_mst.plugin.pictures.composing import BEST, Colours, Composer, painted
+from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
-from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, is_picture_shown
+from napari_mst.plugin.viewer.layers import active_cube_layer, is_picture_shown
 from napari_mst.plugin.viewer.sharing import OfViewer, calling, picture_choices, report, unwrapped
-from napari_mst.watch import Watch
 
-PICTURE_FILES = "PNG picture (*.png);;TIFF picture (*.tif *.tiff)"
 LIGHT_FILES = "Light: wavelength (nm), power (*.csv *.txt)"
 LIGHTS = ("D65", "A", "LED-B3")
 """The lights at hand: daylight, incandescent, LED. The others are under More."""
@@ -78,7 +68,7 @@ class PictureBar(QFrame, OfViewer):
             self._states.append((button, of, "is_open"))
         self.lights = self._menu("Light", LIGHT)
         self._fill_lights()
-        self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands, and saving.")
+        self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands.")
         self.own = self._entry(
             "Each band its own contrast", OWN, BandContrast.of, "is_own", "has_own_contrast"
         )
@@ -86,7 +76,6 @@ class PictureBar(QFrame, OfViewer):
             "Bands in their colour", "", BandContrast.of, "is_coloured", "has_own_colour"
         )
         self.colour_bar = self._entry("Colour bar", BAR, ColourBar.of, "is_on")
-        self.more.addAction("Save picture ...", self.ask_to_save)
         Composer.of(self.viewer).changed.connect(self.refresh)
         self.viewer.layers.events.connect(self._on_layers)
         self.viewer.layers.selection.events.active.connect(self.refresh)
@@ -128,10 +117,6 @@ class PictureBar(QFrame, OfViewer):
                 menu.addAction(name, calling(self.render_under, name))
         self.lights.addMenu(more)
         self.lights.addAction("From a file ...", self._ask_for_light)
-        self.adapted = self.lights.addAction("Adapted: white stays white")
-        self.adapted.setCheckable(True)
-        self.adapted.setChecked(Composer.of(self.viewer).first.is_adapted)
-        self.adapted.triggered.connect(self._set_adapted)
 
     @property
     def _layer(self) -> Image | None:
@@ -175,7 +160,7 @@ class PictureBar(QFrame, OfViewer):
 
     def render_under(self, light: str) -> None:
         """Show the cube under *light*, a name or a file, or report why that cannot be."""
-        self._choose(Colours(light=light, is_adapted=self.adapted.isChecked()))
+        self._choose(Colours(light=light))
 
     def _choose(self, colours: Colours) -> None:
         layer = self._layer
@@ -186,58 +171,12 @@ class PictureBar(QFrame, OfViewer):
         except NapariMstError as error:
             report(error)
         else:
-            kept = picture_choices()
-            kept.light, kept.is_adapted = colours.light, self.adapted.isChecked()
-
-    def _set_adapted(self) -> None:
-        layer = self._layer
-        if layer is not None:
-            colours = Composer.of(self.viewer).colours(layer)
-            if colours.light:
-                self._choose(replace(colours, is_adapted=self.adapted.isChecked()))
+            picture_choices().light = colours.light
 
     def _ask_for_light(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open a light", "", LIGHT_FILES)
         if path:
             self.render_under(path)
-
-    # ------------------------------------------------------------ saving
-
-    def ask_to_save(self) -> None:
-        """Ask for a file, and save the picture in full, with its profile."""
-        layer = self._layer
-        if layer is None:
-            return
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save picture", f"{layer.name}.png", PICTURE_FILES
-        )
-        if path:
-            target = Path(path)
-            is_known = target.suffix.lower() in KINDS
-            self.save_as(target if is_known else target.with_name(f"{target.name}.png"))
-
-    def save_as(self, path: Path) -> None:
-        """Save the picture of the active cube to *path*, on another thread."""
-        layer = self._layer
-        if layer is not None:
-            colours = Composer.of(self.viewer).colours(layer)
-            run = partial(_save, cube_at(layer), colours, path, layer.name)
-            start(Job(run, _report_saved, report))
-
-
-def _save(cube: SpectralCube, colours: Colours, path: Path, source: str, watch: Watch) -> str:
-    """Paint and write the picture, on the worker's thread."""
-    picture, title = painted(cube, colours, watch)
-    facts: dict[str, object] = {"source": source}
-    light = colours.light
-    if light:
-        facts |= {"illuminant": illuminant_title(light), "adapted": colours.is_adapted}
-    # The dialog has asked already whether this file may be replaced.
-    return write_picture(path, picture, title, facts, overwrite=True).name
-
-
-def _report_saved(name: str) -> None:
-    show_info(f"The picture was saved as {shown(name)}.")
 
 
 def add_bar(viewer: ViewerModel) -> PictureBar | None:

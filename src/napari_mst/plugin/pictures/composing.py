@@ -61,19 +61,16 @@ class Colours:
     wavelengths
         Those of the three bands to show; None for all bands.
     light
-        The light to render the cube under, a name or a file; "" for none.
-    is_adapted
-        Whether what is white stays white under that light.
+        The light to render the cube under, a name or a file; "" for none. White stays white.
     """
 
     wavelengths: Wavelengths | None = None
     light: str = ""
-    is_adapted: bool = True
 
     def recipe(self, cube: SpectralCube) -> Recipe:
         """Return how *cube* is painted. Raises `CubeError` or `CameraError`."""
         if self.light:
-            return rendering(cube, self.light, is_adapted=self.is_adapted)
+            return rendering(cube, self.light)
         return pictures.composite_of(cube, self.wavelengths)
 
 
@@ -119,9 +116,8 @@ class Composer(ViewerHelper):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        kept = picture_choices()
         self.is_picture = True
-        self.first = Colours(light=kept.light, is_adapted=kept.is_adapted)
+        self.first = Colours(light=picture_choices().light)
         self._sitters = weakref.WeakKeyDictionary[Image, Sitter]()
         viewer.layers.events.connect(self._on_layers)
         for changed in (viewer.layers.events.inserted, viewer.layers.events.removed):

@@ -108,7 +108,7 @@ class PictureChoices:
 
     Attributes
     ----------
-    light, is_adapted
+    light
         The light that new cubes are rendered under, as in `Colours`.
     has_own_contrast
         Whether each band has a contrast of its own.
@@ -117,7 +117,6 @@ class PictureChoices:
     """
 
     light: str = ""
-    is_adapted: bool = True
     has_own_contrast: bool = True
     has_own_colour: bool = False
 
