@@ -83,6 +83,7 @@ def test_a_photo_with_room_for_bands_is_found_again_by_its_recording() -> None:
     find = request.source.reference()
     run(viewer, request)
     found = find()
+    assert found is not None
     assert found.index == (1, 0)
     np.testing.assert_array_equal(found.read().pixels, np.moveaxis(PAGES[1], -1, 0))
 

@@ -5,7 +5,6 @@ Results are shown here rather than in a dock, since the dock may be hidden or cl
 
 import weakref
 from dataclasses import replace
-from typing import Any
 
 from napari.components import ViewerModel
 from napari.layers import Image
@@ -105,8 +104,7 @@ def request_of_pages(request: Request) -> Request:
 
 
 def _show_stack(viewer: ViewerModel, stack: Stack, request: Request) -> None:
-    photo: Any = request.source
-    _add(viewer, stack.cubes[0], photo, stack)
+    _add(viewer, stack.cubes[0], request.source, stack)
 
 
 def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:

@@ -3,7 +3,7 @@
 user -> dock -> frozen `Request` -> `Workspace.run` -> a `Job` on another thread
 -> listeners of the job on the main thread -> signals -> docks and layers
 
-Nothing here knows Qt or napari.
+Nothing here knows Qt.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from psygnal import Signal
@@ -24,42 +24,26 @@ from napari_mst.cube.lazy import Lazy, check_room
 from napari_mst.errors import ModelError, NapariMstError, plain, shown
 from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.memory import free_host_memory
-from napari_mst.photo.photo import Encoding, Photo, Rectangle
+from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
+from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
+    from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.engine.plan import Plan
+    from napari_mst.light.balancing import WhiteBalance
     from napari_mst.models import Model
     from napari_mst.reconstruction.reconstructor import Reconstructor
+
+    Correction = WhiteBalance | Calibration
 
 Extent = Literal["auto", "whole", "seen"]
 """The part of a cube to compute: all of it, what is looked at, or as the memory allows."""
 EXACT = "The cube is exact, and computed where you look."
 PREVIEW_FROM = 2_000_000
 """Pixels from which a preview comes first; it then takes at most an eighth of the exact run."""
-
-
-class PhotoSource(Protocol):
-    """The place that a job's photo comes from, and that its cube belongs to."""
-
-    @property
-    def name(self) -> str:
-        """The name of the source when the job began."""
-
-    @property
-    def region(self) -> Rectangle | None:
-        """The part of the photo that the cube shall cover; None for all of it."""
-
-    def read(self, encoding: Encoding | None = None) -> Photo:
-        """Read the whole photo, on the job's thread. Raises `PhotoError` if it is not one."""
-
-    def pages(self) -> "Sequence[PhotoSource]":
-        """List the photos of a stack, in the order of its slider."""
-
-    def reference(self) -> Callable[[], Any]:
-        """Return what finds the photo again, without keeping its pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +70,6 @@ class SideJob:
     lines: Callable[[Any], Sequence[str]] = lambda result: lines_of(result.provenance)
 
 
-class PhotoCorrection(Protocol):
-    """Corrects a photo before a run: its light is made even, its white balance or colours right."""
-
-    def corrected(self, photo: Photo) -> Photo:
-        """The photo as the network shall see it. Raises `PhotoError` if it is not one for this."""
-
-    def sha256_of(self, photo_sha256: str) -> str:
-        """The sha256 of the corrected photo, from that of the photo itself."""
-
-
 @dataclass(frozen=True, eq=False)
 class Request:
     """All that a person decides before a job starts; `workspace.run(request)` starts it.
@@ -118,15 +92,15 @@ class Request:
         Another photo of the scene, which corrects the cube, and its light; None for none.
     """
 
-    source: PhotoSource
+    source: LayerPhoto
     model: str
     options: RunOptions = DEFAULTS
     job: SideJob | None = None
-    corrections: tuple[PhotoCorrection, ...] = ()
+    corrections: tuple["Correction", ...] = ()
     wavelengths: str = ""
     takes_linear: bool | None = None
     extent: Extent = "auto"
-    second: PhotoSource | None = None
+    second: LayerPhoto | None = None
     second_light: str = ""
 
     @property
@@ -153,7 +127,7 @@ class Request:
         """Read the photo, as linear light if its camera is known, and correct it."""
         return self._read(self.source)
 
-    def _read(self, source: PhotoSource) -> Photo:
+    def _read(self, source: LayerPhoto) -> Photo:
         photo = source.read("linear") if self.options.capture else source.read()
         for correction in self.corrections:
             photo = correction.corrected(photo)
@@ -214,9 +188,9 @@ class Recording:
     record: AttentionRecord
     name: str
     model: str = ""
-    reference: Callable[[], Any] = ignore
+    reference: Callable[[], LayerPhoto | None] = ignore
     options: RunOptions = DEFAULTS
-    corrections: tuple[PhotoCorrection, ...] = ()
+    corrections: tuple["Correction", ...] = ()
 
     @classmethod
     def of(cls, record: AttentionRecord, request: Request) -> "Recording":
@@ -349,7 +323,7 @@ class Workspace:
     """
 
     state_changed = Signal(JobState)
-    # A cube and the `PhotoSource` that it came from; it will replace the preview that came before.
+    # A cube and the `LayerPhoto` that it came from; it will replace the preview that came before.
     cube_ready = Signal(SpectralCube, object)
     # What a `SideJob` has made, and its `Request`.
     made = Signal(object, object)
@@ -357,7 +331,7 @@ class Workspace:
     recorded = Signal(Recording)
     # An error, and the `Request` that it ended.
     failed = Signal(NapariMstError, object)
-    # The `PhotoSource` of a job that was cancelled and has ended.
+    # The `LayerPhoto` of a job that was cancelled and has ended.
     cancelled = Signal(object)
 
     def __init__(
@@ -398,7 +372,7 @@ class Workspace:
                 on_failed=partial(self._fail, request),
                 on_end=partial(self._end, request),
                 on_progress=self._report,
-                on_said=self._say,
+                on_said=lambda text: self._show(replace(self.state, text=text)),
                 on_preview=lambda cube: self.cube_ready.emit(cube, request.source),
                 on_record=lambda record: self.keep(Recording.of(record, request)),
             )
@@ -423,16 +397,13 @@ class Workspace:
         seconds_left = self._seconds_left(fraction)
         self._show(replace(self.state, fraction=fraction, seconds_left=seconds_left))
 
-    def _say(self, text: str) -> None:
-        """The job has one sentence for the user."""
-        self._show(replace(self.state, text=text))
-
     def _deliver(self, request: Request, result: Any) -> None:
         """The job has finished its cube, or another result; `_end` follows."""
         seconds = self._clock() - self._began
         sentence, *others = request.lines(result)
         # Idle before anybody hears of the result, so that a listener can start the next job.
-        self._close("\n".join([f"Done in {seconds:.1f} s. {sentence}".rstrip(), *others]))
+        text = "\n".join([f"Done in {seconds:.1f} s. {sentence}".rstrip(), *others])
+        self._show(JobState(text=text))
         if request.job is None:
             self.cube_ready.emit(result, request.source)
         else:
@@ -440,14 +411,14 @@ class Workspace:
 
     def _fail(self, request: Request, error: NapariMstError) -> None:
         """The job has failed; `_end` follows."""
-        self._close(plain(error))
+        self._show(JobState(text=plain(error)))
         self.failed.emit(error, request)
 
     def _end(self, request: Request) -> None:
         """The job's thread has ended, with or without a result."""
         # `_deliver` and `_fail` leave no request behind, so this job was cancelled.
         if self._request is request:
-            self._close("Cancelled.")
+            self._show(JobState(text="Cancelled."))
             self.cancelled.emit(request.source)
 
     def _seconds_left(self, fraction: float) -> float | None:
@@ -463,15 +434,11 @@ class Workspace:
         done = fraction - done_at_start
         return (now - start) * (1 - fraction) / done if done >= SURE else None
 
-    def _close(self, text: str) -> None:
-        # What cancels the job is a method of its worker, and would keep the worker alive.
-        self._cancel_job = ignore
-        self._show(JobState(text=text))
-
     def _show(self, state: JobState) -> None:
         # Told before the request is forgotten: the last sentence is still that of its job.
         is_of_photo = self._request is None or self._request.is_of_photo
         if state.is_idle:
-            self._request = None
+            # What cancels the job is a method of its worker, and would keep the worker alive.
+            self._request, self._cancel_job = None, ignore
         self.state = replace(state, is_of_photo=is_of_photo)
         self.state_changed.emit(self.state)
