@@ -14,27 +14,24 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from numpy.typing import NDArray
-from tests.plugin.in_viewer import add_cube
 
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.record import AttentionRecord, BlockAttention
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
 from napari_mst.photo.cameras import OF_SENSOR, Capture
 from napari_mst.plugin.attention.exploration import (
-    NO_PICK,
     NO_RUN,
     PHOTO_IS_GONE,
     Exploration,
     map_order,
-    picked_pixel,
     recording_order,
     steps_order,
 )
 from napari_mst.plugin.attention.layers import map_layers
 from napari_mst.plugin.jobs.job import Cancel, Job, ignore
-from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, Workspace
+from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
 from napari_mst.plugin.reconstruct.form import (
     NO_DEVICES,
     NO_PHOTO,
@@ -44,8 +41,6 @@ from napari_mst.plugin.reconstruct.form import (
 )
 from napari_mst.plugin.reconstruct.marks import draw, shapes_layer
 from napari_mst.plugin.reconstruct.orders import NO_WEIGHTS, resolve
-from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.photos import LayerPhoto
 
 ROOT = Path(__file__).parents[2]
 BLOCKED = ("qtpy", "PyQt6", "PySide6", "pyqtgraph", "superqt", "magicgui.backends._qtpy")
@@ -235,26 +230,6 @@ def show_made(job: Job, request: Request, viewer: ViewerModel) -> None:
     request.job.show(viewer, made, request)
 
 
-def find_the_picked_pixel() -> None:
-    """The sensitivity is that of the last pick on the cube of the run, in the band shown."""
-    viewer = with_photo()
-    run = Provenance(source_sha256="0")
-    reference = LayerPhoto.of(viewer.layers["photo"], (0, 0)).reference()
-    exploration = Exploration()
-    exploration.choose_run(Recording(make_record(1), "photo", "mstpp-srgb", reference=reference))
-    with pytest.raises(AttentionError, match=NO_PICK):
-        map_order(viewer, exploration, "sensitivity")
-    cube = SpectralCube(np.ones((3, 20, 30)), np.array([400.0, 500.0, 600.0]), provenance=run)
-    layer = add_cube(viewer, cube)
-    viewer.dims.set_point(0, 500)
-    picks.pin(viewer, layer.data_to_world((0, 4, 6)))
-    picks.pin(viewer, layer.data_to_world((0, 7, 9)))
-    assert picked_pixel(viewer, run) == (1, 7, 9)
-    assert map_order(viewer, exploration, "sensitivity").job is not None
-    with pytest.raises(AttentionError, match="shows another photo or region"):
-        picked_pixel(viewer, Provenance(source_sha256="1"))
-
-
 @pytest.mark.parametrize(
     "script",
     [
@@ -262,7 +237,6 @@ def find_the_picked_pixel() -> None:
         say_why_nothing_can_run,
         tell_the_camera,
         explore_a_run,
-        find_the_picked_pixel,
     ],
 )
 def test_a_script_does_what_the_docks_do(script: Any) -> None:

@@ -21,7 +21,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.attention.layers import map_layers, map_of
-from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX, WINDOW
+from napari_mst.plugin.attention.picking import ALIKE, SINGLE, SIX
 from napari_mst.plugin.jobs.workspace import Recording
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.reconstruction.options import RunOptions
@@ -102,7 +102,7 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     assert plot.photo.mark.rect().topLeft() == QPointF(left - 0.5, top - 0.5)
     assert plot.weights.mark.rect().topLeft() == QPointF(left // 2 - 0.5, top // 2 - 0.5)
     # What was found goes with its kind.
-    recorded.pixel.by.setCurrentIndex(recorded.pixel.by.findData(WINDOW))
+    recorded.pixel.by.setCurrentIndex(recorded.pixel.by.findData(SINGLE))
     assert not plot.isVisibleTo(recorded.pixel)
     assert recorded.pixel.text.text() == ""
     assert not any(layer.visible for layer in layers)
@@ -260,7 +260,6 @@ def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
 ) -> None:
     recorded.exploration.choose("stages.0.encoder.1", 1)
     page = recorded.pixel
-    page.by.setCurrentIndex(page.by.findData(WINDOW))
     page.pick_button.click()
     recorded.picking.click(world(viewer, 13, 21))
     qtbot.waitUntil(lambda: "Pixel (12, 20)" in page.text.text(), timeout=120_000)

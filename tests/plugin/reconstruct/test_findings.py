@@ -3,13 +3,11 @@
 import re
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import tifffile
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
@@ -32,7 +30,6 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
 )
 from napari_mst.photo.chart import CHARTS, Chart
-from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
@@ -44,10 +41,8 @@ from napari_mst.plugin.reconstruct.marks import MARKS, Marks
 from napari_mst.plugin.reconstruct.orders import (
     NO_CAMERA,
     NO_CHART,
-    NO_FRAME,
     TICK_TO_CORRECT,
     chart_order,
-    frames_order,
     light_order,
     patch_order,
     resolve,
@@ -135,38 +130,6 @@ def test_grey_patch_tells_the_capture_of_the_next_run(
     assert finding.capture == expected
     assert "illuminant A" in finding.text
     assert next_run(form, viewer).options.capture == expected
-
-
-def test_frames_divide_the_photo_of_the_next_run_as_on_the_command_line(
-    viewer: ViewerModel, tmp_path: Path
-) -> None:
-    white = unbalanced_response(CAMERA, "A").sum(axis=0)
-    shade = np.linspace(0.5, 1, 100)[None, :, None] * np.ones((80, 1, 1))
-    frame = np.rint(shade * white / white.max() * 60_000).astype(np.uint16)
-    dark = np.full_like(frame, 90)
-    for name, values in (("white", frame + dark), ("dark", dark)):
-        tifffile.imwrite(tmp_path / f"{name}.tif", values, photometric="rgb")
-    layer = viewer.add_image(frame // 2 + dark, rgb=True)
-    form = form_with(layer)
-    with pytest.raises(PhotoError, match=NO_FRAME):
-        frames_order(form, viewer)
-    form.white_frame, form.dark_frame = str(tmp_path / "white.tif"), str(tmp_path / "dark.tif")
-    form.frame_reflectance = 80.0
-    finding = done(frames_order(form, viewer), viewer)
-    assert finding.capture == Capture(CAMERA, "A", 1 / 0.8)
-    np.testing.assert_allclose(next_run(form, viewer).read().pixels, 0.5, atol=1e-3)
-    flat_field = FlatField(
-        *(Photo.read(path, encoding="linear") for path in (form.white_frame, form.dark_frame))
-    )
-    plain = Photo.from_array(layer.data, encoding="linear")
-    assert next_run(form, viewer).read().sha256 == flat_field.corrected(plain).sha256
-    measured = done(patch_order(form, viewer, (40, 50)), viewer)
-    assert measured.corrections == finding.corrections
-    form.finding = NOTHING
-    form.illuminant = "A"
-    assert next_run(form, viewer).read().sha256 == plain.sha256
-    form.photo = weakref.ref(viewer.add_image(frame, rgb=True))
-    assert form.white_frame == form.dark_frame == ""
 
 
 def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_patches(

@@ -24,7 +24,7 @@ from qtpy.QtWidgets import (
 
 from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS, SENSITIVITY
+from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS
 from napari_mst.errors import AttentionError, NapariMstError, plain
 from napari_mst.plugin.attention.exploration import (
     Exploration,
@@ -108,7 +108,7 @@ class AttentionDock(Dock):
         self.matrices = MatrixPage()
         self.maps = {
             kind.name: _button(kind.title, kind.tooltip, self.start, map_order, kind.name)
-            for kind in (*OVERLAYS.values(), SENSITIVITY, EFFECT)
+            for kind in (*OVERLAYS.values(), EFFECT)
         }
         self.effects_button = _button(
             "What does each head do?", EFFECTS_HINT, self.start, shares_order

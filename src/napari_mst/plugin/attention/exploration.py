@@ -19,22 +19,19 @@ from psygnal import Signal
 
 from napari_mst.arrays import Singles
 from napari_mst.attention.maps import AttentionMap, AttentionSteps, Selection
-from napari_mst.attention.overlays import EFFECT, SENSITIVITY
+from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import (
     AttentionRecord,
     BlockAttention,
     PixelBlock,
     head_title,
 )
-from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.orders import chosen_photo, request_of
-from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, band_of, cube_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
@@ -46,7 +43,6 @@ Shares = dict[str, tuple[float, ...]]
 """The effect of each head of each block, by that of all heads."""
 
 PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and record it again."
-NO_PICK = "Pin a spectrum first: in the dock Spectra, click a pixel of the cube."
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
 
 
@@ -237,7 +233,7 @@ def _key(request: Request) -> tuple[Any, ...]:
 
     CRC-32 takes a tenth of the time of SHA-256.
     """
-    source: Any = request.source
+    source = request.source
     values = np.ascontiguousarray(source.pixels[source.index])
     pixels = values.shape, values.dtype.str, zlib.crc32(values.view(np.uint8).reshape(-1).data)
     model = Path(request.model)
@@ -277,17 +273,12 @@ def recording_order(
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:
     """Order a map, by its name in `DESCRIPTIONS`, of the chosen head over the photo of its run."""
-    record, selection = exploration.chosen.recording.record, exploration.selection
-    is_of_spectrum = overlay == SENSITIVITY.name
-    pixel = picked_pixel(viewer, record.provenance) if is_of_spectrum else (0, 0, 0)
+    selection = exploration.selection
 
     def make(ready: Ready, reports: Reports) -> AttentionMap:
         if overlay == EFFECT.name:
             return ready.effects.map(selection.block, selection.head, reports)
-        channels = ready.channels.watched_by(reports)
-        if is_of_spectrum:
-            return channels.sensitivity(*pixel, record)
-        return channels.map(overlay, selection)
+        return ready.channels.watched_by(reports).map(overlay, selection)
 
     return order_of_run(viewer, exploration, make, show_map)
 
@@ -326,7 +317,7 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
 
 def source_of_run(viewer: ViewerModel, recording: Recording) -> LayerPhoto:
     """Freeze the photo of *recording*. Raises `AttentionError` if it has left the viewer."""
-    photo: LayerPhoto | None = recording.reference()
+    photo = recording.reference()
     # A layer that was removed lives on until it is collected.
     if photo is None or photo.layer() not in viewer.layers:
         raise AttentionError(PHOTO_IS_GONE)
@@ -343,24 +334,3 @@ def order_of_run(viewer: ViewerModel, exploration: Exploration, make: Make, show
     source = source_of_run(viewer, recording)
     job = SideJob(work, lambda viewer, made, _: show(viewer, made, source))
     return Request(source, recording.model, recording.options, job, recording.corrections)
-
-
-def picked_pixel(viewer: ViewerModel, run: Provenance) -> tuple[int, int, int]:
-    """Find the last pick on the cube of *run*: the band that is shown, row and column.
-
-    Raises `AttentionError` if there is none.
-    """
-    layer, points = active_cube_layer(viewer), picks.picks_layer(viewer)
-    cube = cube_of(layer)
-    if layer is None or cube is None or points is None or not points.visible:
-        raise AttentionError(NO_PICK)
-    pixels, is_inside = picks.pixels_of(points, layer)
-    if not is_inside.any():
-        raise AttentionError(NO_PICK)
-    past = cube.provenance
-    if (past.source_sha256, past.region) != (run.source_sha256, run.region):
-        raise AttentionError(
-            f"Select the cube of this run first: '{layer.name}' shows another photo or region."
-        )
-    row, column = pixels[is_inside][-1].tolist()
-    return band_of(layer, viewer.dims.point), row, column

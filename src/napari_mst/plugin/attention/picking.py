@@ -1,6 +1,7 @@
 """Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -55,12 +56,9 @@ if TYPE_CHECKING:
     from napari_mst.attention.head_steps import HeadSteps, PixelWeights, WindowSteps
 
 NETWORK = "network"
-WINDOW = "window"
 ALIKE = "alike"
 SINGLE = "single"
 SIX = "six"
-OF_NETWORK = (NETWORK, WINDOW)
-"""The kinds that the network of the chosen run computes."""
 PATCH = 4
 """Pixels along each side of the patch of a single head; each pixel of it is a token."""
 WAITING = "Estimating the noise of the photo ..."
@@ -146,7 +144,7 @@ class Picking(ViewerHelper):
     Attributes
     ----------
     kind
-        `NETWORK`, `WINDOW`, `ALIKE`, `SINGLE` or `SIX`.
+        `NETWORK`, `ALIKE`, `SINGLE` or `SIX`.
     h
         The strength of non-local means in 8-bit codes; None chooses it by the noise of the photo.
     changed
@@ -220,7 +218,7 @@ class Picking(ViewerHelper):
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
         try:
-            if self.kind in OF_NETWORK:
+            if self.kind == NETWORK:
                 self._start(self._order_of_network(position))
             else:
                 self._show(_pixel_of(self._photo(), position))
@@ -250,19 +248,20 @@ class Picking(ViewerHelper):
         if not (0 <= row < rows and 0 <= column < columns):
             raise AttentionError(OUTSIDE)
 
-        is_apart = self.kind == WINDOW
-
         def make(ready: Ready, reports: Reports) -> "WindowSteps | PixelWeights":
             pixels = ready.pixels.watched_by(reports)
-            if is_apart:
+            # Of a window that is too large to be read, the weights are all that is shown.
+            with suppress(AttentionError):
                 return pixels.steps(head.block, head.head, row, column)
             return pixels.weights(head.block, row, column)
 
         def show(viewer: ViewerModel, made: Any, photo: LayerPhoto) -> None:
-            if self.kind in OF_NETWORK:
-                pixel = made.pixel if is_apart else made
+            from napari_mst.attention.head_steps import WindowSteps  # the job has imported torch
+
+            if self.kind == NETWORK:
+                steps = made if isinstance(made, WindowSteps) else None
+                pixel = made if steps is None else steps.pixel
                 weights = show_weights(viewer, pixel, photo, head.head)
-                steps = made if is_apart else None
                 window = window_of(photo, weights)
                 self.changed.emit(PixelView(_sentence(pixel, head), steps, window, weights))
 
@@ -272,7 +271,7 @@ class Picking(ViewerHelper):
 
     def _prepare(self) -> None:
         """Have the noise of the chosen photo estimated, by which its pixels are compared."""
-        if self.kind in OF_NETWORK:
+        if self.kind == NETWORK:
             return
         order = self._order_of_photo(lambda alike, _: alike, self._take)
         if order is not None:
@@ -311,7 +310,7 @@ class Picking(ViewerHelper):
 
     def _take(self, _: ViewerModel, alike: Alike, photo: LayerPhoto) -> None:
         # A person may look at another kind by now.
-        if self.kind not in OF_NETWORK:
+        if self.kind != NETWORK:
             self._alike = photo, alike
             noise, h = alike.how.noise.codes, alike.how.codes
             has_noise = noise > ROUNDING

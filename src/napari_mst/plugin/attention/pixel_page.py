@@ -20,10 +20,8 @@ from napari_mst.plugin.attention.exploration import RecordedHead
 from napari_mst.plugin.attention.picking import (
     ALIKE,
     NETWORK,
-    OF_NETWORK,
     SINGLE,
     SIX,
-    WINDOW,
     PixelView,
 )
 from napari_mst.plugin.attention.plot import SixPlot, WindowPlot
@@ -145,12 +143,8 @@ LETTERS = 8
 KINDS = {
     NETWORK: (
         "block of the network",
-        "Press Pick, then click the photo: a layer for each head shows the weights.",
-    ),
-    WINDOW: (
-        "block of the network, step by step",
-        "Press Pick, then click the photo: the chosen head on the window of the pixel, in the "
-        "numbers of every matrix. Tokens, which are pixels, are columns.",
+        "Press Pick, then click the photo: a layer for each head shows the weights, and below are "
+        "the numbers of every matrix of the chosen head. Tokens, which are pixels, are columns.",
     ),
     SIX: (
         "six attentions, side by side",
@@ -238,20 +232,20 @@ class PixelPage(QWidget):
         self.text.setText(view.text)
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)
-        self.window_plot.setVisible(view.steps is None and view.weights is not None)
+        self.window_plot.setVisible(view.weights is not None)
         self.six_page.setVisible(view.six is not None)
         if view.six is not None:
             self.six_plot.set_view(view.six)
-        elif view.steps is not None:
+        if view.steps is not None:
             self.numbers.show_steps(view.steps)
-        elif view.photo is not None and view.weights is not None:
+        if view.photo is not None and view.weights is not None:
             self.window_plot.set_window(view.photo, view.weights)
 
     def _draw(self) -> None:
-        self.h.setVisible(self.kind not in OF_NETWORK)
+        self.h.setVisible(self.kind != NETWORK)
         self.denoise_button.setVisible(self.kind == ALIKE)
         _, about = KINDS[self.kind]
-        if self.kind in OF_NETWORK:
+        if self.kind == NETWORK:
             if self._head is None or self._between is None:
                 about = NO_PIXELS
             else:

@@ -35,7 +35,6 @@ from napari_mst.plugin.reconstruct.orders import (
     CLICK_PATCH,
     DRAG_FRAME,
     chart_order,
-    frames_order,
     light_order,
     patch_order,
     request_of,
@@ -211,7 +210,6 @@ class ReconstructDock(Dock):
             # Without a package that finds charts, the frame lies in the middle of the photo.
             "chart": search_order,
             "read": chart_order,
-            "frames": frames_order,
         }
         for name, order in orders.items():
             self.rows.asks[name].clicked.connect(calling(self._start, order))

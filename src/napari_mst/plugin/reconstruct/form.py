@@ -18,10 +18,9 @@ from napari_mst.models import MODELS, ModelCard
 from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import ESTIMATED, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Corners
-from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.jobs.workspace import Extent, JobState, PhotoCorrection
+from napari_mst.plugin.jobs.workspace import Extent, JobState
 from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from napari_mst.engine.device import DeviceChoice
     from napari_mst.light.balancing import WhiteBalance
     from napari_mst.light.estimating import LightEstimate
+    from napari_mst.plugin.jobs.workspace import Correction
 
 
 Part = Literal["whole", "visible", "drawn"]
@@ -54,8 +54,6 @@ class Finding:
         The colours of a chart; None without a chart.
     balance
         The white of an sRGB photo; None where nobody asked for it.
-    flat_field
-        The frames by which the photo is divided; None without any.
     corrects_white
         True if the next run corrects the photo by `balance`.
     sample
@@ -73,7 +71,6 @@ class Finding:
     calibration: "Calibration | None" = None
     balance: "WhiteBalance | None" = None
     corrects_white: bool = False
-    flat_field: FlatField | None = None
     sample: Photo | None = None
     details: str = ""
     layer: Callable[[], Image | None] = lambda: None
@@ -82,11 +79,10 @@ class Finding:
         return bool(self.text)
 
     @property
-    def corrections(self) -> tuple[PhotoCorrection, ...]:
+    def corrections(self) -> tuple["Correction", ...]:
         """All that the next run does to the photo first."""
         balance = self.balance if self.corrects_white else None
-        found = (self.flat_field, balance, self.calibration)
-        return tuple(one for one in found if one is not None)
+        return tuple(each for each in (balance, self.calibration) if each is not None)
 
 
 NOTHING = Finding()
@@ -144,9 +140,6 @@ class ReconstructionForm:
         The stored value of a white surface; 0 for the full scale of the file.
     grey
         Per cent of the light that a grey patch reflects.
-    white_frame, dark_frame, frame_reflectance
-        Files of the photos by which this one is divided, "" for none, and the per cent of light
-        that the white surface reflects.
     chart, corners
         The kind of chart in the photo, a name of `CHARTS`, and the frame that a person lays over
         it: the middles of its corner patches; None without one.
@@ -179,9 +172,6 @@ class ReconstructionForm:
     is_balanced: bool = True
     is_linear: bool = False
     grey: float = 100.0
-    white_frame: str = ""
-    dark_frame: str = ""
-    frame_reflectance: float = 100.0
     chart: str = next(iter(CHARTS))
     corners: Corners | None = None
     is_far_off: bool = False
@@ -375,7 +365,6 @@ class ReconstructionForm:
         self.corners, self.finding = None, NOTHING
 
     def _forget_photo(self) -> None:
-        self.white_frame = self.dark_frame = ""
         self.is_far_off = False
 
     def _forget_weights(self) -> None:

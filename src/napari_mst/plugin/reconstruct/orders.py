@@ -4,11 +4,10 @@ A look asks how the photo was taken, and puts the `Finding` into the form: a gre
 and balance, a ColorChecker the colours, all pixels together the light.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +18,10 @@ from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import CameraError, ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart, Corners, find_chart
-from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
+from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.workspace import PhotoSource, Request, SideJob
+from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
 from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
@@ -37,7 +35,6 @@ NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name.
 CLICK_PATCH = "Click a grey or white patch of the photo."
 DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patches of the chart"
 NO_CHART = "Lay the frame around a chart first."
-NO_FRAME = "Choose a white frame first: a photo of a white surface that fills it."
 SAMPLE = 100_000
 """About how many pixels of a photo show how it will be corrected, at once."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
@@ -67,7 +64,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return request_of_pages(request)
 
 
-def request_of(form: ReconstructionForm, source: PhotoSource) -> Request:
+def request_of(form: ReconstructionForm, source: LayerPhoto) -> Request:
     """Return the order for the photo of *source*, or the photos, with the settings of *form*.
 
     Raises
@@ -153,7 +150,7 @@ def patch_order(
         capture_from_patch,
         patch=GreyPatch(place, form.grey / 100),
         camera=form.camera.strip(),
-        illuminant=_named_light(form) or _light_of_frame(form),
+        illuminant=_named_light(form),
         start=_balance(form),
     )
     return _order(form, viewer, partial(_patch, measure))
@@ -183,20 +180,6 @@ def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return Request(source, form.model, job=_looking(find, lay))
 
 
-def frames_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
-    """Order that the photo is divided by its white frame, whose middle shows the light."""
-    if not form.white_frame:
-        raise PhotoError(NO_FRAME)
-    paths = [Path(name) for name in (form.white_frame, form.dark_frame) if name]
-    measure = partial(
-        capture_from_frame,
-        reflectance=form.frame_reflectance / 100,
-        camera=form.camera.strip(),
-        illuminant=_named_light(form),
-    )
-    return _order(form, viewer, partial(_frames, paths, measure))
-
-
 def _looking(make: Callable[..., object], show: Callable[..., None]) -> SideJob:
     """Return a job whose result is seen in the form, and so needs no words at its end."""
     return SideJob(make, show, is_of_photo=True, lines=lambda _: [""])
@@ -204,14 +187,6 @@ def _looking(make: Callable[..., object], show: Callable[..., None]) -> SideJob:
 
 def _balance(form: ReconstructionForm) -> str:
     return BALANCED if form.is_balanced else OF_SENSOR
-
-
-def _light_of_frame(form: ReconstructionForm) -> str:
-    """The light that a white frame showed; "" without one."""
-    finding = form.finding
-    if finding.flat_field is None or finding.capture is None:
-        return ""
-    return finding.capture.illuminant
 
 
 def _named_light(form: ReconstructionForm) -> str:
@@ -224,14 +199,10 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
     encoding: Encoding | None = "linear" if form.needs_camera else None
     # The order reads the whole photo, whichever part of it will be reconstructed.
     source = chosen_photo(form, viewer)
-    flat_field = form.finding.flat_field
 
     def found(request: Request, reports: Reports) -> Finding:
         photo = source.read(encoding)
-        # What is measured in a photo that was divided holds for that one, so it is divided again.
-        finding = look(photo if flat_field is None else flat_field.corrected(photo))
-        flat = finding.flat_field or flat_field
-        finding = replace(finding, layer=source.layer, flat_field=flat)
+        finding = replace(look(photo), layer=source.layer)
         if photo.encoding == "srgb":
             return replace(finding, sample=photo.reduced(SAMPLE))
         is_shown = finding.capture is not None
@@ -283,18 +254,6 @@ def effects_of(light: "LightEstimate") -> str:
     ]
     text = "Equal weights in one head turn the white by these degrees:"
     return "\n".join([text, *rows, f"in all heads: {every[0]:.1f}"])
-
-
-def _frames(
-    paths: Sequence[Path],
-    measure: Callable[[Photo], Capture],
-    photo: Photo,
-) -> Finding:
-    flat_field = FlatField(*(Photo.read(path, encoding="linear") for path in paths))
-    flat_field.check(photo)
-    capture = measure(flat_field.white)
-    text = f"The photo will be divided by the white frame, which shows {_summary(capture)}."
-    return Finding(text, capture, flat_field=flat_field)
 
 
 def _srgb_light(photo: Photo) -> Finding:

@@ -35,7 +35,6 @@ PARTS = {
 }
 EXTENTS = {"auto": "automatic", "whole": "the whole cube", "seen": "what I look at"}
 TAKES = {"": "as the file says", "linear": "linear light", "srgb": "values of sRGB photos"}
-PHOTOS = "Photos (*.dng *.nef *.cr2 *.cr3 *.arw *.raf *.rw2 *.orf *.tif *.tiff);;All files (*)"
 TABLES = "Tables (*.csv);;All files (*)"
 GIGABYTE = 1e9
 MOST_MEMORY = 4096
@@ -65,8 +64,6 @@ class Row:
     to_widget, to_field
         Convert the value of the field to that of the widget, and back; `to_field` raises
         `ValueError` for what means nothing, as while it is being typed.
-    ask
-        The button of `widgets.ASKS` at the end of the row; "" for none.
     """
 
     field: str
@@ -77,7 +74,6 @@ class Row:
     choices: Callable[[Form], Sequence[tuple[str, Any, str]]] = lambda _: ()
     to_widget: Callable[[Any], Any] = lambda value: value
     to_field: Callable[[Any], Any] = lambda value: value
-    ask: str = ""
 
     def widget(self) -> Any:
         """Make the widget, with its tooltip."""
@@ -231,7 +227,6 @@ COLOUR_ROWS = (
         choices=_listed(
             {name: kind.title.removeprefix("ColorChecker ") for name, kind in CHARTS.items()}
         ),
-        ask="read",
     ),
 )
 """The rows under "Colours off?", for who knows more than the photo shows."""
@@ -297,30 +292,3 @@ EXTENT = Row(
     "where a run would take more than half of the free memory.",
     choices=_listed(EXTENTS),
 )
-FRAME_ROWS = (
-    Row(
-        "white_frame",
-        "White frame",
-        "A photo of a white surface that fills it, with the same camera, lens, settings and light: "
-        "the photo is divided by it, so that vignetting and uneven light are gone.",
-        partial(SearchBox, (), PHOTOS),
-        "needs_camera",
-    ),
-    Row(
-        "dark_frame",
-        "Dark frame",
-        "A photo with the lens covered and the same exposure, which is subtracted from both; it "
-        "may be left out.",
-        partial(SearchBox, (), PHOTOS),
-        "needs_camera",
-    ),
-    Row(
-        "frame_reflectance",
-        "Reflects",
-        "The share of light that the white surface reflects.",
-        _percent,
-        "needs_camera",
-        ask="frames",
-    ),
-)
-"""The flat field of the photo, which napari does not remember, nor its part."""

@@ -26,14 +26,13 @@ from napari_mst.plugin.reconstruct.rows import (
     CAMERA_ROWS,
     COLOUR_ROWS,
     EXTENT,
-    FRAME_ROWS,
     PART,
     PHOTO_ROW,
     ROWS,
     SETTINGS,
     Row,
 )
-from napari_mst.plugin.reconstruct.widgets import Fold, access, ask_button, facts_of, help_of
+from napari_mst.plugin.reconstruct.widgets import ASKS, Fold, access, facts_of, help_of
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import OfViewer, calling
@@ -77,44 +76,34 @@ class Rows(QWidget):
     """Rows of *form*, and *parts* that are as wide as it, below each other.
 
     Writes what the user does into the form, and draws the form when it is told to. `widgets` has
-    the widget of each field, and `asks` the buttons beside them.
+    the widget of each field.
     """
 
     def __init__(self, form: Form, *parts: Row | QWidget | QLayout) -> None:
         super().__init__()
         self.form = form
         self.widgets: dict[str, Any] = {}
-        self.asks: dict[str, QPushButton] = {}
-        self._lines: list[tuple[Row, QLayout]] = []
+        self._rows = [part for part in parts if isinstance(part, Row)]
         self._is_drawing = False
         growing = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
         self._layout = QFormLayout(self, fieldGrowthPolicy=growing)
         self._layout.setContentsMargins(0, 0, 0, 0)
         for part in parts:
             if isinstance(part, Row):
-                self._layout.addRow(part.label, self._line(part))
+                self.widgets[part.field] = part.widget()
+                self._layout.addRow(part.label, self.widgets[part.field])
             else:
                 self._layout.addRow(part)
         # Filling a list selects its first entry, which is no choice of the user: bind it later.
         self.draw()
-        for row, _ in self._lines:
+        for row in self._rows:
             changed, _, _ = access(self.widgets[row.field])
             changed.connect(calling(self._write, row))
-
-    def _line(self, row: Row) -> QLayout:
-        """Make the widget of *row*, and the button beside it."""
-        widget = self.widgets[row.field] = row.widget()
-        line = fill(QHBoxLayout(), widget, stretched=widget)
-        if row.ask:
-            self.asks[row.ask] = ask_button(row.ask)
-            line.addWidget(self.asks[row.ask])
-        self._lines.append((row, line))
-        return line
 
     def draw(self, _: object = None) -> None:
         """Draw what the form says."""
         self._is_drawing = True
-        for row, line in self._lines:
+        for row in self._rows:
             widget, choices = self.widgets[row.field], row.choices(self.form)
             if choices and widget.count() != len(choices):  # a script may add some
                 widget.clear()
@@ -125,7 +114,7 @@ class Rows(QWidget):
             _, read, show = access(widget)
             if read() != value:
                 show(value)
-            self._layout.setRowVisible(line, not row.when or bool(getattr(self.form, row.when)))
+            self._layout.setRowVisible(widget, not row.when or bool(getattr(self.form, row.when)))
         self._is_drawing = False
 
     def show_photos(self, layers: Sequence[Image]) -> None:
@@ -156,15 +145,14 @@ class FormRows(QWidget):
         self.form = form
         self.about = Paragraph()
         self.findings = FindingRows(form, viewer)
-        self.asks = {name: ask_button(name) for name in ("light", "patch", "chart")}
-        choices = fill(QHBoxLayout(), *self.asks.values())
+        self.asks = {name: QPushButton(title, toolTip=tip) for name, (title, tip) in ASKS.items()}
+        choices = fill(QHBoxLayout(), *(self.asks[name] for name in ("light", "patch", "chart")))
         self.top = Rows(form, *ROWS, self.about, *CAMERA_ROWS)
-        self._settings = Rows(form, *SETTINGS, PART, EXTENT, *FRAME_ROWS)
-        self._colours = Rows(form, choices, *COLOUR_ROWS, self.findings)
+        self._settings = Rows(form, *SETTINGS, PART, EXTENT)
+        self._colours = Rows(form, choices, *COLOUR_ROWS, self.asks["read"], self.findings)
         self.widgets: dict[str, Any] = {}
         for rows in (self.top, self._settings, self._colours):
             self.widgets |= rows.widgets
-            self.asks |= rows.asks
         self.settings = Fold(
             self._settings,
             "Where and how exactly a run computes. napari remembers these choices; they are in its "
@@ -186,6 +174,7 @@ class FormRows(QWidget):
             rows.draw()
         self.about.setText(help_of(form.chosen_card))
         self.about.setToolTip(facts_of(form.chosen_card))
+        self.asks["read"].setVisible(form.corners is not None)
         self.findings.draw()
         is_wanted = form.may_be_off or self.settings.button.isChecked()
         self.colours.setVisible(is_wanted and form.layer is not None)

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QLineEdit,
-    QPushButton,
     QSizePolicy,
     QToolButton,
     QVBoxLayout,
@@ -43,11 +42,6 @@ ASKS = {
         "the corner patches. Its colours calibrate the photo, and its patches correct the spectra.",
     ),
     "read": ("Read the squares", "Calibrate the photo by the colours in the squares."),
-    "frames": (
-        "Divide",
-        "Read the frames. The next run divides the photo by the white one, whose middle shows the "
-        "light. Forget drops them.",
-    ),
 }
 """Titles and tooltips of the buttons that ask the photo itself; the first three are the choices."""
 FILE = "a file ..."
@@ -95,12 +89,6 @@ class SearchBox(QSearchableComboBox):
             # The words of the entry must not stay, where they would be the name of a camera.
             self.setCurrentIndex(-1)
             self.setEditText(path)
-
-
-def ask_button(name: str) -> QPushButton:
-    """Make the button *name* of `ASKS`."""
-    title, tip = ASKS[name]
-    return QPushButton(title, toolTip=tip)
 
 
 class Fold(QWidget):
