@@ -23,7 +23,7 @@ from napari_mst.cube import metrics
 from napari_mst.cube.georeference import FIELD
 from napari_mst.errors import CurveWarning
 from napari_mst.models import MODELS
-from napari_mst.spectra.classification import classify
+from napari_mst.spectra.classification import classes
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.maps import MAPS, components, index
@@ -274,7 +274,7 @@ def test_every_map_of_one_plane_is_a_picture_too(run: Run, name: str) -> None:
 
 
 def test_classes_are_those_of_python_in_the_colours_of_the_spectra(run: Run) -> None:
-    expected = classify(CUBE, SPECTRA, 15)[0]
+    expected = classes(CUBE, SPECTRA, 15).data
     assert set(np.unique(expected)) == {0, 1, 2}
     for target in ("map.tif", "map.png"):
         make(run, f"map cube.hdr classes --spectra spectra.csv --number 15 -o {target}")

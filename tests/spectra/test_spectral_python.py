@@ -11,7 +11,7 @@ from tests.spectra.conftest import curve
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.spectra import classification, maps, statistics, strips
+from napari_mst.spectra import maps, statistics, strips
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)
@@ -49,8 +49,7 @@ def test_classes_are_the_nearest_angles_of_spectral() -> None:
     expected = np.degrees(
         spectral.spectral_angles(IMAGE, np.stack([pick.values for pick in PICKS]))
     )
-    labels, angles = classification.classify(CUBE, PICKS, threshold=8)
-    np.testing.assert_allclose(angles, expected.min(axis=2), rtol=1e-6, atol=1e-5)
+    labels = maps.classes(CUBE, PICKS, angle=8).data
     np.testing.assert_array_equal(
         labels, np.where(expected.min(axis=2) <= 8, expected.argmin(axis=2) + 1, 0)
     )
@@ -61,11 +60,10 @@ def test_classes_are_the_nearest_angles_of_spectral() -> None:
 def test_class_of_black_and_of_no_number_is_zero() -> None:
     cube = with_holes()
     cube.data[:, 30, 20] = 0
-    labels, angles = classification.classify(cube, PICKS, threshold=180)
+    labels = maps.classes(cube, PICKS, angle=180).data
     expected = HOLES.copy()
     expected[30, 20] = True
     np.testing.assert_array_equal(labels == 0, expected)
-    np.testing.assert_array_equal(np.isnan(angles), expected)
 
 
 def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
@@ -74,9 +72,9 @@ def test_spectra_of_other_wavelengths_count_where_they_overlap() -> None:
     inside = WAVELENGTHS >= 480
     member = np.interp(WAVELENGTHS[inside], fine, pick.values)
     expected = np.degrees(spectral.spectral_angles(IMAGE[..., inside], member[None]))[..., 0]
-    np.testing.assert_allclose(
-        classification.classify(CUBE, [pick])[1], expected, rtol=1e-6, atol=1e-5
-    )
+    for angle in (5, 10, 20):
+        labels = maps.classes(CUBE, [pick], angle=angle).data
+        np.testing.assert_array_equal(labels == 1, expected <= angle)
 
 
 def test_classes_do_not_depend_on_the_order_of_the_bands() -> None:
@@ -84,29 +82,31 @@ def test_classes_do_not_depend_on_the_order_of_the_bands() -> None:
     shuffled = SpectralCube(CUBE.data[order], WAVELENGTHS[order])
     # The outer bands, now anywhere, are not covered.
     inner = [Spectrum(pick.wavelengths[1:-1], pick.values[1:-1]) for pick in PICKS]
-    angles, expected = (classification.classify(cube, inner)[1] for cube in (shuffled, CUBE))
-    np.testing.assert_allclose(angles, expected, rtol=1e-6, atol=1e-5)
+    labels, expected = (maps.classes(cube, inner).data for cube in (shuffled, CUBE))
+    np.testing.assert_array_equal(labels, expected)
+    assert len(np.unique(labels)) == 4
 
 
 @pytest.mark.parametrize("has_holes", [False, True])
-def test_clusters_are_those_of_spectral(has_holes: bool) -> None:
+def test_clusters_are_those_of_spectral(has_holes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "ROUNDS", 30)
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
-    labels, centres = spectral.kmeans(IMAGE[good][None], 5, 30)
-    found, spectra = statistics.cluster(cube, 5, 30)
-    np.testing.assert_array_equal(found[good], labels[0] + 1)
-    assert not found[~good].any()
-    np.testing.assert_allclose([spectrum.values for spectrum in spectra], centres, rtol=1e-9)
-    assert spectra[0].name == "cluster 1"
+    labels, _ = spectral.kmeans(IMAGE[good][None], 5, 30)
+    found = maps.clusters(cube, 5)
+    np.testing.assert_array_equal(found.data[good], labels[0] + 1)
+    assert not found.data[~good].any()
+    assert found.names[0] == "cluster 1"
 
 
-def test_clusters_end_after_so_many_iterations() -> None:
-    found, _ = statistics.cluster(CUBE, 5, 2)
+def test_clusters_end_after_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "ROUNDS", 2)
+    found = maps.clusters(CUBE, 5).data
     np.testing.assert_array_equal(found, spectral.kmeans(IMAGE, 5, 2)[0] + 1)
 
 
 def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spectral")
-    statistics.cluster(CUBE, 3, 3)
+    maps.clusters(CUBE, 3)
     assert not caplog.records
     assert logging.getLogger("spectral").level == logging.INFO
 
@@ -115,10 +115,10 @@ def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> 
 def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
     judge = spectral.principal_components(IMAGE[good][None])
-    bands, explained = statistics.principal_components(cube, 3)
-    np.testing.assert_allclose(
-        explained, judge.eigenvalues[:3] / judge.eigenvalues.sum(), rtol=1e-9
-    )
+    made = maps.components(cube, 3)
+    bands = made.data
+    explained = judge.eigenvalues[:3] / judge.eigenvalues.sum()
+    assert [*made.titles] == [f"PC {1 + at} ({share:.1%})" for at, share in enumerate(explained)]
     expected = judge.reduce(num=3).transform(IMAGE[good])
     # A component may as well point the other way.
     signs = np.sign((bands[:, good].T * expected).sum(axis=0))
@@ -129,18 +129,18 @@ def test_principal_components_are_those_of_spectral(has_holes: bool) -> None:
 @pytest.mark.parametrize("has_holes", [False, True])
 def test_anomalies_are_those_of_spectral(has_holes: bool) -> None:
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
-    found = statistics.anomalies(cube)
+    found = maps.anomalies(cube).data
     np.testing.assert_allclose(found[good], spectral.rx(IMAGE[good]), rtol=1e-5)
     assert np.isnan(found[~good]).all()
 
 
 def test_constant_cube_has_no_anomalies_and_no_variance() -> None:
     cube = SpectralCube(np.full((3, 4, 5), 0.25, dtype=np.float32), np.array([400.0, 500, 600]))
-    assert not statistics.anomalies(cube).any()
-    bands, explained = statistics.principal_components(cube, 3)
-    assert not bands.any()
-    assert not explained.any()
-    assert set(statistics.cluster(cube, 2)[0].ravel()) == {1}
+    assert not maps.anomalies(cube).data.any()
+    made = maps.components(cube, 3)
+    assert not made.data.any()
+    assert made.titles[0] == "PC 1 (0.0%)"
+    assert set(maps.clusters(cube, 2).data.ravel()) == {1}
 
 
 def test_normalised_difference_is_spectrals_ndvi() -> None:
@@ -156,15 +156,15 @@ DARK = Spectrum(WAVELENGTHS, np.zeros(8), name="dark")
 @pytest.mark.parametrize(
     ("run", "of", "message"),
     [
-        (statistics.cluster, (EMPTY,), "two or more pixels that are numbers"),
-        (statistics.principal_components, (EMPTY,), "1 to 2 components"),
-        (statistics.principal_components, (EMPTY, 2), "two or more pixels that are numbers"),
-        (statistics.anomalies, (EMPTY,), "two or more pixels that are numbers"),
-        (statistics.cluster, (CUBE, 1), "2 to 65535 clusters, got 1"),
-        (statistics.principal_components, (CUBE, 9), "1 to 8 components, got 9"),
-        (classification.classify, (CUBE, []), "one or more spectra"),
-        (classification.classify, (CUBE, [curve([900.0, 950], [1.0, 2])]), "two or more bands"),
-        (classification.classify, (CUBE, [DARK]), "not all zero, got 'dark'"),
+        (maps.clusters, (EMPTY,), "two or more pixels that are numbers"),
+        (maps.components, (EMPTY,), "1 to 2 components"),
+        (maps.components, (EMPTY, 2), "two or more pixels that are numbers"),
+        (maps.anomalies, (EMPTY,), "two or more pixels that are numbers"),
+        (maps.clusters, (CUBE, 1), "2 to 65535 clusters, got 1"),
+        (maps.components, (CUBE, 9), "1 to 8 components, got 9"),
+        (maps.classes, (CUBE, []), "one or more spectra"),
+        (maps.classes, (CUBE, [curve([900.0, 950], [1.0, 2])]), "two or more bands"),
+        (maps.classes, (CUBE, [DARK]), "not all zero, got 'dark'"),
     ],
 )
 def test_what_cannot_be_mapped_is_refused(run: Any, of: Any, message: str) -> None:
@@ -175,8 +175,8 @@ def test_what_cannot_be_mapped_is_refused(run: Any, of: Any, message: str) -> No
 @pytest.mark.parametrize("has_holes", [False, True])
 def test_noise_fractions_are_those_of_spectral_and_lead_back(has_holes: bool) -> None:
     cube = with_holes() if has_holes else CUBE
-    bands, ratios, _ = statistics.noise_fractions(cube, 3)
-    back, *_ = statistics.noise_fractions(cube, 8, is_back=True)
+    bands, ratios, _ = statistics.separated(cube, 3)
+    back, *_ = statistics.separated(cube, 8, is_back=True)
     np.testing.assert_allclose(back, np.where(np.isnan(back), np.nan, cube.data), atol=1e-5)
     if has_holes:
         assert np.isnan(bands[:, HOLES]).all()
@@ -186,7 +186,7 @@ def test_noise_fractions_are_those_of_spectral_and_lead_back(has_holes: bool) ->
     expected = np.moveaxis(judge.reduce(IMAGE, num=3), 2, 0)
     signs = np.sign((bands * expected).sum(axis=(1, 2)))
     np.testing.assert_allclose(bands, signs[:, None, None] * expected, rtol=1e-4, atol=1e-4)
-    less, *_ = statistics.noise_fractions(cube, 3, is_back=True)
+    less, *_ = statistics.separated(cube, 3, is_back=True)
     np.testing.assert_allclose(np.moveaxis(less, 0, 2), judge.denoise(IMAGE, num=3), atol=1e-5)
 
 
@@ -208,4 +208,4 @@ def test_hysime_finds_the_number_of_spectra_that_a_scene_is_mixed_of(count: int)
 
 def test_bands_without_noise_have_no_noise_fraction() -> None:
     with pytest.raises(SpectrumError, match="noise of its own in every band"):
-        statistics.noise_fractions(SpectralCube(np.repeat(CUBE.data[:1], 2, 0), WAVELENGTHS[:2]))
+        maps.noise_fractions(SpectralCube(np.repeat(CUBE.data[:1], 2, 0), WAVELENGTHS[:2]), 2)

@@ -6,62 +6,73 @@ H rows, W columns; p endmembers; n pixels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_mst.arrays import Array, Doubles, Singles, doubles
+from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.spectra.statistics import principal_components
+from napari_mst.spectra.statistics import components
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
 from napari_mst.watch import Watched, watching
 
 LARGEST_ANGLE = 10.0
-"""Degrees: the default threshold of `classify`."""
+"""Degrees: the default of `classes`."""
+
+MOST_CLASSES = 250
+"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
 
 
-def classify(
+@MapKind(
+    "Spectral angle classes",
+    "Each pixel gets the spectrum with the smallest spectral angle, if that angle is small enough.",
+    content="labels",
+    number=Number("angle", "Largest angle", LARGEST_ANGLE, 0.1, 90.0, 1, "deg"),
+    needs="spectra",
+)
+def classes(
     cube: SpectralCube,
     spectra: Sequence[Spectrum],
-    threshold: float = LARGEST_ANGLE,
+    angle: float = LARGEST_ANGLE,
+    *,
     watch: Watched = None,
-) -> tuple[NDArray[np.uint16], Singles]:
-    """Give each pixel the spectrum with the smallest spectral angle, up to *threshold* degrees.
+) -> Map:
+    """Labels of the spectrum that each pixel is most like, up to a spectral *angle* in degrees.
 
-    Returns its label (H, W), 1 for the first spectrum and 0 for none; and the angle in degrees to
-    the nearest one, (H, W).
-
-    The bands within the range of all *spectra* count, and the spectra are interpolated to them. A
-    pixel that is zero everywhere has no angle. Kruse et al., Remote Sens. Environ. 44 (1993) 145,
-    doi:10.1016/0034-4257(93)90013-N.
+    1 is the first spectrum, and 0 none. The bands within the range of all *spectra* count, and the
+    spectra are interpolated to them. A pixel that is zero everywhere has no angle. Kruse et al.,
+    Remote Sens. Environ. 44 (1993) 145, doi:10.1016/0034-4257(93)90013-N.
 
     Raises
     ------
     SpectrumError
-        If there are no spectra, they share fewer than two bands with the cube, or one is zero
-        there.
+        If there are no spectra or more than 250, they share fewer than two bands with the cube, or
+        one is zero there.
     Cancelled
         Soon after *watch* was cancelled.
     """
+    if len(spectra) > MOST_CLASSES:
+        raise SpectrumError(
+            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
+        )
     part, members = members_on(cube, spectra)
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
-    angles = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     members /= np.linalg.norm(members, axis=1, keepdims=True)
     for rows, good, values in pixels(part, watching(watch)):
         with np.errstate(invalid="ignore"):  # a pixel that is zero everywhere has no angle
             cosines = members @ values / np.sqrt(np.einsum("bn,bn->n", values, values))
-        largest = cosines.max(axis=0)
-        smallest = np.degrees(np.arccos(largest.clip(-1, 1)))
-        angles[rows][good] = smallest
-        labels[rows][good] = np.where(smallest <= threshold, cosines.argmax(axis=0) + 1, 0)
-    return labels, angles
+        smallest = np.degrees(np.arccos(cosines.max(axis=0).clip(-1, 1)))
+        labels[rows][good] = np.where(smallest <= angle, cosines.argmax(axis=0) + 1, 0)
+    names = tuple(spectrum.name for spectrum in spectra)
+    tints = tuple(spectrum.colour for spectrum in spectra)
+    return Map(cube, labels, names=names, tints=tints)
 
 
 def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[SpectralCube, Doubles]:
@@ -162,6 +173,12 @@ def _match(spectrum: Spectrum, entry: Spectrum) -> Match | None:
 
 Constraint = Literal["sum to one", "non-negative", "free"]
 
+_CONSTRAINTS = {
+    "sum to one": "Shares of 0 or more that add up to 1.",
+    "non-negative": "Shares of 0 or more.",
+    "free": "Any numbers, as least squares give them.",
+}
+
 _LEAST_STEP = 1e-6  # of the largest pixel; a smaller one is rounding
 _GROWTH = 1 + 1e-6  # a smaller growth of the simplex is rounding
 
@@ -201,8 +218,7 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
     from scipy.linalg import qr
 
     cube = usable(cube)
-    scores, _ = principal_components(cube, count - 1, watch)
-    flat = scores.reshape(count - 1, -1)
+    flat = components(cube, count - 1, watch=watch).data.reshape(count - 1, -1)
     good = np.flatnonzero(np.isfinite(flat).all(axis=0))
     points = np.vstack([np.ones(len(good)), flat[:, good]])
     # Each pivot lies far from the space of those before it.
@@ -223,13 +239,22 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
     return [point_spectrum(cube, *place, name=f"pixel {place[0]}, {place[1]}") for place in places]
 
 
+@MapKind(
+    "Abundances",
+    "How much of each kept spectrum a pixel is mixed of, and what the mixture leaves (residual).",
+    needs="spectra",
+    text=Text("constraint", "Constraint", lambda _: _CONSTRAINTS),
+    is_of_spectra=True,
+    colormap="viridis",
+)
 def abundances(
     cube: SpectralCube,
     spectra: Sequence[Spectrum],
     constraint: Constraint = "sum to one",
+    *,
     watch: Watched = None,
-) -> tuple[Singles, Singles]:
-    """The shares of *spectra* in each pixel, (p, H, W), and the residual, (H, W).
+) -> Map:
+    """The shares of *spectra* in each pixel, a plane each, and last the residual.
 
     They are least squares over the bands that all spectra cover: shares of 0 or more that add up to
     1 (Heinz & Chang, IEEE Trans. Geosci. Remote Sens. 39 (2001) 529, doi:10.1109/36.911111), shares
@@ -244,8 +269,8 @@ def abundances(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    if constraint not in get_args(Constraint):
-        choices = ", ".join(get_args(Constraint))
+    if constraint not in _SOLVERS:
+        choices = ", ".join(_SOLVERS)
         raise SpectrumError(f"Expected a constraint of {choices}, got {str(constraint)[:30]!r}.")
     part, members = members_on(cube, spectra)
     base, mixing = np.linalg.qr(members.T)
@@ -254,14 +279,29 @@ def abundances(
             f"Expected spectra of which none is a mixture of others, got {len(members)} on "
             f"{members.shape[1]} bands. Leave some out."
         )
-    shares = np.full((len(members), *cube.shape[1:]), np.nan, np.float32)
-    residual = np.full(cube.shape[1:], np.nan, np.float32)
+    planes = np.full((len(members) + 1, *cube.shape[1:]), np.nan, np.float32)
     solve = _SOLVERS[constraint]
     for rows, good, values in pixels(part, watching(watch)):
-        found = solve(mixing, base.T @ values)
-        shares[:, rows][:, good] = found
-        residual[rows][good] = np.sqrt(np.square(values - members.T @ found).mean(axis=0))
-    return shares, residual
+        shares = solve(mixing, base.T @ values)
+        residual = np.sqrt(np.square(values - members.T @ shares).mean(axis=0))
+        planes[:, rows][:, good] = [*shares, residual]
+    names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
+    return Map(cube, planes, (*names, "residual"))
+
+
+@MapKind(
+    "Endmembers and abundances",
+    "The purest pixels (N-FINDR), how much of each a pixel is mixed of, and the residual.",
+    number=Number("count", "Endmembers", 3, 2, 20),
+    is_of_spectra=True,
+    colormap="viridis",
+)
+def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
+    watch = watching(watch)
+    found = endmembers(cube, int(count), watch.part(0, 0.3))
+    made = abundances(cube, found, watch=watch.part(0.3, 1))
+    return Map(cube, made.data, made.titles)
 
 
 def _free(mixing: Doubles, values: Doubles) -> Doubles:

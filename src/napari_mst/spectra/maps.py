@@ -59,7 +59,6 @@ np.float32(0.0)
 'k-means clusters'
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,168 +67,29 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.illuminants import DAYLIGHT
 from napari_mst.cube.pictures import rendering
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.denoising.photos import BEST_H
 from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
-from napari_mst.spectra import classification, statistics
 from napari_mst.spectra.band_maps import formula as formula
 from napari_mst.spectra.band_maps import index as index
 from napari_mst.spectra.band_maps import normalised_difference as normalised_difference
 from napari_mst.spectra.band_maps import ratio as ratio
 from napari_mst.spectra.band_maps import span as span
 from napari_mst.spectra.band_maps import transformed as transformed
+from napari_mst.spectra.classification import abundances as abundances
+from napari_mst.spectra.classification import classes as classes
+from napari_mst.spectra.classification import unmixed as unmixed
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.map_kind import MAPS as MAPS
-from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
+from napari_mst.spectra.map_kind import Map, MapKind
+from napari_mst.spectra.statistics import anomalies as anomalies
+from napari_mst.spectra.statistics import clusters as clusters
+from napari_mst.spectra.statistics import components as components
+from napari_mst.spectra.statistics import denoised as denoised
+from napari_mst.spectra.statistics import noise_fractions as noise_fractions
+from napari_mst.spectra.statistics import without_noise as without_noise
 from napari_mst.spectra.strips import strips
 from napari_mst.watch import Watched, watching
-
-MOST_CLASSES = 250
-"""Most spectra to classify by. Each costs time, and a layer of labels may have thousands."""
-
-
-@MapKind(
-    "Spectral angle classes",
-    "Each pixel gets the spectrum with the smallest spectral angle, if that angle is small enough.",
-    content="labels",
-    number=Number("angle", "Largest angle", classification.LARGEST_ANGLE, 0.1, 90.0, 1, "deg"),
-    needs="spectra",
-)
-def classes(
-    cube: SpectralCube,
-    spectra: Sequence[Spectrum],
-    angle: float = classification.LARGEST_ANGLE,
-    *,
-    watch: Watched = None,
-) -> Map:
-    """Labels of the spectrum that each pixel is most like, up to *angle* degrees: see `classify`.
-
-    Raises
-    ------
-    SpectrumError
-        If there are no spectra or more than 250, they share fewer than two bands with the cube, or
-        one is zero there.
-    Cancelled
-        Soon after *watch* was cancelled.
-    """
-    if len(spectra) > MOST_CLASSES:
-        raise SpectrumError(
-            f"Expected at most {MOST_CLASSES} spectra to classify by, got more. Leave some out."
-        )
-    labels, _ = classification.classify(cube, spectra, angle, watch=watch)
-    names = tuple(spectrum.name for spectrum in spectra)
-    tints = tuple(spectrum.colour for spectrum in spectra)
-    return Map(cube, labels, names=names, tints=tints)
-
-
-@MapKind(
-    "k-means clusters",
-    "Pixels with similar values are grouped into this many clusters.",
-    content="labels",
-    number=Number("count", "Clusters", 6, 2, 200),
-)
-def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Map:
-    """Labels of *count* clusters of pixels with similar values: see `statistics.cluster`."""
-    labels, centres = statistics.cluster(cube, int(count), watch=watch)
-    return Map(cube, labels, names=tuple(centre.name for centre in centres))
-
-
-@MapKind(
-    "Principal components",
-    "The directions in which the pixels differ most, with the share of the variance that each "
-    "explains. Each component is a picture of its own.",
-    number=Number("count", "Components", 3, 1, 20),
-    is_of_spectra=True,
-)
-def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
-    """The first *count* principal components: see `statistics.principal_components`."""
-    bands, explained = statistics.principal_components(cube, int(count), watch=watch)
-    titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(explained, 1))
-    return Map(cube, bands, tuple(titles))
-
-
-@MapKind(
-    "Minimum noise fraction",
-    "The directions in which the signal is largest beside the noise, with that ratio.",
-    number=Number("count", "Components", 3, 1, 20),
-    is_of_spectra=True,
-)
-def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
-    """The first *count* components of signal over noise: see `statistics.noise_fractions`.
-
-    The note says how many HySime finds.
-    """
-    bands, ratios, dimensions = statistics.noise_fractions(cube, int(count), watch=watch)
-    titles = (f"MNF {number} (SNR {ratio:.3g})" for number, ratio in enumerate(ratios, 1))
-    note = f"HySime finds {dimensions} dimensions in this cube."
-    return Map(cube, bands, tuple(titles), note=note)
-
-
-@MapKind(
-    "Denoised by MNF",
-    "A cube of its first components of the minimum noise fraction alone. 0 takes as many as HySime "
-    "finds.",
-    content="cube",
-    number=Number("count", "Components; 0: as many as HySime finds", 0, 0, 1000),
-)
-def without_noise(cube: SpectralCube, count: int = 0, *, watch: Watched = None) -> Map:
-    """*cube* of its first *count* components alone: see `statistics.noise_fractions`."""
-    values, ratios, _ = statistics.noise_fractions(cube, int(count), is_back=True, watch=watch)
-    note = f"The cube has the {len(ratios)} components of its largest signal over noise (MNF)."
-    return Map(cube, values, note=note)
-
-
-_CONSTRAINTS = {
-    "sum to one": "Shares of 0 or more that add up to 1.",
-    "non-negative": "Shares of 0 or more.",
-    "free": "Any numbers, as least squares give them.",
-}
-
-
-@MapKind(
-    "Abundances",
-    "How much of each kept spectrum a pixel is mixed of, and what the mixture leaves (residual).",
-    needs="spectra",
-    text=Text("constraint", "Constraint", lambda _: _CONSTRAINTS),
-    is_of_spectra=True,
-    colormap="viridis",
-)
-def abundances(
-    cube: SpectralCube,
-    spectra: Sequence[Spectrum],
-    constraint: classification.Constraint = "sum to one",
-    *,
-    watch: Watched = None,
-) -> Map:
-    """The shares of *spectra* in each pixel, and the residual: see `classification.abundances`."""
-    shares, residual = classification.abundances(cube, spectra, constraint, watch)
-    names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
-    return Map(cube, np.stack([*shares, residual]), (*names, "residual"))
-
-
-@MapKind(
-    "Endmembers and abundances",
-    "The purest pixels (N-FINDR), how much of each a pixel is mixed of, and the residual.",
-    number=Number("count", "Endmembers", 3, 2, 20),
-    is_of_spectra=True,
-    colormap="viridis",
-)
-def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
-    """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
-    watch = watching(watch)
-    found = classification.endmembers(cube, int(count), watch.part(0, 0.3))
-    made = abundances(cube, found, watch=watch.part(0.3, 1))
-    return Map(cube, made.data, made.titles)
-
-
-@MapKind(
-    "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
-)
-def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
-    """The distance of each pixel from all others: see `statistics.anomalies`."""
-    return Map(cube, statistics.anomalies(cube, watch))
 
 
 @MapKind(
@@ -283,18 +143,6 @@ def photo_difference(
         if source.valid is not None:
             result[rows][~source.valid[rows]] = np.nan
     return Map(cube, result)
-
-
-@MapKind(
-    "Denoised",
-    "A cube in which each pixel is the mean of those around it that look alike (non-local means).",
-    content="cube",
-    number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
-)
-def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) -> Map:
-    """*cube* with each pixel as the mean of those that look alike: see `statistics.denoised`."""
-    note = f"The cube was denoised by non-local means, h = {h:g} x the noise of its bands."
-    return Map(cube, statistics.denoised(cube, h, watching(watch)), note=note)
 
 
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:

@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles, Floats, Mask, Singles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.denoising.photos import DISTANCE, PATCH
+from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
+from napari_mst.spectra.map_kind import Map, MapKind, Number
 from napari_mst.spectra.strips import check_enough, pixels, raw_strips, strips
 from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""
+
+ROUNDS = 20
+"""Most rounds of k-means."""
 
 _MEDIAN_OF_NORMAL = 0.6745
 """The median of the magnitudes of numbers with a standard deviation of 1."""
@@ -28,20 +31,18 @@ _LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would ou
 _WORST = 1e12  # condition of a covariance whose inverse still means something
 
 
-def cluster(
-    cube: SpectralCube,
-    count: int = 10,
-    iterations: int = 20,
-    watch: Watched = None,
-) -> tuple[NDArray[np.uint16], list[Spectrum]]:
-    """k-means: *count* clusters of pixels with similar values.
+@MapKind(
+    "k-means clusters",
+    "Pixels with similar values are grouped into this many clusters.",
+    content="labels",
+    number=Number("count", "Clusters", 6, 2, 200),
+)
+def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Map:
+    """Labels of *count* clusters of pixels with similar values, by k-means.
 
-    Gives their labels (H, W), from 1 on and 0 where a value is not a number, and the mean spectrum
-    of each cluster.
-
-    The first centres lie evenly along the diagonal from the least to the largest values. The search
-    ends when no pixel changes its cluster, or after *iterations*. A cluster may stay empty; its
-    centre then stays where it began.
+    They are 1 and more, and 0 where a value is not a number. The first centres lie evenly along the
+    diagonal from the least to the largest values. The search ends when no pixel changes its
+    cluster, or after 20 rounds. A cluster may stay empty; its centre then stays where it began.
 
     Raises
     ------
@@ -50,10 +51,11 @@ def cluster(
     Cancelled
         Soon after *watch* was cancelled.
     """
+    count = int(count)
     if not 2 <= count <= MOST_CLUSTERS:
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
     watch = watching(watch)
-    passes = iterations + 1
+    passes = ROUNDS + 1
     centres = _first_centres(cube, count, watch.step(0, passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     # The sums and sizes of each cluster; cluster 0 has the pixels that are in none.
@@ -78,11 +80,7 @@ def cluster(
             break
         np.divide(sums[1:], sizes[1:], out=centres, where=sizes[1:] > 0)
     watch.reach(1.0)
-    spectra = [
-        Spectrum(cube.wavelengths, centre, cube.unit, f"cluster {number}")
-        for number, centre in enumerate(centres, 1)
-    ]
-    return labels, spectra
+    return Map(cube, labels, names=tuple(f"cluster {number}" for number in range(1, count + 1)))
 
 
 def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
@@ -113,15 +111,15 @@ def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
     return nearest
 
 
-def principal_components(
-    cube: SpectralCube,
-    count: int = 3,
-    watch: Watched = None,
-) -> tuple[Singles, Doubles]:
-    """The first *count* principal components of the pixels of *cube*, the largest variance first.
-
-    Returns the value of each pixel, (n, H, W), with a mean of zero; and the share of the whole
-    variance that each component explains, (n,).
+@MapKind(
+    "Principal components",
+    "The directions in which the pixels differ most, with the share of the variance that each "
+    "explains. Each component is a picture of its own.",
+    number=Number("count", "Components", 3, 1, 20),
+    is_of_spectra=True,
+)
+def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The first *count* principal components, the largest variance first, each of mean zero.
 
     Raises
     ------
@@ -130,15 +128,17 @@ def principal_components(
     Cancelled
         Soon after *watch* was cancelled.
     """
+    count = int(count)
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
-    components = statistics_of(cube, watch.part(0, 0.5)).principal_components
-    axes = components.eigenvectors[:, :count].T
-    bands = _projected(cube, axes, components.stats.mean, watch.part(0.5, 1))
+    found = statistics_of(cube, watch.part(0, 0.5)).principal_components
+    axes = found.eigenvectors[:, :count].T
+    bands = _projected(cube, axes, found.stats.mean, watch.part(0.5, 1))
     # The pixels of a constant cube have no variance: each component then explains nothing.
-    variance = components.eigenvalues.sum() or 1
-    return bands, components.eigenvalues[:count] / variance
+    shares = found.eigenvalues[:count] / (found.eigenvalues.sum() or 1)
+    titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(shares, 1))
+    return Map(cube, bands, tuple(titles))
 
 
 def _projected(cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch) -> Singles:
@@ -155,22 +155,17 @@ def _projected(cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch) -
     return bands
 
 
-def noise_fractions(
-    cube: SpectralCube, count: int = 0, *, is_back: bool = False, watch: Watched = None
-) -> tuple[Singles, Doubles, int]:
-    """The first *count* components of the minimum noise fraction, the largest signal first.
+@MapKind(
+    "Minimum noise fraction",
+    "The directions in which the signal is largest beside the noise, with that ratio.",
+    number=Number("count", "Components", 3, 1, 20),
+    is_of_spectra=True,
+)
+def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+    """The first *count* components of signal over noise, in units of the noise.
 
     The noise is estimated by differences between diagonal neighbours: Green et al., IEEE Trans.
-    Geosci. Remote Sens. 26 (1988) 65, doi:10.1109/36.3001. Returns the value of each pixel, (n, H,
-    W), in units of the noise; the ratio of the signal's variance to that of the noise, (n,); and
-    the number of dimensions that HySime finds.
-
-    Parameters
-    ----------
-    count
-        0 takes as many as HySime finds.
-    is_back
-        True gives the cube (B, H, W) of these components alone.
+    Geosci. Remote Sens. 26 (1988) 65, doi:10.1109/36.3001. The note says how many HySime finds.
 
     Raises
     ------
@@ -179,6 +174,40 @@ def noise_fractions(
         has no noise.
     Cancelled
         Soon after *watch* was cancelled.
+    """
+    bands, ratios, dimensions = separated(cube, int(count), watch=watch)
+    titles = (f"MNF {number} (SNR {ratio:.3g})" for number, ratio in enumerate(ratios, 1))
+    note = f"HySime finds {dimensions} dimensions in this cube."
+    return Map(cube, bands, tuple(titles), note=note)
+
+
+@MapKind(
+    "Denoised by MNF",
+    "A cube of its first components of the minimum noise fraction alone. 0 takes as many as HySime "
+    "finds.",
+    content="cube",
+    number=Number("count", "Components; 0: as many as HySime finds", 0, 0, 1000),
+)
+def without_noise(cube: SpectralCube, count: int = 0, *, watch: Watched = None) -> Map:
+    """*cube* of its first *count* components alone: see `noise_fractions`."""
+    values, ratios, _ = separated(cube, int(count), is_back=True, watch=watch)
+    note = f"The cube has the {len(ratios)} components of its largest signal over noise (MNF)."
+    return Map(cube, values, note=note)
+
+
+def separated(
+    cube: SpectralCube, count: int, *, is_back: bool = False, watch: Watched = None
+) -> tuple[Singles, Doubles, int]:
+    """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and what HySime finds.
+
+    A ratio is that of the signal's variance to that of the noise.
+
+    Parameters
+    ----------
+    count
+        0 takes as many as HySime finds.
+    is_back
+        True gives the cube (B, H, W) of these components alone.
     """
     if not 0 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 0 to {cube.shape[0]} components, got {count}.")
@@ -236,8 +265,11 @@ def _differences(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask
         above = strip[:, -1:]
 
 
-def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
-    """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*, (H, W).
+@MapKind(
+    "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
+)
+def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
+    """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*.
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
 
@@ -255,7 +287,7 @@ def anomalies(cube: SpectralCube, watch: Watched = None) -> Singles:
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
         values -= mean
         result[rows][good] = np.einsum("bn,bn->n", statistics.inv_cov @ values, values)
-    return result
+    return Map(cube, result)
 
 
 def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
@@ -281,11 +313,16 @@ def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
     return GaussianStats(origin + total / count, covariance, count)
 
 
-def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
-    """Replace each pixel of *cube* by the mean of nearby pixels that look like it.
+@MapKind(
+    "Denoised",
+    "A cube in which each pixel is the mean of those around it that look alike (non-local means).",
+    content="cube",
+    number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
+)
+def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) -> Map:
+    """*cube* with each pixel as the mean of nearby pixels that look like it.
 
-    *h* is in units of the noise of each band, by which patches are compared. Returns (B, H, W), NaN
-    where the cube has no value.
+    *h* is in units of the noise of each band, by which patches are compared. NaN stays NaN.
 
     Raises
     ------
@@ -308,7 +345,8 @@ def denoised(cube: SpectralCube, h: float, watch: Watch) -> Singles:
     def image(start: int, stop: int) -> Doubles:
         return np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
 
-    return averaged(image, data, is_known, using, watch)
+    note = f"The cube was denoised by non-local means, h = {h:g} x the noise of its bands."
+    return Map(cube, averaged(image, data, is_known, using, watching(watch)), note=note)
 
 
 def band_noise(data: Floats, is_known: Mask) -> Doubles:

@@ -38,8 +38,9 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.spectra.classification import MOST_CLASSES
 from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
-from napari_mst.spectra.maps import MAPS, MOST_CLASSES
+from napari_mst.spectra.maps import MAPS
 from napari_mst.watch import Watch
 
 MISSING = {
