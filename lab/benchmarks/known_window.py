@@ -128,7 +128,6 @@ def opened(
     viewer.layers.selection.active = viewer.layers["estimate"]
     bench = Bench(viewer, start_job=start)
     bench.attach()
-    bench.set(has_error_bands=False)
     bench.finish()
     return viewer, bench
 

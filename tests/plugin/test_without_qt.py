@@ -54,10 +54,7 @@ def run(name):
     module, _, script = name.rpartition(".")
     getattr(importlib.import_module("tests.plugin." + module), script)()
 
-first, *others = sys.argv[2:]
-run(first)
-assert "torch" not in sys.modules  # nobody waits for it there
-for name in others:
+for name in sys.argv[2:]:
     run(name)
 assert not any(map(sys.modules.get, blocked))
 """

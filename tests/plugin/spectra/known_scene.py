@@ -80,8 +80,6 @@ def mark_adapt_suggest_and_undo() -> None:
     """The whole way of a person, as a script without Qt."""
     viewer = with_scene()
     bench = bench_of(viewer)
-    # Error bands need torch, which takes seconds to import.
-    bench.set(has_error_bands=False)
     estimate, truth = viewer.layers["estimate"], viewer.layers["truth"]
     bench.known.suggest(3)
     snapshot = bench.finish()

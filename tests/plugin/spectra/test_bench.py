@@ -28,11 +28,9 @@ def shown(bench: Bench) -> list[str]:
 
 
 def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerModel) -> None:
-    bench.set(has_regions=False)
     shapes = bench.draw_regions()
     assert shapes is not None
     assert shapes.mode == "add_rectangle"
-    assert bench.settings.has_regions
     shapes.add_polygons(np.array([[3, 4], [3, 9], [8, 9], [8, 4]]))
     (line,) = bench.finish().curves.lines
     data = make_cube().data[:, 3:9, 4:10].astype(float)
@@ -40,7 +38,7 @@ def test_regions_are_drawn_read_and_left_out(bench: Bench, cube_viewer: ViewerMo
     assert line.spectrum.spread == "std"
     bench.set(spread="")
     assert bench.finish().curves.lines[0].spectrum.spread == ""
-    bench.set(has_regions=False)
+    shapes.visible = False
     assert shown(bench) == []
 
 
@@ -64,7 +62,7 @@ def test_rows_of_a_layer_that_was_just_deleted_can_still_be_changed(
     assert shown(bench) == []
 
 
-def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
+def test_a_difference_of_two_rows_stays_what_it_was_and_is_saved_with_them(
     bench: Bench, cube_viewer: ViewerModel, tmp_path: Path
 ) -> None:
     data = make_cube().data.astype(float)
@@ -75,15 +73,16 @@ def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
         bench.subtract()
     bench.choose([0, 2])
     bench.subtract()
-    assert shown(bench) == ["pick 1", "pick 2", "pick 3", "pick 1 - pick 3"]
+    title = "pick 1 (5, 1) - pick 3 (5, 3)"
+    assert shown(bench) == ["pick 1", "pick 2", "pick 3", title]
+    scores = compare_spectra(bench.entries[0].first, bench.entries[2].first)
     bench.rename(bench.entries[2], "leaf")
     bench.delete(bench.entries[1:2])
     picks_in(cube_viewer).data = [[6, 1], [5, 3]]
-    assert shown(bench) == ["pick 1", "leaf", "pick 1 - leaf"]
+    assert shown(bench) == ["pick 1", "leaf", title]
     entry = bench.entries[-1]
-    expected = data[:, 6, 1] - data[:, 5, 3]
+    expected = data[:, 5, 1] - data[:, 5, 3]
     np.testing.assert_allclose(entry.first.values, expected, rtol=1e-6)
-    scores = compare_spectra(bench.entries[0].first, bench.entries[1].first)
     assert entry.place == f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}"
     bench.save_spectra(tmp_path / "spectra.csv")
     saved = read_spectra(tmp_path / "spectra.csv")[-1]
@@ -97,7 +96,8 @@ def test_a_difference_of_two_rows_follows_both_and_is_saved_with_them(
     (*_, last) = bench.finish().curves.lines
     assert (last.spectrum.name, last.spectrum.colour) == ("change", "#102030")
     bench.delete(bench.entries[:1])
-    assert shown(bench) == ["leaf", "pick 1", "leaf"]  # the pick, and both classes
+    # The pick, both classes, and the difference.
+    assert shown(bench) == ["leaf", "pick 1", "leaf", "change"]
 
 
 def test_an_error_is_shown_until_the_next_action(bench: Bench) -> None:

@@ -40,7 +40,7 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     desk.dock.table.selectRow(0)
     desk.bench.delete(desk.bench.chosen)
     assert [line.spectrum.name for line in desk.lines()] == ["leaves 1", "cells 4"]
-    desk.dock.menus.regions.click()
+    shapes.visible = cells.visible = False
     assert desk.lines() == []
 
 

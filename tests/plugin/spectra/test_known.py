@@ -54,8 +54,6 @@ def test_curve_moves_and_the_known_spectrum_is_drawn_beside_it() -> None:
     assert off[1] < 0.5 * off[0]
     assert bench.entries[0].mark is not None
     assert bench.entries[1].mark is None
-    bench.set(is_error_shown=True)
-    assert not bench.finish().curves.lines
 
 
 def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(

@@ -65,6 +65,7 @@ def test_what_is_large_makes_way_for_what_is_not() -> None:
     assert reader.results == {}
     later.do()
     assert reader.results == {"a1": "spectrum of a1"}
+    reader.ask([large, task("a1")])
     later.do()
     assert reader.results["labels"] == "spectrum of labels"
 

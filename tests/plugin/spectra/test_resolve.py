@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 from napari.components import ViewerModel
-from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import add_cube
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import resolve
@@ -92,14 +90,3 @@ def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: Vie
     cube_viewer.dims.set_point(0, 620)
     cube_viewer.layers.selection.active = None
     assert heard == []
-
-
-def test_an_axis_of_errors_says_so(bench: Bench, cube_viewer: ViewerModel) -> None:
-    bench.reference = add_cube(cube_viewer, make_cube(), "truth")
-    bench.set(is_error_shown=True)
-    snapshot = bench.finish()
-    assert snapshot.axes is not None
-    assert snapshot.axes.label == "error"
-    assert snapshot.live == ()
-    bench.reference = None
-    assert bench.finish().axes != snapshot.axes

@@ -23,7 +23,7 @@ from napari.layers import Labels, Shapes
 from napari.utils.colormaps import ensure_colormap
 
 from napari_mst.cube.layer import STACK_KEY
-from napari_mst.cube.spectrum import Spectrum
+from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
@@ -38,6 +38,7 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.spectra.cells import Table, write_table
 from napari_mst.spectra.classification import Match, best_matches
+from napari_mst.spectra.compare import compare_spectra
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import Watch
@@ -49,8 +50,6 @@ FIRST_SHADE = 0.3
 """Share of a colour map at which the first page stands: below it lies what no dark theme shows."""
 MATCHES = 5
 """Spectra of a library that are listed."""
-READ_AGAIN = ("spread", "has_regions", "has_error_bands")
-"""The settings after which cubes are read again; others only change the drawing."""
 
 
 class Bench(SpectraScene):
@@ -209,11 +208,7 @@ class Bench(SpectraScene):
 
     def draw_regions(self) -> Shapes | None:
         """Let the user draw regions; None without a cube."""
-        layer = regions.draw(self.viewer)
-        if layer is not None:
-            # Where regions are switched off, the user would draw one that gets no curve.
-            self.set(has_regions=True)
-        return layer
+        return regions.draw(self.viewer)
 
     @property
     def labels(self) -> Labels | None:
@@ -277,16 +272,23 @@ class Bench(SpectraScene):
         self.end_action()
 
     def subtract(self) -> None:
-        """Add a row with the difference of the two that are selected.
+        """Add a row with the difference of the two that are selected, as they are now.
 
         Raises
         ------
         SpectrumError
-            If others than two are selected.
+            If others than two are selected, or their wavelengths have nothing in common.
         """
         if len(self.chosen) != 2:
             raise SpectrumError(TWO_ROWS)
-        self.differences.add(*self.chosen)
+        first, second = self.chosen
+        scores = compare_spectra(first.first, second.first)
+        # The rows may move, and the difference stays what it was.
+        names = (f"{entry.first.name} ({entry.place})" for entry in self.chosen)
+        # The place of a difference in the table and in files says how large it is.
+        origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
+        difference = replace(scores.error, name=" - ".join(names), colour="", origin=origin)
+        self.differences.kept.append(difference)
         self.end_action()
 
     def over_pages(self) -> None:
@@ -351,11 +353,7 @@ class Bench(SpectraScene):
         if settings.window != before.window and self.points is not None:
             # So that picks that are added with napari's own tool are of the same size.
             picks.set_next(self.points, settings.window)
-        # Spectra that were read keep their bands, or are without.
-        if settings.has_error_bands != before.has_error_bands:
-            self.forget_picks()
-        if any(getattr(settings, name) != getattr(before, name) for name in READ_AGAIN):
-            self.touch()
+        self.touch()
         # Choices that only change the drawing need not wait for the next `update`.
         self.publish()
 

@@ -208,15 +208,7 @@ class BenchDock(Dock):
         if new.problem != old.problem:
             self.problem.setText(new.problem)
             self.problem.setVisible(bool(new.problem))
-        self._draw_plot(old, new)
-        self._draw_rows(old, new)
-
-    def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
-        """Draw what lies around the plot and on it, once its axes are those of the cube."""
-
-    def _draw_plot(self, old: Snapshot, new: Snapshot) -> None:
         plot = self.plot
-        settings = new.settings
         if new.axes is not None and new.axes is not old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
@@ -224,10 +216,14 @@ class BenchDock(Dock):
         has_other_curves = new.curves is not old.curves
         if has_other_curves:
             plot.set_lines(new.curves.lines)
-        if has_other_curves or settings.is_legend_shown != old.settings.is_legend_shown:
-            plot.set_legend(new.curves.keys, settings.is_legend_shown)
+        if has_other_curves or new.settings != old.settings:
+            plot.set_legend(new.curves.keys, new.settings.is_legend_shown)
         if new.live is not old.live:
             plot.set_live(new.live)
+        self._draw_rows(old, new)
+
+    def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
+        """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
     def _dress(self) -> None:
         """Take on the colours of napari."""

@@ -274,10 +274,10 @@ class SpectraDock(BenchDock):
     def _picture_bands(self, layer: Image) -> Wavelengths:
         cube = cube_at(layer)
         chosen = self._composer.colours(layer).wavelengths
-        if chosen is None and not has_colour(cube):
-            red, green, blue = (float(cube.wavelengths[band]) for band in best_bands(cube))
-            chosen = red, green, blue
-        return chosen or OF_THE_EYE
+        if chosen or has_colour(cube):
+            return chosen or OF_THE_EYE
+        red, green, blue = cube.wavelengths[list(best_bands(cube))].tolist()
+        return red, green, blue
 
     def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
         # A list that is filled changes its row, which is no choice of a person.
@@ -331,9 +331,6 @@ class SpectraDock(BenchDock):
 
     def _ask_colour(self) -> None:
         entry = next(entry for entry in self.bench.chosen if not entry.rows.are_pixels)
-        dialog = QColorDialog(self.table)
-        dialog.setCurrentColor(QColor(entry.first.colour))
-        dialog.colorSelected.connect(lambda colour: self.bench.recolour(entry, colour.name()))
-        # Else the table keeps the dialog, and its lambda keeps the entry with a cube.
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        colour = QColorDialog.getColor(QColor(entry.first.colour), self)
+        if colour.isValid():
+            self.bench.recolour(entry, colour.name())

@@ -60,13 +60,6 @@ SPREADS = {
     "Mean only": "",
 }
 FIT = "Else the axis of reflectance shows 0 to 1, so that plots compare."
-ERROR_BAND = (
-    "Where nine in ten true spectra should lie around the selected picks of one pixel, on a cube "
-    "of a bundled model.\n"
-    "Made for exactly rendered sRGB, and wider for a camera's JPEG; known spectra calibrate it.\n"
-    "The line under the plot says what calibrates it. napari-mst evaluate prints how many true\n"
-    "values lie there on scenes of a multispectral camera."
-)
 # Qt's numbers: 1 has a menu at its arrow (`MenuButtonPopup`), 2 opens it anywhere (`InstantPopup`).
 STYLE = """
 QToolButton {{ padding: 4px 1px; border-radius: 3px; background: {primary}; }}
@@ -78,7 +71,7 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-DIFFERENCE = "The upper of the selected rows minus the lower, as a curve that follows both."
+DIFFERENCE = "The upper of the selected rows minus the lower, as they are now."
 PAGES = "The spectra of a pick on every page of a stack, from blue for the first to yellow."
 DRAW = "Rectangles; the tools of napari for polygons, ellipses and lines stand at the left."
 
@@ -130,11 +123,10 @@ class FilledMenu(QMenu):
             action.setCheckable(True)
             action.setChecked(is_on)
 
-    def switch(self, title: str, setting: str, tip: str = "", *, lacks: str = "") -> None:
+    def switch(self, title: str, setting: str, tip: str = "") -> None:
         """Add an entry that turns a setting on and off."""
         is_on = getattr(self._bench.settings, setting)
-        flip = partial(self._bench.set, **{setting: not is_on})
-        self.entry(title, flip, tip, is_on=is_on, lacks=lacks)
+        self.entry(title, partial(self._bench.set, **{setting: not is_on}), tip, is_on=is_on)
 
     def choice(self, setting: str, values: Mapping[str, Any]) -> None:
         """Add entries that choose one of the *values* of a setting, by their titles."""
@@ -162,15 +154,11 @@ def ask_spectra(
         use(read_spectra(path, as_reflectance=as_reflectance))
 
 
-def menu_button(bench: Bench, texts: tuple[str, str], fill: Fill, setting: str = "") -> QToolButton:
-    """A flat button with its text, its tooltip and a menu: at its arrow, if it has a *setting*."""
-    made = QToolButton(text=texts[0], toolTip=texts[1], checkable=bool(setting))
+def menu_button(bench: Bench, texts: tuple[str, str], fill: Fill) -> QToolButton:
+    """A flat button with its text, its tooltip and a menu."""
+    made = QToolButton(text=texts[0], toolTip=texts[1])
     made.setMenu(FilledMenu(bench, fill, made))
     made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-    if setting:
-        made.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
-        # "clicked" comes from a person alone; "toggled" would also answer `SpectraMenus.show`.
-        made.clicked.connect(lambda is_on: bench.set(**{setting: is_on}))
     return made
 
 
@@ -218,17 +206,21 @@ class SpectraMenus:
         self._bench = bench
         self._plot = plot
         self._parent = parent
-        self.pick = menu_button(bench, PICK, self._fill_pick, "is_picking")
-        self.regions = menu_button(bench, REGIONS, self._fill_regions, "has_regions")
+        self.pick = menu_button(bench, PICK, self._fill_pick)
+        self.pick.setCheckable(True)
+        # The menu is at its arrow.
+        self.pick.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
+        # "clicked" comes from a person alone; "toggled" would also answer `show`.
+        self.pick.clicked.connect(lambda is_on: bench.set(is_picking=is_on))
+        self.regions = menu_button(bench, REGIONS, self._fill_regions)
         self.view = menu_button(bench, VIEW, self._fill_view)
         self.compare = menu_button(bench, COMPARE, self._fill_compare)
         self.save = menu_button(bench, SAVE, self._fill_save)
         self.show(bench.settings)
 
     def show(self, settings: Settings) -> None:
-        """Check what *settings* say."""
+        """Show by the button whether a click pins."""
         self.pick.setChecked(settings.is_picking)
-        self.regions.setChecked(settings.has_regions)
 
     # ------------------------------------------------------------ settings
 
@@ -252,7 +244,6 @@ class SpectraMenus:
         menu.addSeparator()
         menu.switch("Fit the values", "is_fitted", FIT)
         menu.switch("Legend", "is_legend_shown")
-        menu.switch("Error band (90 %)", "has_error_bands", ERROR_BAND)
 
     # ------------------------------------------------------------ Compare
 
@@ -264,8 +255,6 @@ class SpectraMenus:
                 is_on = layer is bench.reference
                 choose = partial(setattr, bench, "reference", None if is_on else layer)
                 menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
-        no_reference = "" if bench.reference else "Choose a reference first."
-        menu.switch("Show errors", "is_error_shown", lacks=no_reference)
         not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
         menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
         layer = active_cube_layer(bench.viewer)

@@ -22,7 +22,7 @@ from napari_mst.arrays import Array, Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.jobs.job import Cancel, Job, Start, ignore, run_now
+from napari_mst.plugin.jobs.job import Job, Latest, Start, ignore, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
@@ -95,7 +95,7 @@ class Reader:
         The last result of each slot: for a region that is being dragged, the curve of a moment
         ago.
     read_more
-        Emitted after a batch was read.
+        Emitted after a batch was read, or could not be.
     """
 
     read_more = Signal()
@@ -103,62 +103,46 @@ class Reader:
     def __init__(self, start: Start = run_now) -> None:
         self.results: Results = {}
         self.latest: Results = {}
-        self._start = start
-        self._queue: tuple[Task, ...] = ()
-        self._running: tuple[Task, ...] = ()
-        self._cancel: Cancel = ignore
+        self._job = Latest(start)
+        self._is_large = False  # what is being read
 
     @property
     def is_busy(self) -> bool:
         """True while something is being read."""
-        return bool(self._running)
+        return self._job.is_busy
 
     def ask(self, tasks: Sequence[Task]) -> None:
-        """Have *tasks* read, and forget all others."""
+        """Have *tasks* read, and forget all others; ask again once some were read."""
         keys = {task.key for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
         # A new result of a slot comes before the last one.
         read = self.results
         found = {task.slot: read.get(task.key, self.latest.get(task.slot)) for task in tasks}
         self.latest = {slot: result for slot, result in found.items() if result is not None}
-        self._queue = tuple(task for task in tasks if task.key not in self.results)
-        is_large_running = any(task.is_large for task in self._running)
-        is_small_waiting = not all(task.is_large for task in self._queue)
+        unread = [task for task in tasks if task.key not in self.results]
+        small = [task for task in unread if not task.is_large]
         # Thousands of labels take seconds: a shape that is dragged does not wait for them.
-        if is_large_running and is_small_waiting:
-            self._cancel()
-        self._begin()
+        if unread and (not self.is_busy or (small and self._is_large)):
+            self._is_large, batch = not small, small or unread[:1]
+            on_read, on_failed = partial(self._on_read, batch), partial(self._on_failed, batch)
+            self._job.run(Job(partial(_run, batch), on_read, on_failed))
 
     def forget(self) -> None:
         """Forget everything, and also what is being read right now."""
-        self._cancel()
+        self._job.cancel()
         self.ask(())
 
-    def _begin(self) -> None:
-        if self._running or not self._queue:
-            return
-        small = tuple(task for task in self._queue if not task.is_large)
-        # One large task at a time: a small one that comes meanwhile waits for no more than that.
-        self._running = small or self._queue[:1]
-        run = partial(_run, self._running)
-        self._cancel = self._start(Job(run, self._on_read, self._on_failed, self._on_end))
-
-    def _on_read(self, results: Results) -> None:
+    def _on_read(self, batch: Sequence[Task], results: Results) -> None:
         self.results |= results
-        read = {task.slot: results[task.key] for task in self._running}
+        read = {task.slot: results[task.key] for task in batch}
         self.latest |= {slot: one for slot, one in read.items() if one is not None}
         self.read_more.emit()
 
-    def _on_failed(self, error: Exception) -> None:
+    def _on_failed(self, batch: Sequence[Task], error: Exception) -> None:
         logger.error("The regions could not be read", exc_info=error)
         # Without a result they would be wanted again at once, and fail for ever.
-        self.results |= {task.key: None for task in self._running}
-
-    def _on_end(self) -> None:
-        self._running = ()
-        # A task that was cancelled has read nothing: it is still wanted, and begins again.
-        self._queue = tuple(task for task in self._queue if task.key not in self.results)
-        self._begin()
+        self.results |= {task.key: None for task in batch}
+        self.read_more.emit()
 
 
 def _run(tasks: Sequence[Task], watch: Watch) -> Results:

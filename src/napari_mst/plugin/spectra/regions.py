@@ -1,10 +1,10 @@
-"""The rows of regions that a person has drawn, of spectra from files, and of differences."""
+"""The rows of regions that a person has drawn, and of spectra of no place."""
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from napari.layers import Image, Labels, Layer, Shapes
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 
-from napari_mst.cube.spectrum import Origin, Spectrum
-from napari_mst.plugin.spectra.reader import RegionReading, Task, compared, label_tasks, shape_tasks
-from napari_mst.plugin.spectra.rows import Entry, Place, Rows, Spectra
+from napari_mst.cube.spectrum import Spectrum
+from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
+from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.spectra.cells import Table
-from napari_mst.spectra.compare import Comparison, compare_spectra
+from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.regions import Labelled
 
 WHITE = [1.0, 1.0, 1.0, 0.15]
@@ -44,12 +44,13 @@ def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
     ]
 
 
-class ListedRows(Rows):
-    """Rows that are on no layer: the *kept* records have a name and a colour."""
+class FileRows(Rows):
+    """The *kept* spectra, which belong to no place on the image: those of files, for example."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_measured: bool = True) -> None:
         super().__init__()
-        self.kept: list[Any] = []
+        self.is_measured = is_measured
+        self.kept: list[Spectrum] = []
 
     def delete(self, indices: set[int]) -> None:
         """See `Rows`."""
@@ -64,10 +65,6 @@ class ListedRows(Rows):
         """See `Rows`."""
         self.kept[index] = replace(self.kept[index], colour=colour)
 
-
-class FileRows(ListedRows):
-    """The spectra that were opened from files and belong to no place on the image."""
-
     def gather(self, layers: Sequence[Image]) -> list[Entry]:
         """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
         unit = cube_at(layers[0]).unit if layers else None
@@ -79,56 +76,6 @@ class FileRows(ListedRows):
             for index, spectrum in enumerate(self.kept)
             if unit is None or spectrum.unit == unit
         ]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first of two rows minus the second; a name and a colour that a person has given."""
-
-    pair: tuple[Place, Place]
-    name: str = ""
-    colour: str = ""
-
-
-class DifferenceRows(ListedRows):
-    """Differences of two rows each: they follow the rows as these move."""
-
-    is_measured = False
-
-    def add(self, first: Entry, second: Entry) -> None:
-        """Subtract *second* from *first* from now on."""
-        pair = Place(first.rows, first.index), Place(second.rows, second.index)
-        for place in pair:
-            place.rows.places.append(place)
-        self.kept.append(Difference(pair))
-
-    def gather(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of the differences of these *entries*, where both lie on one cube."""
-        rows = {(entry.rows, entry.index): entry for entry in entries} if self.kept else {}
-        read = dict[int, Spectra]()
-        gathered = list[Entry]()
-        for index, difference in enumerate(self.kept):
-            first, second = (rows.get((place.rows, place.index)) for place in difference.pair)
-            if first is not None and second is not None:
-                subtract = partial(_difference, difference)
-                read[index] = tuple(map(subtract, first.spectra, second.spectra))
-            if any(read.get(index, ())):
-                is_shown = index not in self.hidden
-                gathered.append(Entry(self, index, read.__getitem__, is_shown=is_shown))
-                rows[self, index] = gathered[-1]
-        return gathered
-
-
-def _difference(
-    difference: Difference, first: Spectrum | None, second: Spectrum | None
-) -> Spectrum | None:
-    scores = compared(compare_spectra, first, second)
-    if first is None or second is None or scores is None:
-        return None
-    name = difference.name or f"{first.name} - {second.name}"
-    # The place of a difference in the table and in files says how large it is.
-    origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
-    return replace(scores.error, name=name, colour=difference.colour, origin=origin)
 
 
 class RegionRows(Rows, ABC):
@@ -349,16 +296,10 @@ class Group:
         """On each cube, the median of the curves of many labels and the range of 90 % of them."""
         return tuple(map(self._summed_up, self._spectra))
 
-    @cached_property
-    def error_summary(self) -> Spectrum | None:
-        """The median of their errors, and the range of 90 % of them."""
-        return self._summed_up(self._errors)
-
     def _summed_up(self, read: Mapping[int, Any]) -> Spectrum | None:
         if not isinstance(read, Labelled) or not len(read):
             return None
-        first = read[int(read.numbers[0])]
-        curve: Spectrum = first.error if isinstance(first, Comparison) else first
+        curve: Spectrum = read[int(read.numbers[0])]
         values = read.curves[~np.isin(read.numbers, sorted(self._hidden))]
         with warnings.catch_warnings(action="ignore"):  # a band without numbers has none
             found = np.nanpercentile(np.where(np.isfinite(values), values, np.nan), RANGE, axis=0)

@@ -14,14 +14,13 @@ import numpy as np
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
-from napari_mst.plugin.spectra.rows import Entry, curve_of
+from napari_mst.plugin.spectra.rows import curve_of
 from napari_mst.plugin.spectra.snapshot import (
     NO_ENTRY,
     Axes,
     DrawnCurve,
     LegendLine,
     PlotCurves,
-    Settings,
     Snapshot,
     View,
 )
@@ -66,13 +65,13 @@ def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
 
 def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
     # Spectra compare by identity, and a tuple that was just read holds others.
-    return (new.pointed, new.settings.view, new.settings.is_error_shown)
+    return (new.pointed, new.settings.view)
 
 
 def _axes(new: Snapshot, last: Axes | None) -> Axes | None:
     """Axes for the selected cube, or else for the first spectrum from a file."""
     settings = new.settings
-    label = "error" if settings.is_error_shown else settings.view.label
+    label = settings.view.label
     if new.bands is not None:
         wavelengths, unit = new.bands.wavelengths, new.bands.unit
         label = label or new.bands.quantity
@@ -126,8 +125,6 @@ def _viewed(lines: Sequence[DrawnCurve], view: View) -> tuple[list[DrawnCurve], 
 
 
 def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
-    if new.settings.is_error_shown:  # a spectrum has no place on an axis of errors
-        return ()
     there = enumerate(new.pointed)
     lines = [DrawnCurve(spectrum, style) for style, spectrum in there if spectrum is not None]
     return tuple(_viewed(lines, new.settings.view)[0])
@@ -162,16 +159,15 @@ def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
 
 def _summary_lines(group: Group, new: Snapshot) -> list[DrawnCurve]:
     """Return the median of the many labels of *group* on each cube, with their range."""
-    spectra = (group.error_summary,) if new.settings.is_error_shown else group.summary
     return [
         DrawnCurve(spectrum, style, NO_ENTRY, is_faded=bool(new.chosen))
-        for style, spectrum in enumerate(spectra)
+        for style, spectrum in enumerate(group.summary)
         if spectrum is not None
     ]
 
 
 def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
-    """Return the curves of one row on each cube, or its error."""
+    """Return the curves of one row on each cube, and what is known of it."""
     entry = new.entries[row]
     is_any_chosen = bool(new.chosen)
     # The error bands of many picks on top of each other could not be told apart.
@@ -180,9 +176,10 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
     is_faded = is_any_chosen and not is_chosen
     lines = [
         DrawnCurve(spectrum if is_banded else _without_error(spectrum), style, row, is_faded)
-        for style, spectrum in _drawn_spectra(entry, new.settings)
+        for style, spectrum in enumerate(entry.spectra)
+        if spectrum is not None
     ]
-    if entry.mark is not None and lines and not (new.settings.is_error_shown or is_faded):
+    if entry.mark is not None and not is_faded:
         lines.append(DrawnCurve(_known_curve(entry.first, curve_of(entry.mark)), KNOWN_STYLE, row))
     return lines
 
@@ -197,16 +194,6 @@ def _known_curve(first: Spectrum, true: Spectrum) -> Spectrum:
         values=true.values[is_inside],
         colour=first.colour,
     )
-
-
-def _drawn_spectra(entry: Entry, settings: Settings) -> list[tuple[int, Spectrum]]:
-    """Return the curves of *entry* with the numbers of their cubes."""
-    if not settings.is_error_shown:
-        return [(style, curve) for style, curve in enumerate(entry.spectra) if curve is not None]
-    if entry.comparison is None:
-        return []
-    first = entry.first
-    return [(0, replace(entry.comparison.error, name=first.name, colour=first.colour))]
 
 
 def _without_error(spectrum: Spectrum) -> Spectrum:

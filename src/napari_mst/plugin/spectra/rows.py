@@ -28,12 +28,10 @@ SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
 _STORE = "napari_mst_known"
 """The key of the marks in the metadata of the layer of picks."""
-GONE = -1
-"""The number of a row that was removed."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
 Read = dict[tuple[Any, ...], Spectrum]
-"""Spectra by row, column, window, and look: all that they depend on, beside the cube."""
+"""Spectra by all that they depend on: cube, row, column, window, and look."""
 
 
 def keys_of(points: Points) -> list[str]:
@@ -106,14 +104,6 @@ def _store_of(points: Points) -> dict[str, KnownSpectrum]:
     return points.metadata.setdefault(_STORE, {})
 
 
-@dataclass(eq=False)
-class Place:
-    """A row, by the number that it has now; `GONE` after it was removed."""
-
-    rows: "Rows"
-    index: int
-
-
 class Rows:
     """The rows of one layer, or of files; each kind of rows is a class.
 
@@ -125,8 +115,6 @@ class Rows:
         Whether they are spectra, by which pixels can be classified.
     hidden
         The rows whose curves are not drawn.
-    places
-        Some of the rows; they stay the same ones when others are removed.
     """
 
     are_pixels = False
@@ -134,7 +122,6 @@ class Rows:
 
     def __init__(self, layer: Any = None) -> None:
         self.hidden = set[int]()
-        self.places: list[Place] = []
         # Weak, so that a layer that a person deletes is freed.
         self._layer_ref = None if layer is None else weakref.ref(layer)
 
@@ -163,8 +150,6 @@ class Rows:
             return index - sum(gone < index for gone in indices)
 
         self.hidden = {moved(index) for index in self.hidden - indices}
-        for place in self.places:
-            place.index = GONE if place.index in indices else moved(place.index)
 
     def forget(self) -> None:
         """Let go of everything that was read."""
@@ -251,11 +236,11 @@ class PickRows(Rows):
 
     def __init__(self, layer: Points) -> None:
         super().__init__(layer)
-        self._read = dict[Identity, Read]()
+        self._read = Read()
 
     def forget(self) -> None:
         """See `Rows`."""
-        self._read = {}
+        self._read = Read()
 
     def show(self, indices: set[int], is_shown: bool) -> None:
         """See `Rows`."""
@@ -286,8 +271,8 @@ class PickRows(Rows):
         *read* takes a task that reads an error band, and returns its result if there is one by now.
         """
         points: Points = self.layer
-        # Cubes that are no longer shown are forgotten here, so that their memory can be freed.
-        before, self._read = self._read, {}
+        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
+        before, self._read = self._read, Read()
         if not points.visible:
             return []
         columns = [self._column(layer, before, read) for layer in layers]
@@ -308,27 +293,24 @@ class PickRows(Rows):
         ]
 
     def _column(
-        self, layer: Image, before: Mapping[Identity, Read], read: Callable[[Task], Any]
+        self, layer: Image, before: Read, read: Callable[[Task], Any]
     ) -> list[Spectrum | None]:
         """Return the spectra of all points on one cube layer; None for those off the image."""
         points, cube = self.layer, cube_at(layer)
-        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
-        now = self._read[Identity(cube.data)] = Read()
-        kept = before.get(Identity(cube.data), now)
+        data = Identity(cube.data)
         spectra = list[Spectrum | None]()
         pixels, inside = picks.pixels_of(points, layer)
         looks = (picks.windows(points).tolist(), picks.names(points), picks.colours(points))
         for (row, column), is_inside, *look in zip(pixels.tolist(), inside, *looks, strict=True):
-            key = (row, column, *look, layer.name)
-            if is_inside:
+            key = (data, row, column, *look, layer.name)
+            if is_inside and key not in before:
                 window, name, colour = look
                 facts = {"name": name, "colour": colour, "cube_name": layer.name}
-                spectrum = kept.get(key)
-                if spectrum is None:
-                    spectrum = placed(point_spectrum(cube, row, column, window, **facts), cube)
+                before[key] = placed(point_spectrum(cube, row, column, window, **facts), cube)
+            if is_inside:
                 # A band that was missing so far may have been read meanwhile.
-                now[key] = _with_band(spectrum, cube, read)
-            spectra.append(now.get(key))
+                self._read[key] = _with_band(before[key], cube, read)
+            spectra.append(self._read.get(key))
         return spectra
 
 

@@ -17,10 +17,9 @@ from psygnal import Signal
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
-from napari_mst.plugin.jobs.job import Start, ignore
+from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
-    DifferenceRows,
     FileRows,
     Group,
     LabelRows,
@@ -31,7 +30,7 @@ from napari_mst.plugin.spectra.regions import (
 )
 from napari_mst.plugin.spectra.resolve import resolve
 from napari_mst.plugin.spectra.rows import Entry, PickRows, Rows
-from napari_mst.plugin.spectra.snapshot import Bands, Settings, Snapshot
+from napari_mst.plugin.spectra.snapshot import Bands, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -101,7 +100,7 @@ class SpectraScene(ViewerHelper):
     history
         Remembers the changes of the picks.
     files, differences
-        The rows of spectra from files, and of differences of two rows.
+        The rows of spectra from files, and of differences, by which no pixel can be classified.
     """
 
     changed = Signal(Snapshot)
@@ -115,7 +114,7 @@ class SpectraScene(ViewerHelper):
         self.reader.read_more.connect(self.touch)
         self.history = picks.History()
         self.files = FileRows()
-        self.differences = DifferenceRows()
+        self.differences = FileRows(is_measured=False)
         self._rows = WeakKeyDictionary[Layer, Rows]()
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
@@ -140,9 +139,6 @@ class SpectraScene(ViewerHelper):
     @reference.setter
     def reference(self, layer: Image | None) -> None:
         self._reference_ref = None if layer is None else weakref.ref(layer)
-        # Without a reference there are no errors to show, and the plot would be empty.
-        if layer is None:
-            self.intend(settings=replace(self._next.settings, is_error_shown=False))
         self.touch()
 
     def forget_picks(self) -> None:
@@ -287,12 +283,11 @@ class SpectraScene(ViewerHelper):
             return self.reader.results.get(task.key)
 
         rows = self._rows_of(self.points)
-        bands = read if last.settings.has_error_bands else ignore
-        picked = [] if rows is None else rows.gather(layers, reference, bands)
-        groups = self._regions(layers, last.settings, tasks)
+        picked = [] if rows is None else rows.gather(layers, reference, read)
+        groups = self._regions(layers, tasks)
         regions = [entry for group in groups for entry in group.entries]
-        entries = [*picked, *regions, *self.files.gather(layers)]
-        entries += self.differences.gather(entries)
+        others = [*self.files.gather(layers), *self.differences.gather(layers)]
+        entries = [*picked, *regions, *others]
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
@@ -304,13 +299,10 @@ class SpectraScene(ViewerHelper):
             has_reference=reference is not None,
         )
 
-    def _regions(
-        self, layers: Sequence[Image], settings: Settings, others: Sequence[Task]
-    ) -> list[Group]:
+    def _regions(self, layers: Sequence[Image], others: Sequence[Task]) -> list[Group]:
         """Return the regions of each layer that are read already; *others* are read with them."""
-        is_reading = settings.has_regions and bool(layers)
-        every = map(self._rows_of, region_layers(self.viewer) if is_reading else [])
-        readings = [spectra_of(on, settings.spread) for on in layers]
+        every = map(self._rows_of, region_layers(self.viewer) if layers else [])
+        readings = [spectra_of(on, self._next.settings.spread) for on in layers]
         if self.reference is not None and layers:
             # The errors come last: `Group` looks for them behind the cubes.
             readings.append(errors_of(layers[0], self.reference))

@@ -54,14 +54,10 @@ class Settings:
         Side in pixels of the square that a pick is the mean of.
     spread
         What is drawn around the mean of a region.
-    has_regions, has_error_bands
-        Whether regions are read, and the 90 % error bands of picks.
     view
         How curves are drawn.
     is_fitted
         Whether the axis of the values shows no more than the curves need.
-    is_error_shown
-        Whether errors to the reference are drawn instead of spectra.
     is_legend_shown
         Whether the plot names its curves.
     """
@@ -69,11 +65,8 @@ class Settings:
     is_picking: bool = True
     window: int = 1
     spread: Spread = STD
-    has_regions: bool = True
-    has_error_bands: bool = True
     view: View = AS_IS
     is_fitted: bool = False
-    is_error_shown: bool = False
     is_legend_shown: bool = True
 
 
