@@ -28,7 +28,7 @@ Attend = Callable[[Tile], Doubles]
 logger = logging.getLogger("napari_mst")
 
 _TILE_ROWS = 32
-_TILE_COLUMNS = 124  # with the border of a patch of 5, whole groups of vectors
+_TILE_COLUMNS = 128  # whole vectors
 
 # Pixels of a tile times the pixels that each looks at, at most: a tile then takes 0.1 s.
 _TILE_WORK = 8_000_000

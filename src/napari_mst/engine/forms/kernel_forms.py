@@ -41,7 +41,6 @@ from napari_mst.engine.kernels.spectra import (
     decode_spectra,
     estimate_spectra,
     scratch_bytes,
-    sides_bytes,
     write_sides,
 )
 from napari_mst.engine.windows import Sides
@@ -273,7 +272,7 @@ class CompiledSides(CompiledSpectra):
         channel, row, _ = spectra.strides
         bands, height, width = spectra.shape
         estimates = Estimates(spectra.ctypes.data, channel, row, bands, height, width, doubts)
-        scratch = scratch_memory(sides_bytes(self._record))
+        scratch = scratch_memory(scratch_bytes(self._record))
         out = Planes(sides.ctypes.data, *sides.strides[1:3])
         write_sides(estimates, self._record, out, scratch)
 
@@ -281,24 +280,20 @@ class CompiledSides(CompiledSpectra):
 class CompiledDecoding:
     """Encoded spectra as reflectances: what `decoded` gives, to rounding."""
 
-    def __init__(self) -> None:
-        self._limits = _limits()
-
     def __call__(self, codes: Tensor) -> Tensor:
         """(1, B, h, w) -> (1, B, h, w), whose pixels lie side by side."""
         codes = side_by_side(codes)
         _, bands, height, width = codes.shape
-        planes = -(-bands // LANES)
         # Row by row with all bands: a distance from band to band that is a large power of two would
         # leave most of the cache unused.
-        out = torch.empty(height, planes * LANES, width)
-        whole = out.permute(1, 0, 2)[None]
-        decode_spectra(features_of(codes), self._limits.data_ptr(), planes, _planes(whole))
-        return whole[:, :bands]
+        out = torch.empty(height, bands, width).permute(1, 0, 2)[None]
+        black = torch.tensor(BLACK)
+        decode_spectra(features_of(codes), black.data_ptr(), _planes(out))
+        return out
 
 
 def _limits(*of_start: float) -> Tensor:
-    """The numbers named `LIMITS`; those of a start may be missing."""
+    """The numbers named `LIMITS`, the last of which are those of a start."""
     return torch.tensor((BLACK, DARKEST, OFFSET, LIMIT, *of_start))
 
 

@@ -11,7 +11,8 @@ that the next convolution needs, so nothing but its input and its output leaves 
     rows         features in memory, and rows of them as planes of vectors
     products     convolutions over all channels, or over each alone
     block, convolution, gram, spectra    the kernels that `engine.forms.kernel_forms` calls
-    colours, powers     for `reconstruction.consistency`: spectra moved to the colours of a photo
+    powers       exponentials and powers, for loops that LLVM makes vector instructions of
+    colours      for `reconstruction.consistency`: spectra moved to the colours of a photo
     means        for `denoising`: non-local means
 
 All numbers in the records are bytes, addresses and counts. Letters: C channels, h, w sides of what

@@ -44,9 +44,17 @@ def compiled(function: Function, variant: str = "") -> Function:
     return kernel
 
 
+_OF_PARTS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+
+
 def part(function: Function) -> Function:
     """A *function* that only compiled code calls: there is nothing to compile for Python."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    return njit(**_OF_PARTS)(function)
+
+
+def inlined(function: Function) -> Function:
+    """A `part` that becomes code of its caller, whose loops are made vector instructions then."""
+    return njit(**_OF_PARTS, forceinline=True)(function)
 
 
 @cache

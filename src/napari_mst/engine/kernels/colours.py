@@ -12,6 +12,7 @@ import numpy as np
 from napari_mst.arrays import Mask, Singles
 from napari_mst.engine.kernels.caching import part
 from napari_mst.engine.kernels.emitter import Number, floats, fused
+from napari_mst.engine.kernels.powers import ONE, ZERO, larger, smaller
 from napari_mst.engine.kernels.processor import kernel
 
 COEFFICIENTS = 9
@@ -21,7 +22,6 @@ _PIECE = 128
 """Pixels of a row that are moved together: their spectra stay in the fastest cache."""
 
 _FLOAT_BYTES = 4
-_ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 class SpectraPlanes(NamedTuple):
@@ -83,22 +83,17 @@ class _Piece(NamedTuple):
 
 
 @part
-def _larger(value: Number, least: Number) -> Number:
-    return least if value < least else value
-
-
-@part
 def _add_up(spectra: Singles, weights: Singles, sums: Singles, moving: Moving) -> None:
     """Write the colours of *spectra*, their *weights* and, behind the colours, their equations."""
     bands = len(spectra) // _PIECE
     coefficients = floats(moving.coefficients, bands * COEFFICIENTS)
     least = floats(moving.limits, 3)[1]
     for place in range(len(sums)):
-        sums[place] = _ZERO
+        sums[place] = ZERO
     for band in range(bands):
         first = band * _PIECE
         for place in range(first, first + _PIECE):
-            weights[place] = math.sqrt(_larger(spectra[place], least))
+            weights[place] = math.sqrt(larger(spectra[place], least))
         for index in range(COEFFICIENTS):
             factors = spectra if index < 3 else weights
             coefficient = coefficients[band * COEFFICIENTS + index]
@@ -110,12 +105,11 @@ def _add_up(spectra: Singles, weights: Singles, sums: Singles, moving: Moving) -
 @part
 def _missing(shown: Number, low: Number, high: Number, close: Number) -> tuple[Number, bool, bool]:
     """Measure by how much a colour misses its cell, if it is outside, and if it is free."""
-    limited = _larger(shown, low)
-    missing = (high if limited > high else limited) - shown
+    missing = smaller(larger(shown, low), high) - shown
     is_far = abs(missing) > close
     # A channel within its cell may change where clipping leaves the cell open on one side.
     is_free = not is_far and high - low == np.inf
-    return _ZERO if is_free else missing, is_far, is_free
+    return ZERO if is_free else missing, is_far, is_free
 
 
 @part
@@ -142,17 +136,17 @@ def _solve(sums: Singles, cells: Singles, close: Number, solution: Singles, move
         moves[x] = is_red_far | is_green_far | is_blue_far
         count += moves[x]
         # A free channel leaves the system of equations: its row and column become those of 1.
-        rr = _ONE if red_free else sums[3 * n + x]
-        rg = _ZERO if red_free | green_free else sums[4 * n + x]
-        rb = _ZERO if red_free | blue_free else sums[5 * n + x]
-        gg = _ONE if green_free else sums[6 * n + x]
-        gb = _ZERO if green_free | blue_free else sums[7 * n + x]
-        bb = _ONE if blue_free else sums[8 * n + x]
+        rr = ONE if red_free else sums[3 * n + x]
+        rg = ZERO if red_free | green_free else sums[4 * n + x]
+        rb = ZERO if red_free | blue_free else sums[5 * n + x]
+        gg = ONE if green_free else sums[6 * n + x]
+        gb = ZERO if green_free | blue_free else sums[7 * n + x]
+        bb = ONE if blue_free else sums[8 * n + x]
         first = gg * bb - gb * gb, rb * gb - rg * bb, rg * gb - rb * gg
         second = first[1], rr * bb - rb * rb, rg * rb - rr * gb
         third = first[2], second[2], rr * gg - rg * rg
         right = red, green, blue
-        inverse = _ONE / _dot((rr, rg, rb), first)
+        inverse = ONE / _dot((rr, rg, rb), first)
         solution[x] = _dot(first, right) * inverse
         solution[n + x] = _dot(second, right) * inverse
         solution[2 * n + x] = _dot(third, right) * inverse
@@ -173,7 +167,7 @@ def _change(
             place = band * _PIECE + x
             own = spectra[place]
             change = _dot(response, (solution[x], solution[_PIECE + x], solution[2 * _PIECE + x]))
-            changed = _larger(fused(change, weights[place], own), _ZERO)
+            changed = larger(fused(change, weights[place], own), ZERO)
             spectra[place] = changed if moves[x] else own
 
 
@@ -214,12 +208,12 @@ def _write_surfaces(
 ) -> None:
     """Put back what was outside and has *moved*, but not spectra that no surface has."""
     for x in range(piece.pixels):
-        most[x], most[_PIECE + x] = _ZERO, _ONE
+        most[x], most[_PIECE + x] = ZERO, ONE
     for band in range(len(moved) // _PIECE):
         own = floats(piece.spectra + band * piece.band, piece.pixels)
         for x in range(piece.pixels):
-            most[x] = _larger(moved[band * _PIECE + x], most[x])
-            most[_PIECE + x] = _larger(own[x], most[_PIECE + x])
+            most[x] = larger(moved[band * _PIECE + x], most[x])
+            most[_PIECE + x] = larger(own[x], most[_PIECE + x])
     for x in range(piece.pixels):
         outside[x] &= most[x] <= most[_PIECE + x] * highest
     for band in range(len(moved) // _PIECE):

@@ -1,8 +1,8 @@
 """Vector instructions of LLVM, written where numba compiles a kernel.
 
-Plain Python that numba compiles would leave it to LLVM which loops become vector instructions. Here
-are written out: products stay in registers. An instruction takes addresses and counts, which are
-64-bit integers, and records (NamedTuples) of them.
+Loops over many numbers are plain Python: LLVM makes vector instructions of them. Written out here
+is what has to stay in registers, above all products. An instruction takes addresses and counts,
+which are 64-bit integers, and records (NamedTuples) of them.
 """
 
 import functools
@@ -116,12 +116,6 @@ class Emitter:
             lanes,
         )
 
-    def scatter(self, value: Value, address: Value, stride: Value | int) -> None:
-        """Write the lanes of *value* to *address* and on, *stride* bytes from one to the next."""
-        for lane in range(LANES):
-            one = self.builder.extract_element(value, ir.Constant(_INDEX, lane))
-            self.store(one, self.along(address, lane, stride))
-
     def integer(self, value: int) -> Value:
         """A number of bytes or a count."""
         return ir.Constant(_INT, value)
@@ -206,17 +200,9 @@ class Emitter:
         """*value*, or *most* where that is smaller; NaN stays NaN."""
         return self.builder.select(self.builder.fcmp_ordered(">", value, most), most, value)
 
-    def limited(self, value: Value, least: float, most: float) -> Value:
-        """*value* within *least* and *most*."""
-        return self.smaller(self.larger(value, self.constant(least)), self.constant(most))
-
     def size(self, value: Value) -> Value:
         """*value* without its sign."""
         return self.call(f"llvm.fabs.v{LANES}f32", FLOATS, value)
-
-    def root(self, value: Value) -> Value:
-        """The square root of a vector."""
-        return self.call(f"llvm.sqrt.v{LANES}f32", FLOATS, value)
 
     # Control
 
@@ -266,19 +252,26 @@ def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
     return a(a, b, c), lambda _context, builder, _signature, values: builder.fma(*values)
 
 
-@intrinsic
-def _pointer(_: Any, address: Any) -> Any:
-    kind = types.CPointer(types.float32)
-    as_pointer = FLOAT.as_pointer()
-    return kind(address), lambda _context, builder, _signature, values: builder.inttoptr(
-        values[0], as_pointer
-    )
+def _array_at(number: Any) -> Callable[[int, int], Any]:
+    """Makes the array of so many of a kind of *number* at an address."""
+    kind = types.CPointer(number)
+
+    @intrinsic
+    def pointer(_: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, values: Sequence[Value]) -> Value:
+            return builder.inttoptr(values[0], context.get_value_type(kind))
+
+        return kind(address), generate
+
+    @register_jitable
+    def array(address: int, count: int) -> Any:
+        return carray(pointer(address), (count,))
+
+    return array
 
 
-@register_jitable
-def floats(address: int, count: int) -> Any:
-    """The array of *count* float32 at *address*."""
-    return carray(_pointer(address), (count,))
+floats, doubles = _array_at(types.float32), _array_at(types.float64)
+"""The array of a count of numbers at an address."""
 
 
 def emitted(emit: Callable[Concatenate[Emitter, Given], None]) -> Callable[Given, None]:

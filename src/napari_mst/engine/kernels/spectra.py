@@ -2,22 +2,38 @@
 
 One of them also knows both sides of an error band; `reconstruction.error_bands` says how.
 
-Pixels lie in the lanes of a vector where a step has a few numbers for each of them, and channels
-where it has many. A row is computed in short pieces, whose layers stay in the fastest cache.
+A row is computed in short pieces, whose layers stay in the fastest cache. Loops over the pixels of
+a piece, or over the channels of a vector, are the inner ones: LLVM makes vector instructions of
+them.
 """
 
-from fractions import Fraction
+import math
 from typing import NamedTuple
 
+import numpy as np
+
+from napari_mst.arrays import Singles
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted
-from napari_mst.engine.kernels.powers import exponential, logarithm, power
+from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted, floats, fused
+from napari_mst.engine.kernels.powers import (
+    ONE,
+    ZERO,
+    exponential,
+    larger,
+    logarithm,
+    power,
+    smaller,
+)
 from napari_mst.engine.kernels.processor import LANES, PIXELS, VECTOR, kernel
 from napari_mst.engine.kernels.products import POINT, Layer, Target, multiply_row
-from napari_mst.engine.kernels.rows import Features, PackedRow, PixelRow, clear_row, row_bytes
-
-ENCODING = Fraction(5, 12)
-"""The power that encodes light; its inverse decodes."""
+from napari_mst.engine.kernels.rows import (
+    Features,
+    PackedRow,
+    PixelRow,
+    from_pixel,
+    row_bytes,
+    unpack_row,
+)
 
 FEATURES = 9
 """Numbers that the first layer takes of each pixel."""
@@ -48,13 +64,13 @@ class SpectrumWeights(NamedTuple):
     is_encoded
         1 where spectra are encoded, else 0.
     hidden_planes, planes
-        Vectors of a pixel in the hidden layers, and of its spectrum.
+        Vectors of a pixel in the hidden layers, and of the numbers that the last layer gives.
     first, second, third, last
         The weights of the layers.
     first_bias, second_bias, third_bias, last_bias
         What they add.
     start
-        The matrix of the spectra to start from: `planes` vectors for each colour.
+        The matrix of the spectra to start from: their vectors for each colour.
     limits
         The numbers named `LIMITS`.
     """
@@ -78,110 +94,97 @@ LIMITS = ("black", "darkest", "offset", "limit", "slope", "least", "most", "bend
 """The light that is added before a spectrum is encoded; the least light of a photo; the offset of
 its brightness; and, of `pixelwise.Start`, the limit of a reflectance and four numbers."""
 
-_LIGHT = 5
-"""Numbers of a pixel that its spectrum is made from: its colours, its least light and its limit."""
+_BLACK, _DARKEST, _OFFSET, _LIMIT, _SLOPE, _LEAST, _MOST, _BEND = range(len(LIMITS))
 
-_LIGHT_BYTES = _PIECE * _FLOAT_BYTES + VECTOR
-"""Bytes from one of them to the next."""
-
-
-class _PixelVector(NamedTuple):
-    """A vector of pixels of a photo, and the places where its features and its light go."""
-
-    photo: Planes
-    pixels: int
-    limits: int
-    target: PackedRow
-    light: int
+# The numbers of a piece, each for all of its pixels: its colours, what its spectra are bounded by
+# (their least light and their limit), and its features.
+_FIRST_FEATURE = 5
+_NUMBERS = (_FIRST_FEATURE + FEATURES) * _PIECE
+_NUMBER = _PIECE * _FLOAT_BYTES
 
 
-@emitted
-def _take_features(e: Emitter, colours: _PixelVector) -> None:
-    """Write the features and the light of a vector of pixels; see `colour_features`."""
-    photo, pixels, limits, target, light = colours
-    builder = e.builder
-    lanes = e.lanes_left(pixels, e.integer(0))
-    darkest, offset, limit = (_limit(e, limits, name) for name in ("darkest", "offset", "limit"))
-    channels = [e.load_some(e.along(photo.address, i, photo.channel), lanes) for i in range(3)]
-    channels = [e.larger(channel, darkest) for channel in channels]
-    total = builder.fadd(builder.fadd(channels[0], channels[1]), channels[2])
-    of_total = builder.fdiv(e.constant(3), builder.fadd(total, offset))
-    minus_one = e.constant(-1)
-    features = [e.multiply_add(channel, of_total, minus_one) for channel in channels]
-    for index in range(3):
-        product = builder.fmul(channels[index], channels[index - 1])
-        features.append(e.multiply_add(e.root(product), of_total, minus_one))
-    for channel in channels:
-        code = power(e, e.smaller(channel, e.constant(1)), ENCODING)
-        features.append(e.multiply_add(code, e.constant(2), minus_one))
-    for index, feature in enumerate(features):
-        plane = e.along(target.address, index // LANES, target.plane)
-        e.scatter(feature, e.at(plane, index % LANES * _FLOAT_BYTES), VECTOR)
-    brightest = e.larger(e.larger(e.larger(channels[0], channels[1]), channels[2]), e.constant(1))
-    least = e.multiply_add(total, _limit(e, limits, "slope"), _limit(e, limits, "least"))
-    for index, value in enumerate([*channels, least, builder.fmul(limit, brightest)]):
-        e.store(value, e.at(light, index * _LIGHT_BYTES))
+@part
+def _take_features(numbers: Singles, limits: Singles, features: PackedRow, width: int) -> None:
+    """Write the bounds of a piece, and its features to a row; see `colour_features`."""
+    darkest, offset, limit = limits[_DARKEST], limits[_OFFSET], limits[_LIMIT]
+    slope, least = limits[_SLOPE], limits[_LEAST]
+    shares = np.empty(_PIECE, np.float32)
+    for x in range(width):
+        red = larger(numbers[x], darkest)
+        green = larger(numbers[_PIECE + x], darkest)
+        blue = larger(numbers[2 * _PIECE + x], darkest)
+        total = red + green + blue
+        brightest = larger(larger(larger(red, green), blue), ONE)
+        numbers[x], numbers[_PIECE + x], numbers[2 * _PIECE + x] = red, green, blue
+        numbers[3 * _PIECE + x] = fused(total, slope, least)
+        numbers[4 * _PIECE + x] = limit * brightest
+        shares[x] = np.float32(3) / (total + offset)
+    for colour in range(3):
+        light, other = numbers[colour * _PIECE :], numbers[(colour + 2) % 3 * _PIECE :]
+        of_colour = numbers[(_FIRST_FEATURE + colour) * _PIECE :]
+        for x in range(width):
+            code = power(smaller(light[x], ONE), 5, 12)
+            of_colour[x] = fused(light[x], shares[x], -ONE)
+            of_colour[3 * _PIECE + x] = fused(math.sqrt(light[x] * other[x]), shares[x], -ONE)
+            of_colour[6 * _PIECE + x] = fused(code, np.float32(2), -ONE)
+    for plane in range(_FEATURE_PLANES):
+        row = floats(features.address + plane * features.plane, width * LANES)
+        for x in range(width):
+            for lane in range(LANES):
+                index = plane * LANES + lane
+                place = (_FIRST_FEATURE + index) * _PIECE + x
+                row[x * LANES + lane] = numbers[place] if index < FEATURES else ZERO
 
 
 @emitted
-def _bound(
-    e: Emitter, row: PackedRow, light: int, target: PixelRow, weights: SpectrumWeights
-) -> None:
-    """Write the spectrum of a pixel from its last layer, its light and its start.
+def _bound(e: Emitter, row: PackedRow, numbers: int, weights: SpectrumWeights) -> None:
+    """Make the spectrum of a pixel, in place, of e^-y for the numbers y of its last layer.
 
-    See `pixelwise.Start`.
+    *numbers* is the address of those of the pixel. See `pixelwise.Start`.
     """
-    limits = weights.limits
     builder = e.builder
     *colours, least, limit = (
-        e.splat(e.load(e.at(light, index * _LIGHT_BYTES), FLOAT)) for index in range(_LIGHT)
+        e.splat(e.load(e.at(numbers, index * _NUMBER), FLOAT)) for index in range(_FIRST_FEATURE)
     )
-    most = builder.fmul(limit, _limit(e, limits, "most"))
-    bend = builder.fsub(e.constant(0), _limit(e, limits, "bend"))
-    black = _limit(e, limits, "black")
+    highest, bend = (
+        e.splat(e.load(e.at(weights.limits, index * _FLOAT_BYTES), FLOAT))
+        for index in (_MOST, _BEND)
+    )
+    most = builder.fmul(limit, highest)
     with e.loop(row.planes) as loop:
-        estimate = e.load(e.along(row.address, loop.index, row.plane))
-        first: Value = e.constant(0)
+        place = e.along(row.address, loop.index, row.plane)
+        start: Value = e.constant(0)
         for index, colour in enumerate(colours):
-            plane = builder.add(loop.index, builder.mul(row.planes, e.integer(index)))
-            first = e.multiply_add(e.load(e.along(weights.start, plane, VECTOR)), colour, first)
-        first = e.smaller(e.larger(first, least), most)
-        share = builder.fdiv(first, limit)
-        # limit x sigmoid(estimate + log(share / (1 - bend x share))), but without a logarithm.
-        negative = exponential(e, builder.fsub(e.constant(0), estimate))
-        others = e.multiply_add(bend, share, e.constant(1))
-        result = builder.fdiv(first, e.multiply_add(negative, others, share))
-        spectrum_of = e.variable(result)
-        with e.when(weights.is_encoded):
-            e.put(power(e, builder.fadd(result, black), ENCODING), spectrum_of)
-        lanes = e.lanes_left(target.channels, loop.index)
-        e.store_some(e.value(spectrum_of), e.along(target.address, loop.index, VECTOR), lanes)
+            vector = builder.add(loop.index, builder.mul(row.planes, e.integer(index)))
+            start = e.multiply_add(e.load(e.along(weights.start, vector, VECTOR)), colour, start)
+        start = e.smaller(e.larger(start, least), most)
+        # limit x sigmoid(y + log(share / (1 - bend x share))), the share being start / limit, but
+        # without a logarithm.
+        rest = builder.fsub(limit, builder.fmul(bend, start))
+        others = e.multiply_add(e.load(place), rest, start)
+        e.store(builder.fdiv(builder.fmul(start, limit), others), place)
 
 
-@emitted
-def _decode(e: Emitter, pixel: PixelRow, out: Planes, planes: int, limits: int) -> None:
-    """Write the reflectance of a pixel, band by band."""
-    builder = e.builder
-    black = _limit(e, limits, "black")
-    zero = e.constant(0)
-    with e.loop(planes) as loop:
-        lanes = e.lanes_left(pixel.channels, loop.index)
-        code = e.load_some(e.along(pixel.address, loop.index, VECTOR), lanes)
-        # Codes of all light that float32 holds; the least is zero, once black is taken off.
-        light = power(e, e.limited(code, 1e-9, 1e15), 1 / ENCODING)
-        result = e.larger(builder.fsub(light, black), zero)
-        first = e.along(out.address, builder.mul(loop.index, e.integer(LANES)), out.channel)
-        e.scatter(result, first, out.channel)
-
-
-def _limit(e: Emitter, limits: Value, name: str) -> Value:
-    return e.splat(e.load(e.at(limits, LIMITS.index(name) * _FLOAT_BYTES), FLOAT))
+@part
+def _make_spectra(numbers: Singles, last: PackedRow, weights: SpectrumWeights, width: int) -> None:
+    """Make spectra of the numbers of the *last* layer, in place."""
+    black = floats(weights.limits, len(LIMITS))[_BLACK]
+    for plane in range(last.planes):
+        place = last.address + plane * last.plane
+        spectra = floats(place, width * LANES)
+        for index in range(width * LANES):
+            spectra[index] = exponential(-spectra[index])
+    for x in range(width):
+        _bound(from_pixel(last, x), numbers.ctypes.data + x * _FLOAT_BYTES, weights)
+    for plane in range(last.planes * weights.is_encoded):
+        spectra = floats(last.address + plane * last.plane, width * LANES)
+        for index in range(width * LANES):
+            spectra[index] = power(spectra[index] + black, 5, 12)
 
 
 def scratch_bytes(weights: SpectrumWeights) -> int:
-    """Scratch memory that `estimate_spectra` needs."""
-    vectors = _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes)
-    return row_bytes(_PIECE, vectors) + _LIGHT * _LIGHT_BYTES
+    """Scratch memory that `estimate_spectra` and `write_sides` need."""
+    return row_bytes(_PIECE, _FEATURE_PLANES + 2 * max(weights.hidden_planes, weights.planes))
 
 
 @part
@@ -192,14 +195,16 @@ def _multiply_layer(source: PackedRow, layer: Layer, target: PackedRow, width: i
 
 
 @part
-def _estimate(features: PackedRow, weights: SpectrumWeights, scratch: int, width: int) -> PackedRow:
-    """The estimate of *width* pixels: all layers, of which two rows take turns."""
-    plane = features.plane
-    here = PackedRow(scratch, weights.hidden_planes, plane)
+def _last_layer(numbers: Singles, weights: SpectrumWeights, scratch: int, width: int) -> PackedRow:
+    """The numbers of the last layer for a piece: all layers, of which two rows take turns."""
+    plane = row_bytes(_PIECE, 1)
+    features = PackedRow(scratch, _FEATURE_PLANES, plane)
+    here = PackedRow(scratch + _FEATURE_PLANES * plane, weights.hidden_planes, plane)
     there = PackedRow(
-        scratch + max(weights.hidden_planes, weights.planes) * plane, here.planes, plane
+        here.address + max(weights.hidden_planes, weights.planes) * plane, here.planes, plane
     )
     last = PackedRow(there.address, weights.planes, plane)
+    _take_features(numbers, floats(weights.limits, len(LIMITS)), features, width)
     _multiply_layer(features, Layer(weights.first, weights.first_bias, 1), here, width)
     _multiply_layer(here, Layer(weights.second, weights.second_bias, 1), there, width)
     _multiply_layer(there, Layer(weights.third, weights.third_bias, 1), here, width)
@@ -210,37 +215,37 @@ def _estimate(features: PackedRow, weights: SpectrumWeights, scratch: int, width
 @kernel
 def estimate_spectra(photo: Planes, weights: SpectrumWeights, out: Features, scratch: int) -> None:
     """Compute the spectra *out* of all pixels of the *photo*."""
-    plane = row_bytes(_PIECE, 1)
-    features = PackedRow(scratch, _FEATURE_PLANES, plane)
-    light = scratch + _FEATURE_PLANES * plane
-    layers = light + _LIGHT * _LIGHT_BYTES
+    numbers = np.empty(_NUMBERS, np.float32)
     for y in range(out.height):
         for start in range(0, out.width, _PIECE):
             width = min(_PIECE, out.width - start)
-            clear_row(features, 0, width)
-            for x in range(0, width, LANES):
-                place = photo.address + y * photo.row + (start + x) * _FLOAT_BYTES
-                vector = Planes(place, photo.channel, photo.row)
-                target = PackedRow(features.address + x * VECTOR, features.planes, plane)
-                place = light + x * _FLOAT_BYTES
-                _take_features(_PixelVector(vector, width - x, weights.limits, target, place))
-            last = _estimate(features, weights, layers, width)
-            pixel = out.address + y * out.row + start * out.pixel
-            for x in range(width):
-                row = PackedRow(last.address + x * VECTOR, last.planes, plane)
-                spectrum = PixelRow(pixel + x * out.pixel, out.pixel, out.channels)
-                _bound(row, light + x * _FLOAT_BYTES, spectrum, weights)
+            for colour in range(3):
+                place = photo.address + colour * photo.channel + y * photo.row
+                light = floats(place + start * _FLOAT_BYTES, width)
+                for x in range(width):
+                    numbers[colour * _PIECE + x] = light[x]
+            last = _last_layer(numbers, weights, scratch, width)
+            _make_spectra(numbers, last, weights, width)
+            place = out.address + y * out.row + start * out.pixel
+            unpack_row(last, PixelRow(place, out.pixel, out.channels), width)
 
 
 @kernel
-def decode_spectra(source: Features, limits: int, planes: int, out: Planes) -> None:
-    """Compute the reflectances *out*, of whole *planes* of vectors, of encoded spectra."""
+def decode_spectra(source: Features, black: int, out: Planes) -> None:
+    """Compute the reflectances *out* of encoded spectra; *black* is the address of that number."""
+    darkness = floats(black, 1)[0]
     for y in range(source.height):
-        for x in range(source.width):
-            address = source.address + y * source.row + x * source.pixel
-            pixel = PixelRow(address, source.pixel, source.channels)
-            place = out.address + y * out.row + x * _FLOAT_BYTES
-            _decode(pixel, Planes(place, out.channel, out.row), planes, limits)
+        for band in range(source.channels):
+            place = source.address + y * source.row + band * _FLOAT_BYTES
+            step = source.pixel // _FLOAT_BYTES
+            codes = floats(place, (source.width - 1) * step + 1)
+            light = floats(out.address + band * out.channel + y * out.row, source.width)
+            for x in range(source.width):
+                light[x] = codes[x * step]
+            for x in range(source.width):
+                # Codes of all light that float32 holds; the least is zero, once black is taken off.
+                code = smaller(larger(light[x], np.float32(1e-9)), np.float32(1e15))
+                light[x] = larger(power(code, 12, 5) - darkness, ZERO)
 
 
 # Error bands
@@ -250,9 +255,6 @@ SIDES = 3
 
 DOUBTS = 6
 """Numbers of each band: its response in three colours, factor, doubt, error of the instrument."""
-
-_BAND = _PIECE * _FLOAT_BYTES + VECTOR
-"""Bytes from one band, or colour, of a piece of a row to the next."""
 
 
 class Estimates(NamedTuple):
@@ -267,120 +269,57 @@ class Estimates(NamedTuple):
     doubts: int
 
 
-class _SpectrumVector(NamedTuple):
-    """A vector of spectra, of which so many pixels are *left*, and where two things about it go."""
-
-    spectra: int
-    left: int
-    scratch: int
-    out: int
-
-
-@emitted
-def _show(e: Emitter, estimates: Estimates, pixels: _SpectrumVector) -> None:
-    """Write the three colours that a vector of spectra shows to its scratch memory."""
-    sums = e.variables(3, e.constant(0))
-    lanes = e.lanes_left(pixels.left, e.integer(0))
-    with e.loop(estimates.bands) as loop:
-        place = e.along(pixels.spectra, loop.index, estimates.channel)
-        value = e.load_some(place, lanes)
-        for colour, total in enumerate(sums):
-            response = _doubt(e, estimates, loop.index, colour)
-            e.put(e.multiply_add(value, response, e.value(total)), total)
-    for colour, total in enumerate(sums):
-        e.store(e.value(total), e.at(pixels.scratch, colour * _BAND))
-
-
-@emitted
-def _spread(e: Emitter, row: PackedRow, estimate: int, margins: int) -> None:
-    """Write how far both sides of a pixel are from its *estimate*, by its *row* of the last layer.
-
-    See `PixelwiseNetwork.quantiles`.
-    """
-    builder, one = e.builder, e.constant(1)
-    side = builder.mul(row.planes, e.integer(LANES * _BAND))
-    with e.loop(row.planes) as loop:
-        spectrum = e.load(e.along(estimate, loop.index, VECTOR))
-        of_below = e.along(row.address, builder.add(loop.index, row.planes), row.plane)
-        of_above = builder.add(of_below, builder.mul(row.planes, row.plane))
-        below, above = (
-            builder.fadd(one, exponential(e, e.load(each))) for each in (of_below, of_above)
-        )
-        first = e.along(margins, loop.index, LANES * _BAND)
-        e.scatter(builder.fdiv(spectrum, below), first, _BAND)
-        rise = builder.fmul(spectrum, logarithm(e, above))
-        e.scatter(rise, builder.add(first, side), _BAND)
-
-
-@emitted
-def _widen(
-    e: Emitter, estimates: Estimates, pixels: _SpectrumVector, planes: int, channel: int
-) -> None:
-    """Write both sides of a vector of spectra from its margins, which are in scratch memory."""
-    builder = e.builder
-    lanes = e.lanes_left(pixels.left, e.integer(0))
-    side = builder.mul(planes, e.integer(LANES * _BAND))
-    upper = builder.add(pixels.out, builder.mul(estimates.bands, channel))
-    with e.loop(estimates.bands) as loop:
-        place = e.along(pixels.spectra, loop.index, estimates.channel)
-        value = e.load_some(place, lanes)
-        factor, doubt, error = (_doubt(e, estimates, loop.index, index) for index in (3, 4, 5))
-        doubted = builder.fmul(doubt, value)
-        doubted = builder.fmul(doubted, doubted)
-        below = e.along(pixels.scratch, loop.index, _BAND)
-        distances = []
-        for margin in (below, builder.add(below, side)):
-            distance = builder.fmul(factor, e.load(margin))
-            square = e.multiply_add(distance, distance, doubted)
-            distances.append(builder.fadd(e.root(square), error))
-        lower = e.larger(builder.fsub(value, distances[0]), e.constant(0))
-        e.store_some(lower, e.along(pixels.out, loop.index, channel), lanes)
-        higher = builder.fadd(value, distances[1])
-        e.store_some(higher, e.along(upper, loop.index, channel), lanes)
-
-
-def _doubt(e: Emitter, estimates: Estimates, band: Value, index: int) -> Value:
-    numbers = e.along(estimates.doubts, band, DOUBTS * _FLOAT_BYTES)
-    return e.splat(e.load(e.at(numbers, index * _FLOAT_BYTES), FLOAT))
-
-
-def sides_bytes(weights: SpectrumWeights) -> int:
-    """Scratch memory that `write_sides` needs."""
-    return scratch_bytes(weights) + weights.planes * (LANES * _BAND + VECTOR)
-
-
 @kernel
 def write_sides(estimates: Estimates, weights: SpectrumWeights, out: Planes, scratch: int) -> None:
     """Write the lower spectra of *estimates*, and then the upper ones, band by band."""
-    plane = row_bytes(_PIECE, 1)
-    planes = weights.planes // SIDES
-    features = PackedRow(scratch, _FEATURE_PLANES, plane)
-    light = scratch + _FEATURE_PLANES * plane
-    estimate = light + _LIGHT * _LIGHT_BYTES
-    margins = estimate + planes * VECTOR
-    layers = margins + 2 * planes * LANES * _BAND
+    numbers = np.empty(_NUMBERS, np.float32)
+    doubts = floats(estimates.doubts, estimates.bands * DOUBTS)
     for y in range(estimates.height):
         for start in range(0, estimates.width, _PIECE):
             width = min(_PIECE, estimates.width - start)
-            clear_row(features, 0, width)
-            first = start * _FLOAT_BYTES
-            source = estimates.address + y * estimates.row + first
-            target = out.address + y * out.row + first
-            for x in range(0, width, LANES):
-                shift = x * _FLOAT_BYTES
-                # The margins, which come later, have the place of the colours.
-                colours = margins + shift
-                _show(estimates, _SpectrumVector(source + shift, width - x, colours, 0))
-                row = PackedRow(features.address + x * VECTOR, features.planes, plane)
-                vector = Planes(colours, _BAND, 0)
-                _take_features(_PixelVector(vector, width - x, weights.limits, row, light + shift))
-            last = _estimate(features, weights, layers, width)
-            for x in range(width):
-                row = PackedRow(last.address + x * VECTOR, planes, plane)
-                spectrum = PixelRow(estimate, 0, planes * LANES)
-                _bound(row, light + x * _FLOAT_BYTES, spectrum, weights)
-                _spread(row, estimate, margins + x * _FLOAT_BYTES)
-            for x in range(0, width, LANES):
-                shift = x * _FLOAT_BYTES
-                place = _SpectrumVector(source + shift, width - x, margins + shift, target + shift)
-                _widen(estimates, place, planes, out.channel)
+            source = estimates.address + y * estimates.row + start * _FLOAT_BYTES
+            target = out.address + y * out.row + start * _FLOAT_BYTES
+            # The colours that the spectra show
+            numbers[: 3 * _PIECE] = ZERO
+            for band in range(estimates.bands):
+                spectra = floats(source + band * estimates.channel, width)
+                for colour in range(3):
+                    response = doubts[band * DOUBTS + colour]
+                    for x in range(width):
+                        place = colour * _PIECE + x
+                        numbers[place] = fused(spectra[x], response, numbers[place])
+            last = _last_layer(numbers, weights, scratch, width)
+            spectrum = PackedRow(last.address, weights.planes // SIDES, last.plane)
+            _make_spectra(numbers, spectrum, weights, width)
+            side = spectrum.planes * spectrum.plane
+            for band in range(estimates.bands):
+                place = band // LANES * spectrum.plane + band % LANES * _FLOAT_BYTES
+                _widen(
+                    floats(source + band * estimates.channel, width),
+                    doubts[band * DOUBTS :],
+                    PackedRow(last.address + place, SIDES, side),
+                    floats(target + band * out.channel, width),
+                    floats(target + (estimates.bands + band) * out.channel, width),
+                )
+
+
+@part
+def _widen(
+    spectra: Singles, doubts: Singles, estimate: PackedRow, lower: Singles, upper: Singles
+) -> None:
+    """Write both sides of a band of *spectra*, by its *doubts*. See `PixelwiseNetwork.quantiles`.
+
+    The planes of the *estimate* are the band in the network's own spectra, and its two margins.
+    """
+    count = (len(spectra) - 1) * LANES + 1
+    first, plane = estimate.address, estimate.plane
+    middle = floats(first, count)
+    below, above = floats(first + plane, count), floats(first + 2 * plane, count)
+    factor, doubt, error = doubts[3], doubts[4], doubts[5]
+    for x in range(len(spectra)):
+        own, margin = spectra[x], factor * middle[x * LANES]
+        doubted = doubt * own * (doubt * own)
+        down = margin / (ONE + exponential(below[x * LANES]))
+        up = margin * logarithm(ONE + exponential(above[x * LANES]))
+        lower[x] = larger(own - (math.sqrt(fused(down, down, doubted)) + error), ZERO)
+        upper[x] = own + (math.sqrt(fused(up, up, doubted)) + error)
