@@ -132,6 +132,7 @@ class CameraFit(Fit):
     ) -> None:
         self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
         network = start_network(settings, pixelwise)
+        # A draw also gives the networks the camera, so no other process may draw.
         options = FitOptions(self._scenes, device, report=report)
         super().__init__(settings, checkpoint, options, network)
 

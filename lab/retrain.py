@@ -25,7 +25,7 @@ def fit_mstpp_to_file(settings: FitSettings, order: Order) -> None:
     device = join_processes(order.device)
     checkpoint = order.output.with_suffix(".checkpoint")
     source = Simulated(settings.seed, settings.size)
-    fit = Fit(settings, checkpoint, FitOptions(source, device))
+    fit = Fit(settings, checkpoint, FitOptions(source, device, drawers=order.drawers))
     network = fit.run(order.report_every)
     if fit.rank == 0:
         said = f"--steps {settings.steps} --stages {settings.stages} --seed {settings.seed}"
@@ -64,6 +64,7 @@ def retrain(  # noqa: PLR0913 (its options)
     output: Annotated[Path, "-o"],
     report_every: int = 500,
     scenes: Path | None = None,
+    drawers: int = 0,
     device: str = "cpu",
     steps: int | None = None,
     seed: int | None = None,
@@ -82,6 +83,8 @@ def retrain(  # noqa: PLR0913 (its options)
         steps between two reports
     scenes : FOLDER
         folder of real scenes: their accuracy goes into the card
+    drawers : N
+        processes that draw photos ahead, for mstpp-srgb
     device
         auto, cuda, cuda:1, mps or cpu
     steps
@@ -101,7 +104,7 @@ def retrain(  # noqa: PLR0913 (its options)
     -----
     Settings that are not given are those of the bundled model.
     """
-    order = Order(output, report_every, scenes, device)
+    order = Order(output, report_every, scenes, drawers, device)
     model = BUNDLED[name]
     settings = {"steps": steps, "seed": seed, "stages": stages, "size": size}
     chosen = {name: value for name, value in settings.items() if value is not None}

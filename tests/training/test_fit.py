@@ -15,6 +15,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
+    FitProgress,
     reconstruction_loss,
     start_network,
 )
@@ -66,6 +67,22 @@ def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
     continued = start(tmp_path / "stopped")
     assert continued.step == 2
     assert torch.equal(weights(whole), weights(continued.run()))
+
+
+@pytest.mark.slow
+def test_photos_drawn_ahead_by_any_number_of_processes_fit_the_same_weights(
+    tmp_path: Path,
+) -> None:
+    reports: list[FitProgress] = []
+    options = FitOptions(SOURCE, report=reports.append, drawers=2)
+    network = start_network(SMALL, PIXELWISE)
+    ahead = Fit(SMALL, tmp_path / "ahead", options, network).run(report_every=2)
+    assert torch.equal(weights(ahead), weights(start(tmp_path / "here").run(report_every=2)))
+    assert [report.step for report in reports] == [2, 4]
+    for report in reports:
+        assert report.photos == pytest.approx(1 / report.seconds)
+        assert 0 < report.waiting <= 1
+        assert f"{report.waiting:.0%} waiting for photos" in str(report)
 
 
 @pytest.mark.slow

@@ -170,7 +170,8 @@ def test_what_cannot_be_trained_is_refused(
         (FitSettings, {"learning_rate": 0.0}, "got 26000 and 0"),
         (PLAN, {"report_every": 0}, "at least 1 step between reports"),
         (PLAN, {"start": "mstpp-srgb", "network": "edsr"}, "got both. Leave one out."),
-        (PLAN, {"patience": -1}, "got 500 and -1"),
+        (PLAN, {"patience": -1}, "got 500, -1 and 0"),
+        (PLAN, {"drawers": -1}, "got 500, 0 and -1"),
         (TrainingPlan, {"output": Path("mine.pth")}, "a name ending in .safetensors, got mine.pth"),
     ],
 )

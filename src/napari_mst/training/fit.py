@@ -32,7 +32,7 @@ from napari_mst.networks.layout import check_layout
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
 from napari_mst.training.settings import FitSettings
-from napari_mst.training.sources import LessonSource
+from napari_mst.training.sources import LessonSource, Order, drawn
 
 
 def pixelwise_network() -> PixelwiseNetwork:
@@ -59,18 +59,23 @@ def start_network(
 class FitProgress(NamedTuple):
     """One report of a fit.
 
-    *loss* is the mean over the steps since the last report, and *seconds* the time of a step.
+    *loss* is the mean over the steps since the last report, *seconds* the time of a step, *photos*
+    the number that all processes learn from in a second, and *waiting* the share of the time in
+    which this process waited for them.
     """
 
     step: int
     loss: float
     held_out: float
     seconds: float
+    photos: float = 0.0
+    waiting: float = 0.0
 
     def __str__(self) -> str:
         """One line for a person."""
         losses = f"loss {self.loss:.4f}  held-out {self.held_out:.4f}"
-        return f"step {self.step}  {losses}  {self.seconds:.3f} s/step"
+        pace = f"{self.seconds:.3f} s/step  {self.photos:.1f} photos/s"
+        return f"step {self.step}  {losses}  {pace}  {self.waiting:.0%} waiting for photos"
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,16 @@ class FitOptions:
         Reports without a better held-out loss after which the fit ends; 0 for never.
     report
         Called with every report.
+    drawers
+        Processes that draw the photos of later steps meanwhile; 0 draws them in the fit. They
+        change no number.
     """
 
     source: LessonSource
     device: str = "cpu"
     patience: int = 0
     report: Callable[[FitProgress], None] = print
+    drawers: int = 0
 
 
 _NUMBERS = ("step", "best", "best_loss", "reports_since_best")
@@ -142,6 +151,9 @@ class Fit:
         )
         if checkpoint.exists():
             self._resume()
+        orders = [self._order(step) for step in range(self.step, settings.steps)]
+        self._draws = drawn(self.source, orders, self.options.drawers)
+        self._waited = 0.0
 
     def run(self, report_every: int = 1000) -> Any:
         """Take the remaining steps, and every *report_every* of them report and leave a checkpoint.
@@ -157,7 +169,8 @@ class Fit:
             if self.step % report_every == 0 or self.step == self.settings.steps:
                 self._report(losses, started)
                 losses.clear()
-                started = time.perf_counter()
+                started, self._waited = time.perf_counter(), 0.0
+        self._draws.close()  # ends the processes
         if self.best:
             self.average.load_state_dict(self.best)
         return self.average
@@ -176,8 +189,17 @@ class Fit:
                 state = self.average.state_dict()
                 self.best = {key: value.clone() for key, value in state.items()}
         if self.rank == 0:
-            self.options.report(FitProgress(self.step, loss, held_out, seconds / len(losses)))
+            photos = len(losses) * self.settings.batch * self.processes / seconds
+            waiting = self._waited / seconds
+            progress = seconds / len(losses), photos, waiting
+            self.options.report(FitProgress(self.step, loss, held_out, *progress))
             self.save_checkpoint()
+
+    def _order(self, step: int) -> Order:
+        """The photos of a *step*."""
+        # Every process draws other scenes in every step. Index 0 is never drawn.
+        index = 1 + step * self.processes + self.rank
+        return index, self.settings.batch, self.settings.progress_at(step)
 
     def validate(self) -> float:
         """Loss of the averaged network on scenes of spectra that training never sees."""
@@ -190,9 +212,9 @@ class Fit:
     def take_step(self) -> Tensor:
         """One step down the loss; returns the loss."""
         settings = self.settings
-        # Every process draws other scenes in every step. Index 0 is never drawn.
-        index = 1 + self.step * self.processes + self.rank
-        photos, cubes = self.source.draw(index, settings.batch, settings.progress_at(self.step))
+        asked = time.perf_counter()
+        photos, cubes = next(self._draws)
+        self._waited += time.perf_counter() - asked
         for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_at(self.step)
         photos = photos.to(self.device, memory_format=torch.channels_last)

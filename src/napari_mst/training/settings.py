@@ -48,6 +48,8 @@ class TrainingPlan:
         end after N reports without a better one (default: never)
     report_every : STEPS
         steps between two reports
+    drawers : N
+        processes that draw the photos of later steps meanwhile (default: none)
 
     Raises
     ------
@@ -65,15 +67,16 @@ class TrainingPlan:
     device: str = "auto"
     patience: int = 0
     report_every: int = 500
+    drawers: int = 0
 
     def __post_init__(self) -> None:
         check_weights_name(self.output)
         if self.start and self.network:
             raise ModelError("Expected --from or --network, got both. Leave one out.")
-        if self.report_every < 1 or self.patience < 0:
+        if self.report_every < 1 or min(self.patience, self.drawers) < 0:
             raise ModelError(
-                "Expected at least 1 step between reports, and a patience of at least 0, got "
-                f"{self.report_every} and {self.patience}. Change them."
+                "Expected at least 1 step between reports, and a patience and drawers of at least "
+                f"0, got {self.report_every}, {self.patience} and {self.drawers}. Change them."
             )
 
     @property

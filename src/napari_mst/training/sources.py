@@ -3,12 +3,14 @@
 Letters: N photos, B bands, H rows, W columns.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from napari_mst.arrays import Singles
 from napari_mst.cube.colour import srgb_response
@@ -26,9 +28,13 @@ _SHARE_HELD_OUT = 0.2
 _BRIGHTEST = 1.2
 _LEAST_NOISE, _MOST_NOISE = 2e-4, 5e-3
 _WORST_JPEG, _BEST_JPEG = 40, 95
+_AHEAD = 4  # draws that each process has ready: enough where one of them takes longer than a step
 
 Draw = tuple[Tensor, Tensor]
 """Photos (N, 3, H, W) and the cubes (N, 31, H, W) that they show."""
+
+Order = tuple[int, int, float]
+"""The arguments of `LessonSource.draw`: index, count and progress."""
 
 
 class LessonSource(Protocol):
@@ -136,3 +142,29 @@ class Cubes:
             capture=self._capture,
         )
         return kind.photo(square, str(random.integers(2**62))).rows(linear=True)
+
+
+def drawn(
+    source: LessonSource, orders: Sequence[Order], processes: int = 0
+) -> Generator[Draw, None, None]:
+    """The draws of *source* for the *orders*, drawn here or ahead in some *processes*.
+
+    A draw depends on its order alone, so a fit sees the same photos whichever process draws them.
+    """
+    if not processes:
+        yield from (source.draw(*order) for order in orders)
+        return
+    # Processes are spawned: a fork of a program with threads of torch may hang.
+    ahead: Any = DataLoader(
+        cast("Dataset[Order]", orders),
+        batch_size=None,
+        collate_fn=partial(_draw, source),
+        num_workers=processes,
+        prefetch_factor=_AHEAD,
+        multiprocessing_context="spawn",
+    )
+    yield from ahead
+
+
+def _draw(source: LessonSource, order: Order) -> Draw:
+    return source.draw(*order)

@@ -63,7 +63,7 @@ def train(
     fit = Fit(
         replace(settings, learns_cubes=plan.cubes is not None, taught=taught),
         plan.output.with_suffix(".checkpoint"),
-        FitOptions(source, device, plan.patience, partial(_log, plan)),
+        FitOptions(source, device, plan.patience, partial(_log, plan), plan.drawers),
         network,
     )
     best = fit.run(plan.report_every)
