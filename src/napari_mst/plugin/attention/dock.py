@@ -200,6 +200,7 @@ class AttentionDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._on_theme()
+        self.rows.draw()
         self._show_photos()
         self._show_runs()
         self._draw_head()

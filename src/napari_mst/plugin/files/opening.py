@@ -17,7 +17,7 @@ from napari.utils.history import get_open_history, update_open_history
 from napari.utils.notifications import show_info, show_warning
 from PIL import Image
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QWidget
+from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
@@ -35,12 +35,6 @@ from napari_mst.plugin.viewer.sharing import PLUGIN, report
 WORKSPACE = "Workspace"
 """The name of its dock in `napari.yaml`."""
 WEIGHTS_FILES = "Weights (*.pth *.pt *.ckpt *.safetensors *.onnx)"
-
-
-def ask_for_weights(parent: QWidget) -> str:
-    """Return the path that the user chooses; "" if they cancel."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open weights", filter=WEIGHTS_FILES)
-    return str(path)
 
 
 Paths = str | list[str]

@@ -36,18 +36,17 @@ Take = Callable[[tuple[float, float]], object]
 """Takes the row and the column of a click, not rounded."""
 
 
-def photo_part(viewer: ViewerModel, layer: Image, part: Part) -> LayerPhoto:
-    """Return the *part* of the photo that *layer* shows.
+def photo_part(viewer: ViewerModel, photo: LayerPhoto, part: Part) -> LayerPhoto:
+    """Return the *part* of a *photo* in the viewer.
 
     Raises
     ------
     PhotoError
         If nothing of the photo is on the screen, or no rectangle is drawn on it.
     """
-    photo = LayerPhoto.of(layer, viewer.dims.point)
     if part == "whole":
         return photo
-    region = _visible(layer, photo.shape) if part == "visible" else drawn_region(viewer, photo)
+    region = _visible(photo) if part == "visible" else drawn_region(viewer, photo)
     return replace(photo, region=region)
 
 
@@ -81,15 +80,16 @@ def add_outlines(viewer: ViewerModel, layer: Image, name: str, role: str) -> Sha
     )
 
 
-def _visible(layer: Image, shape: tuple[int, int]) -> Rectangle:
-    """The pixels of *layer* that are on the screen."""
-    region = _rectangle(layer.corner_pixels[:, -2:], shape)
-    if not layer.visible or region is None:
-        raise PhotoError(
-            f"Expected '{layer.name}' on the screen, got none of it. "
-            "Show it, or take the whole photo."
-        )
-    return region
+def _visible(photo: LayerPhoto) -> Rectangle:
+    """The pixels of *photo* that are on the screen."""
+    layer = photo.layer()
+    if layer is not None and layer.visible:
+        region = _rectangle(layer.corner_pixels[:, -2:], photo.shape)
+        if region is not None:
+            return region
+    raise PhotoError(
+        f"Expected '{photo.name}' on the screen, got none of it. Show it, or take the whole photo."
+    )
 
 
 def drawn_region(viewer: ViewerModel, photo: LayerPhoto) -> Rectangle:
@@ -254,7 +254,7 @@ def _corners_on_screen(viewer: ViewerModel, layer: Image) -> Corners:
     """Corners around the middle of the photo, or of the part of it that is on the screen."""
     photo = LayerPhoto.of(layer, viewer.dims.point)
     with suppress(PhotoError):
-        photo = photo_part(viewer, layer, "visible")
+        photo = photo_part(viewer, photo, "visible")
     low, high = MARGIN, 1 - MARGIN
     shares = np.array([(low, low), (low, high), (high, high), (high, low)])
     return _corners(photo.corner + shares * photo.shape)

@@ -51,11 +51,10 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     CameraError, PhotoError
         If something is missing, or does not fit.
     """
+    photo = chosen_photo(form, viewer)
     if not form.is_ready:
-        raise PhotoError(NO_DEVICES if form.layer is not None else NO_PHOTO)
-    if form.misfit:
-        raise PhotoError(form.misfit)
-    request = request_of(form, photo_part(viewer, photo_layer(form, viewer), form.part))
+        raise PhotoError(NO_DEVICES)
+    request = request_of(form, photo_part(viewer, photo, form.part))
     if not (form.all_pages and form.has_pages):
         return request
     # This shows layers, and so needs Qt, which a script may lack.
@@ -177,12 +176,18 @@ def search_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
         if layer is not None and layer is form.layer:
             shared(viewer, Marks, form).ask_for_frame(layer, corners)
 
-    return Request(source, form.model, job=_looking(find, lay))
+    return _seen_in_form(form, source, find, lay)
 
 
-def _looking(make: Callable[..., object], show: Callable[..., None]) -> SideJob:
-    """Return a job whose result is seen in the form, and so needs no words at its end."""
-    return SideJob(make, show, is_of_photo=True, lines=lambda _: [""])
+def _seen_in_form(
+    form: ReconstructionForm,
+    source: LayerPhoto,
+    make: Callable[..., object],
+    show: Callable[..., None],
+) -> Request:
+    """Order a job whose result is seen in the form, and so needs no words at its end."""
+    job = SideJob(make, show, is_of_photo=True, lines=lambda _: [""])
+    return Request(source, form.model, job=job)
 
 
 def _balance(form: ReconstructionForm) -> str:
@@ -208,7 +213,7 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
         is_shown = finding.capture is not None
         return _seen_ahead(photo, finding, request.model, reports) if is_shown else finding
 
-    return Request(source, form.model, job=_looking(found, partial(_keep, form)))
+    return _seen_in_form(form, source, found, partial(_keep, form))
 
 
 def _seen_ahead(photo: Photo, found: Finding, model: str, reports: Reports) -> Finding:
