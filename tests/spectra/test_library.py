@@ -39,7 +39,7 @@ REGION = curve(
     colour="#00ff00",
     lower=np.array([0.0, 0.1, np.nan]),
     upper=np.array([1.0, 1.1, 1.2]),
-    spread="percentiles 5-95",
+    spread="std",
     origin=Origin(
         "scene, 2", None, None, 1, "leaf", ((1.5, 2), (1 / 3, 4), (5, 6)), 120, 3, 30.75, "m2"
     ),

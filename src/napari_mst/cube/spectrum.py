@@ -6,7 +6,7 @@ Letters: B bands, H rows, W columns.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -20,7 +20,7 @@ from napari_mst.errors import SpectrumError, shown
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STD = "std"
+STD: Final = "std"
 """The word of `Spectrum.spread` where the bounds are one standard deviation from the mean."""
 MODEL_ERROR = "model error 90 %"
 """The start of `Spectrum.spread` where nine in ten true spectra should lie in the bounds.
@@ -78,7 +78,7 @@ class Spectrum:
     lower, upper
         (B,) float64, both or neither.
     spread
-        The meaning of *lower* and *upper*: "std", "percentiles 5-95", "model error 90 %,
+        The meaning of *lower* and *upper*: "std", "90 % of the labels", "model error 90 %,
         uncalibrated: ..."
     name, colour
         Name and colour in plots and tables; the colour is "#rrggbb", or "" for none.

@@ -6,7 +6,7 @@ all.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from napari_mst.arrays import Array, Doubles, Indices, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import SpectrumError, shown
 from napari_mst.watch import UNWATCHED, Watch
 
 READ_PIXELS = 2**18
@@ -26,8 +26,8 @@ BLOCK_PIXELS = 2**13
 Numbers = NDArray[np.integer[Any]]
 """Whole numbers: an image of labels, or the labels themselves."""
 
-Spread = str | tuple[float, float]
-"""Bounds of a mean: `STD`, two percentiles, or "" for none."""
+Spread = Literal["std", ""]
+"""Bounds of a mean: one standard deviation away, or none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,9 @@ def averages(
     Pixels without a number in a band where their label has some do not count. A band without any
     number is NaN, and so is everything if no pixel is left.
     """
-    name, data = _spread_name(spread), usable(cube).data
+    if spread not in ("", STD):
+        raise SpectrumError(f"Expected spread 'std' or '', got {shown(spread, 30)!r}.")
+    data = usable(cube).data
     moments = moments_of(pixels, data)
     sizes = moments.count
     if not np.isfinite(moments.mean).all():
@@ -220,13 +222,8 @@ def averages(
         moments = moments_of(pixels, data, gaps)
     counts = moments.count
     mean, deviation = (in_all_bands(cube, each.T) for each in (moments.mean, moments.deviation))
-    if isinstance(spread, str):
-        lower = mean - deviation if spread else None
-        upper = mean + deviation if spread else None
-        return Averages(mean, lower, upper, name, counts, sizes)
-    found = in_all_bands(cube, _percentiles(pixels, data, spread))
-    low, high = np.where(np.isfinite(mean), found, np.nan)
-    return Averages(mean, low, high, name, counts, sizes)
+    lower, upper = (mean - deviation, mean + deviation) if spread else (None, None)
+    return Averages(mean, lower, upper, spread, counts, sizes)
 
 
 def moments_of(pixels: Pixels, data: Array, gaps: Mask | None = None) -> Moments:
@@ -251,39 +248,3 @@ def _without_gaps(pixels: Pixels, data: Array) -> tuple[Pixels, Mask]:
         is_good = (np.isfinite(values) | ~is_wanted).all(axis=0) & is_wanted.any(axis=0)
         np.put(counted[rows], groups.order[~is_good], 0)
     return replace(pixels, labels=counted), ~has_numbers
-
-
-def _percentiles(pixels: Pixels, data: Array, spread: tuple[float, float]) -> Doubles:
-    """Two percentiles (2, N, B) of each label, band by band; NaN for a label without pixels."""
-    percentiles = np.full((2, len(pixels.numbers), len(data)), np.nan)
-    groups = Groups.of(pixels.labels, pixels.numbers)
-    at = np.array(spread)[:, None] / 100 * (groups.sizes - 1)
-    below = np.floor(at).astype(int)
-    above = np.minimum(below + 1, groups.sizes - 1)
-    places = np.concatenate([below, above]).T.tolist()
-    rows = slice(pixels.row, pixels.row + len(pixels.labels))
-    for band in range(len(data)):
-        values = np.asarray(data[band, rows, pixels.columns]).reshape(-1)[groups.order]
-        for part, around in zip(np.split(values, groups.starts[1:]), places, strict=False):
-            part.partition(around)
-        low = values[groups.starts + below].astype(np.float64)
-        high = values[groups.starts + above].astype(np.float64)
-        percentiles[:, groups.labels, band] = low + (high - low) * (at - below)
-        pixels.watch.reach((band + 1) / len(data))
-    return percentiles
-
-
-def _spread_name(spread: Spread) -> str:
-    """The text of `Spectrum.spread` for *spread*. Raises `SpectrumError` if it is unknown."""
-    if isinstance(spread, str):
-        if spread not in ("", STD):
-            raise SpectrumError(
-                f"Expected spread 'std', '' or two percentiles, got {spread[:30]!r}."
-            )
-        return spread
-    low, high = spread
-    if not 0 <= low < high <= 100:
-        raise SpectrumError(
-            f"Expected two rising percentiles within 0-100, got {low:g} and {high:g}."
-        )
-    return f"percentiles {low:g}-{high:g}"

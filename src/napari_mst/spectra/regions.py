@@ -172,7 +172,7 @@ def point_spectrum(  # noqa: PLR0913 (public, its options by name)
     array([ 9.4, 21.4])
     """
     region = Region.of_window(row, column, cube.shape[1:], window)
-    spread = STD if window > 1 else ""
+    spread: Spread = STD if window > 1 else ""
     return region_spectrum(cube, region, spread, name=name, colour=colour, cube_name=cube_name)
 
 
@@ -196,8 +196,7 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
     Parameters
     ----------
     spread
-        "std" (one standard deviation from the mean), two percentiles such as (5, 95), or "" for no
-        bounds.
+        "std" for bounds one standard deviation from the mean, or "" for none.
     pixel_area, area_unit
         The area that one pixel covers.
     name, colour

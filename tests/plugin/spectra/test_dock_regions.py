@@ -35,8 +35,8 @@ def test_every_shape_and_label_has_a_curve_that_follows_it(desk: Desk) -> None:
     )
     cells.data_setitem((np.array([0]), np.array([5])), 4)
     np.testing.assert_allclose(desk.lines()[2].spectrum.values, data[:, 0, :6].mean(axis=1))
-    desk.choose("regions", "Mean and 5-95 %")
-    assert desk.lines()[0].spectrum.spread == "percentiles 5-95"
+    desk.choose("regions", "Mean only")
+    assert desk.lines()[0].spectrum.lower is None
     desk.dock.table.selectRow(0)
     desk.bench.delete(desk.bench.chosen)
     assert [line.spectrum.name for line in desk.lines()] == ["leaves 1", "cells 4"]

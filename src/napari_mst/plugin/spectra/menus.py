@@ -56,7 +56,6 @@ COMPARE = ("Compare", "Compare with a reference cube, two rows, or with a librar
 SAVE = ("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
 SPREADS = {
     "Mean and 1 standard deviation": "std",
-    "Mean and 5-95 %": (5.0, 95.0),
     "Mean only": "",
 }
 FIT = "Else the axis of reflectance shows 0 to 1, so that plots compare."
