@@ -123,7 +123,7 @@ BAD = {
     "another view": (grey(31, 6, 12), "of the same view, got 6 x 12 for 48 x 48"),
     "per cent": (grey(31, 6, 6, 50), "reflectance of about 0 to 1 in the coarse cube, got 50"),
     "negative": (grey(31, 6, 6, -1), "reflectance of about 0 to 1 in the coarse cube, got -1"),
-    "no numbers": (grey(31, 6, 6, np.nan), "Expected numbers in the coarse cube"),
+    "no numbers": (grey(31, 6, 6, np.nan), "in the coarse cube, got none"),
     "no wavelengths": (replace(grey(31, 6, 6), unit="band"), "wavelengths in nm"),
     "radiance": (replace(grey(31, 6, 6), quantity="radiance"), "reflectance, got radiance"),
     "infrared": (

@@ -94,11 +94,11 @@ BAD: dict[str, tuple[Make, str]] = {
     "NaN": (lambda: KnownSpectrum(1, 1, np.full(31, np.nan)), "got NaN or infinity"),
     "all gaps": (
         lambda: KnownSpectrum(1, 1, spectrum(GRID, np.full(31, np.nan))),
-        "Expected numbers at row 1",
+        "about 0 to 1 at row 1, column 1, got none",
     ),
-    "negative": (lambda: KnownSpectrum(1, 1, np.full(31, -0.1)), "reflectance of 0 or more"),
-    "radiance": (lambda: KnownSpectrum(1, 1, np.full(31, 80.0)), "per cent or radiance"),
-    "zeros": (lambda: KnownSpectrum(1, 1, np.zeros(31)), "got only zeros"),
+    "negative": (lambda: KnownSpectrum(1, 1, np.full(31, -0.1)), "got -0.1 to "),
+    "radiance": (lambda: KnownSpectrum(1, 1, np.full(31, 80.0)), "got 80 to 80. Subtract"),
+    "zeros": (lambda: KnownSpectrum(1, 1, np.zeros(31)), "got 0 to 0. "),
     "image": (lambda: KnownSpectrum(1, 1, np.ones((31, 2))), "list of numbers"),
     "text": (lambda: KnownSpectrum(1, 1, "white"), "list of numbers"),
     "outside": (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst.adaptation import adapting
-from napari_mst.adaptation.known import BRIGHTEST, at_wavelengths
+from napari_mst.adaptation.known import at_wavelengths, check_values
 from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import corrected, errors_of, without_gaps
 from napari_mst.arrays import Doubles, Floats, Singles
@@ -142,14 +142,7 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
             f"Expected a coarse cube of the same view, got {sizes}: its pixels would be {tall:.3g} "
             f"rows by {wide:.3g} columns. Cut both to the same part."
         )
-    finite = coarse.data[np.isfinite(coarse.data)]
-    if not finite.size:
-        raise CubeError("Expected numbers in the coarse cube, got none. Choose another one.")
-    if finite.min() < 0 or finite.max() > BRIGHTEST or not finite.max() > 0:
-        raise CubeError(
-            "Expected reflectance of about 0 to 1 in the coarse cube, got "
-            f"{finite.min():.4g} to {finite.max():.4g}. Divide it by its white reference."
-        )
+    check_values(coarse.data, "in the coarse cube", CubeError)
 
 
 def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
@@ -220,13 +213,6 @@ def _middles(edges: Doubles) -> Doubles:
     return np.add(edges[1:], edges[:-1]) / 2
 
 
-def _at_edges(totals: Doubles, edges: Doubles) -> Doubles:
-    """*totals* (..., W + 1) at fractional *edges* (w,) of their columns, linear in between."""
-    whole = np.floor(edges).astype(int).clip(0, totals.shape[-1] - 2)
-    before = totals[..., whole]
-    return before + (totals[..., whole + 1] - before) * (edges - whole)
-
-
 def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
     """The shift (rows, columns) at which *light* (3, H, W) looks most like the coarse one.
 
@@ -249,10 +235,14 @@ def best_shift(light: Floats, coarse_light: Floats) -> tuple[float, float]:
 
 def _difference(totals: Doubles, logs: Doubles, shift: tuple[float, float]) -> float:
     """Mean difference of the logarithms, without what all pixels share."""
+    # The docks, which import this module, are not to wait for it.
+    from scipy.ndimage import map_coordinates
+
     _, height, width = totals.shape
     rows_of, columns_of = edges_of((height - 1, width - 1), logs.shape[1:], shift)
-    rows = _at_edges(totals.swapaxes(1, 2), rows_of).swapaxes(1, 2)
-    sums = np.diff(np.diff(_at_edges(rows, columns_of), axis=1))
+    at = np.meshgrid(rows_of, columns_of, indexing="ij")
+    corners = np.stack([map_coordinates(total, at, order=1) for total in totals])
+    sums = np.diff(np.diff(corners, axis=1))
     area = np.outer(np.diff(rows_of), np.diff(columns_of))
     is_whole = area > 0.5 * area.max()
     means = sums[:, is_whole] / area[is_whole]

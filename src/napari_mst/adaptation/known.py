@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from napari_mst.arrays import Brief, Doubles
+from napari_mst.arrays import Brief, Doubles, Floats
 from napari_mst.cube import NANOMETRES, SpectralCube
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError
+from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.transforms import resampled
 
@@ -91,7 +91,7 @@ class KnownSpectrum(Brief):
                 )
         if not isinstance(self.spectrum, Spectrum):
             object.__setattr__(self, "spectrum", _values(self.spectrum, self.place))
-        _check_reflectance(self.values, self.place)
+        check_values(self.values, f"at {self.place}")
 
     @property
     def place(self) -> str:
@@ -238,24 +238,14 @@ def _values(values: ArrayLike, place: str) -> Doubles:
     return array
 
 
-def _check_reflectance(values: Doubles, place: str) -> None:
-    finite = values[np.isfinite(values)]
-    least, most = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-    if not finite.size:
-        fault = f"numbers at {place}, got none. Leave the spectrum out."
-    elif np.isinf(values).any():
-        fault = f"finite numbers at {place}, got infinity. Correct them."
-    elif least < 0:
-        fault = (
-            f"reflectance of 0 or more at {place}, got {least:.3g}. Subtract the dark signal again."
-        )
-    elif most > BRIGHTEST:
-        fault = (
-            f"reflectance of about 0 to 1 at {place}, got {most:.4g}: per cent or radiance. "
-            "Divide it by the spectrum of a white reference."
-        )
-    elif most == 0:
-        fault = f"a reflectance above 0 at {place}, got only zeros. Measure a brighter spot."
-    else:
+def check_values(values: Floats, place: str, error: type[NapariMstError] = SpectrumError) -> None:
+    """Refuse *values* at a *place* that are no reflectance, by an *error*; NaN are gaps."""
+    numbers = values[~np.isnan(values)]
+    least, most = numbers.min(initial=np.inf), numbers.max(initial=0)
+    if least >= 0 and 0 < most <= BRIGHTEST:
         return
-    raise SpectrumError(f"Expected {fault}")
+    got = f"{least:.4g} to {most:.4g}" if numbers.size else "none"
+    raise error(
+        f"Expected reflectance of about 0 to 1 {place}, got {got}. "
+        "Subtract the dark signal, and divide by the spectrum of a white reference."
+    )
