@@ -84,7 +84,7 @@ def test_small_picture_is_never_taken_for_the_photo(tmp_path: Path) -> None:
             napari_mst.read_cube(path)
 
 
-def test_camera_exposure_and_white_as_shot_are_kept_and_told(tmp_path: Path) -> None:
+def test_camera_and_white_as_shot_are_kept_and_told(tmp_path: Path) -> None:
     path = write_dng(tmp_path / "photo.dng", FLAT, thumbnail=THUMBNAIL)
     photo = Photo.read(path)
     shot = photo.shot
@@ -95,9 +95,8 @@ def test_camera_exposure_and_white_as_shot_are_kept_and_told(tmp_path: Path) -> 
         "Nikon_D5100",
     )
     assert shot.neutral == (0.5, 1.0, 0.6)
-    assert shot.settings == "1/60 s, f/8, ISO 100, 50 mm"
     told = " ".join(photo.assumptions)
-    for part in ("NIKON D5100", "1/60 s", "AHD", "0.5, 1, 0.6", "known as Nikon_D5100", "lens"):
+    for part in ("NIKON D5100", "AHD", "0.5, 1, 0.6", "known as Nikon_D5100", "lens"):
         assert part in told
     assert camera_named_in(path) == (shot.make, shot.model)
 

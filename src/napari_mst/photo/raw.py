@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Shot:
     """The circumstances of a RAW photo, as its file states them.
 
-    Numbers are 0 and texts are empty where the file does not state them.
+    Texts are empty where the file does not state them.
 
     Attributes
     ----------
@@ -43,8 +43,6 @@ class Shot:
     neutral
         What the sensor gives for a white surface by the camera's own white balance ("as shot"):
         red, green, blue, green being 1; None where the file does not state it.
-    iso, exposure_time, aperture, focal_length
-        Sensitivity, seconds, f-number, millimetres.
     demosaicing
         The method that made three colours of the one that each pixel of the sensor sees.
     is_flat
@@ -55,10 +53,6 @@ class Shot:
     model: str = ""
     camera: str = ""
     neutral: tuple[float, float, float] | None = None
-    iso: float = 0.0
-    exposure_time: float = 0.0
-    aperture: float = 0.0
-    focal_length: float = 0.0
     demosaicing: str = ""
     is_flat: bool = False
 
@@ -76,23 +70,8 @@ class Shot:
         return shown(name.strip(), 40) or "an unnamed camera"
 
     @property
-    def settings(self) -> str:
-        """Exposure time, aperture, sensitivity and focal length for a person."""
-        parts = []
-        if self.exposure_time:
-            parts.append(_seconds(self.exposure_time))
-        if self.aperture:
-            parts.append(f"f/{self.aperture:g}")
-        if self.iso:
-            parts.append(f"ISO {self.iso:g}")
-        if self.focal_length:
-            parts.append(f"{self.focal_length:g} mm")
-        return ", ".join(parts)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for the history of a cube."""
-        exposure = f" ({self.settings})" if self.settings else ""
         white = "The file does not state the white balance of its camera."
         if self.neutral is not None:
             red, green, blue = self.neutral
@@ -104,16 +83,12 @@ class Shot:
                 "similar camera or a CSV file, or calibrate with a chart."
             )
         return (
-            f"A RAW photo of {self.title}{exposure}: black level and saturation were applied, "
+            f"A RAW photo of {self.title}: black level and saturation were applied, "
             f"demosaicing: {self.demosaicing}. Vignetting and colour fringes of the lens were "
             "left as they are.",
             white,
             camera,
         )
-
-
-def _seconds(time: float) -> str:
-    return f"1/{round(1 / time)} s" if time < 0.3 else f"{time:g} s"
 
 
 SATURATED = 65535
@@ -258,16 +233,11 @@ def _check_colours(raw: "RawPy") -> None:
 
 def _shot(raw: "RawPy", path: Path) -> Shot:
     make, model = camera_in_raw(path)
-    other = raw.other
     return Shot(
         make=make,
         model=model,
         camera=matching_camera(make, model),
         neutral=_neutral(raw),
-        iso=round(float(other.iso_speed), 1),
-        exposure_time=float(other.shutter_speed),
-        aperture=round(float(other.aperture), 2),
-        focal_length=round(float(other.focal_length), 1),
         demosaicing=_demosaicing(raw),
     )
 
