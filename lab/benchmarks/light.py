@@ -24,11 +24,12 @@ import torch
 import napari_mst as nm
 from lab.benchmarks import common
 from lab.camera_scenes import TRAINING_LIGHTS
+from lab.fit_light import SIZE
 from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.metrics import mrae
 from napari_mst.light import estimating
-from napari_mst.light.seeing import common_response, light_table, to_common
+from napari_mst.light.seeing import common_response, light_table, sampled, to_common
 from napari_mst.photo.cameras import light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
@@ -212,9 +213,9 @@ def estimated(photo, camera, light, random=None, seen=None):
             return told
         reflectances, values = seen
         noisy = values * (1 + 0.01 * random.standard_normal(values.shape))
-        seen = estimating.Surfaces(reflectances, noisy)
-        *_, illuminant = estimating._likely(told.sample, camera, seen, estimating._network())
-        return replace(told, illuminant=illuminant)
+        _, likely = estimating._likely(sampled(photo, SIZE), camera, reflectances, noisy)
+        name = estimating._named_mixture(estimating.light_table(), likely)
+        return replace(told, illuminant=name)
     finally:
         estimating.light_table = whole_table
 

@@ -11,7 +11,6 @@ from lab.compositions import ColourfulSimulator
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.light.estimating import LightEstimate, warning_of
-from napari_mst.networks.attends import with_equal_weights
 from napari_mst.photo.cameras import OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Encoding, Photo
 
@@ -62,25 +61,10 @@ def test_probabilities_and_their_order_make_sense(told: LightEstimate) -> None:
     shares = [each.probability for each in told.candidates]
     assert shares == sorted(shares, reverse=True)
     assert 0 < sum(shares) <= 1 + 1e-6
-    assert sum(told.families.values()) == pytest.approx(1)
     assert len(told.candidates) <= 3
     assert str(told).startswith(told.candidates[0].name)
     np.testing.assert_allclose(told.attention.blocks.sum(-1), 1, atol=1e-12)
     assert told.attention.rollout_map.shape == (8, 8)
-
-
-def test_a_head_turns_the_light_as_an_estimate_with_equal_weights_in_it_does(
-    told: LightEstimate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    effects = told.head_effects
-    network = nm.load_model("light-vit").network
-    softmax = network.get_submodule("blocks.1.attention.softmax")
-    changed = with_equal_weights(network, [softmax], head=2)
-    monkeypatch.setattr("napari_mst.light.estimating._network", lambda: changed)
-    other = nm.light.estimate(sensor_photo("A"), CAMERA)
-    assert effects.shape == (4, 4)
-    assert effects[1, 2] == pytest.approx(angle(other.white, told.white), abs=1e-6)
-    assert effects[1, 2] > 0.01
 
 
 def test_the_illuminant_has_a_name_that_a_capture_takes(told: LightEstimate) -> None:

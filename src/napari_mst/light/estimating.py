@@ -9,7 +9,6 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -31,9 +30,7 @@ from napari_mst.light.seeing import (
     to_common,
 )
 from napari_mst.models import load_model
-from napari_mst.networks.attends import with_equal_weights
 from napari_mst.networks.attention.class_token import rollout
-from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.vision_transformer import Encoding, VisionTransformer
 from napari_mst.photo.cameras import (
     DAYLIGHT,
@@ -107,13 +104,6 @@ _WHOLE = 1e3  # the same to a sum of 1
 _TINY = 1e-12
 
 
-class Surfaces(NamedTuple):
-    """Known *reflectances* (n, 31), and the *values* (n, 3) that the sensor has for them."""
-
-    reflectances: Doubles
-    values: Doubles
-
-
 class LightCandidate(NamedTuple):
     """A light that a photo may have been taken in, and those whose white is the same.
 
@@ -148,24 +138,17 @@ class LightEstimate(Brief):
         The camera that took the photo.
     candidates
         The most likely lights, the likeliest first: three, or fewer if these are certain.
-    families
-        The probability of each kind of light.
     illuminant
         The likeliest light on the whole, a mixture, by a name that `Capture` takes.
     spread
         Angle in degrees between the whites of the light and of the candidates, on average.
     attention
         The patches that the network looked at.
-    sample
-        The cells of the photo, from which it was estimated.
-    surfaces
-        Those whose reflectance was known.
 
     Notes
     -----
     ====================  ===============================================
-    head_effects          degrees
-    candidates, families  probabilities 0-1
+    candidates            probabilities 0-1
     power                 (31,) relative power at 400, 410, ..., 700 nm
     white                 (3,) linear values of the sensor, green being 1
     spread, off_daylight  degrees
@@ -177,20 +160,13 @@ class LightEstimate(Brief):
     >>> estimate = nm.light.estimate(photo, "Nikon_D5100")
     >>> len(estimate.candidates), estimate.power.shape, estimate.white.shape
     (3, (31,), (3,))
-    >>> estimate.head_effects.shape
-    (4, 4)
-    >>> sum(estimate.families.values()) > 0.99
-    True
     """
 
     camera: str
     candidates: tuple[LightCandidate, ...]
-    families: Mapping[Family, float]
     illuminant: str
     spread: float
     attention: LightAttention
-    sample: Sample
-    surfaces: Surfaces
 
     @property
     def power(self) -> Doubles:
@@ -212,29 +188,6 @@ class LightEstimate(Brief):
         """True if the light is so far from D65 that an sRGB photo is better corrected for it."""
         # Twice its spread off, the light is hardly near by chance.
         return self.off_daylight >= FAR + 2 * self.spread
-
-    @property
-    def head_effects(self) -> Doubles:
-        """(L + 1, h): by how many degrees equal weights in a head of each block turn the light.
-
-        The last row is that of equal weights in all heads of all blocks.
-        """
-        return self._head_effects
-
-    @functools.cached_property
-    def _head_effects(self) -> Doubles:
-        network = _network()
-        softmaxes = [cast("Heads", block.attention).softmax for block in network.blocks]
-        alone = [(softmax,) for softmax in softmaxes]
-        heads = range(network.hyperparameters.heads)
-        changed = [[with_equal_weights(network, each, head) for head in heads] for each in alone]
-        changed.append([with_equal_weights(network, softmaxes)] * len(heads))
-        return np.array([[self._turned_by(each) for each in block] for block in changed])
-
-    def _turned_by(self, changed: VisionTransformer) -> float:
-        """Degrees to the white of the light as a *changed* network estimates it."""
-        *_, illuminant = _likely(self.sample, self.camera, self.surfaces, changed)
-        return float(angle_between(sensor_white(self.camera, illuminant), self.white))
 
     def __str__(self) -> str:
         """The candidates and their probabilities, in one line."""
@@ -291,28 +244,19 @@ def estimate_light(
     sample = sampled(photo, _network().hyperparameters.size)
     known = known or {}
     values = np.array([patch_values(photo, place) for place in known]).reshape(-1, 3)
-    surfaces = Surfaces(np.array([*map(_reflectance, known.values())]).reshape(-1, 31), values)
-    encoding, probabilities, illuminant = _likely(sample, camera, surfaces, _network())
+    reflectances = np.array([*map(_reflectance, known.values())]).reshape(-1, len(GRID))
+    encoding, probabilities = _likely(sample, camera, reflectances, values)
     table = light_table()
+    illuminant = _named_mixture(table, probabilities)
     candidates = _candidates(camera, table, probabilities)
     white = sensor_white(camera, illuminant)
     weights = np.array([each.probability for each in candidates])
     angles = angle_between(np.stack([each.white for each in candidates]), white)
-    shares = {name: float(probabilities[table.families == name].sum()) for name in FAMILIES}
     spread = float(angles @ weights / weights.sum())
     # In double precision the rows sum to 1 to the last digits.
     maps = torch.stack([block[0] for block in encoding.attentions]).double()
     attention = LightAttention((maps / maps.sum(-1, keepdim=True)).numpy())
-    return LightEstimate(
-        camera,
-        candidates,
-        MappingProxyType(shares),
-        illuminant,
-        spread,
-        attention,
-        sample,
-        surfaces,
-    )
+    return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 
 def _reflectance(known: Spectrum | float) -> Doubles:
@@ -331,16 +275,22 @@ def _reflectance(known: Spectrum | float) -> Doubles:
 
 
 def _likely(
-    sample: Sample, camera: str, surfaces: Surfaces, network: VisionTransformer
-) -> tuple[Encoding, Doubles, str]:
-    """The encoding of *sample*, the probabilities of known lights, and the likeliest mixture."""
-    encoding, posterior = _answers(sample, camera, network)
+    sample: Sample, camera: str, reflectances: Doubles, values: Doubles
+) -> tuple[Encoding, Doubles]:
+    """The encoding of *sample*, and the probabilities of known lights.
+
+    *values* (n, 3) of the sensor are those of known *reflectances* (n, 31).
+    """
+    encoding, posterior = _answers(sample, camera, _network())
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
-    if len(surfaces.values):
-        probabilities = _narrowed(table, probabilities, camera, surfaces)
-    return encoding, probabilities, _named_mixture(table, probabilities)
+    if len(values):
+        seen = np.einsum(
+            "nb,kb,bc->knc", reflectances, table.powers, unbalanced_response(camera, "E")
+        )
+        probabilities = _narrowed(probabilities, np.maximum(seen, _TINY) / values)
+    return encoding, probabilities
 
 
 def warning_of(photo: Photo) -> str:
@@ -416,21 +366,15 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     return weighted / weighted.sum()
 
 
-def _narrowed(
-    table: KnownLights, probabilities: Doubles, camera: str, surfaces: Surfaces
-) -> Doubles:
-    """The *probabilities* (K,), given how well each light gives the colours of known *surfaces*.
+def _narrowed(probabilities: Doubles, ratios: Doubles) -> Doubles:
+    """The *probabilities* (K,), given the *ratios* (K, n, 3) of what each light shows to what is.
 
     What no light gives alone, a mixture of lights does: that by non-negative least squares, held to
     the probabilities.
     """
-    seen = np.einsum(
-        "nb,kb,bc->knc", surfaces.reflectances, table.powers, unbalanced_response(camera, "E")
-    )
-    ratios = np.maximum(seen, _TINY) / surfaces.values
     logs = np.log(ratios)
     squares = np.square(logs - logs.mean(axis=2, keepdims=True)).sum(axis=(1, 2))
-    doubt = _OFF * math.sqrt(max(len(surfaces.values) / _FULL, 1))
+    doubt = _OFF * math.sqrt(max(ratios.shape[1] / _FULL, 1))
     likely = np.log(probabilities + _TINY) - squares / (2 * doubt**2)
     alone = np.exp(likely - likely.max())
     alone /= alone.sum()

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from napari.components import ViewerModel
@@ -26,9 +25,6 @@ from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, Re
 from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import shared
-
-if TYPE_CHECKING:
-    from napari_mst.light.estimating import LightEstimate
 
 NO_WEIGHTS = "Choose the weights file of this model first."
 NO_CAMERA = "Which camera took the photo? Choose it, or type a part of its name."
@@ -247,18 +243,7 @@ def _light(capture: Capture, photo: Photo) -> Finding:
 
     estimate = estimated(photo, capture)
     text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
-    return Finding(text, light=estimate, details=effects_of(estimate))
-
-
-def effects_of(light: "LightEstimate") -> str:
-    """Say how far equal weights in each head turn the light of a photo, a block a line."""
-    *blocks, every = light.head_effects
-    rows = [
-        f"block {number}: {', '.join(f'{turn:.1f}' for turn in turns)}"
-        for number, turns in enumerate(blocks)
-    ]
-    text = "Equal weights in one head turn the white by these degrees:"
-    return "\n".join([text, *rows, f"in all heads: {every[0]:.1f}"])
+    return Finding(text, light=estimate)
 
 
 def _srgb_light(photo: Photo) -> Finding:
@@ -272,7 +257,7 @@ def _srgb_light(photo: Photo) -> Finding:
         f"Likely lights: {estimate}. White is {balance.degrees:.0f} degrees off that of D65, which "
         f"models for sRGB photos take for granted: {advice}"
     )
-    return Finding(text, light=estimate, balance=balance, details=effects_of(estimate))
+    return Finding(text, light=estimate, balance=balance)
 
 
 def _srgb_patch(place: Place, photo: Photo) -> Finding:
