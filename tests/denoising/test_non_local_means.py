@@ -165,7 +165,9 @@ def test_an_image_cut_into_bands_has_the_same_bits() -> None:
     def read(start: int, stop: int) -> np.ndarray:
         return image[:, start:stop]
 
-    bands = list(non_local_rows(read, read, (40, 2100), Filter(0.3, 3, 2), UNWATCHED))
+    bands = list(
+        non_local_rows(read, read, np.ones((40, 2100), bool), Filter(0.3, 3, 2), UNWATCHED)
+    )
     assert len(bands) == 2
     one = np.concatenate([means for _, means in bands], axis=1)
     part = nm.non_local_means(image[:, 20:], 0.3, patch=3, distance=2)

@@ -21,7 +21,7 @@ class Block(NamedTuple):
         (C, h + 2 (o + d), w + 2 (o + d)): the image, reflected at its edges, and zeros.
     values
         (K, h + 2 d, w + 2 d): the numbers that are averaged, and zeros; the last plane is 1 where
-        the image is.
+        pixels are known.
     taps
         (2 o + 1,): weights of a patch along one axis, which add up to 1.
     distance

@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.arrays import Doubles, Mask
 from napari_mst.cube.parts import plain_array
 from napari_mst.denoising.attention import attention, tokens
-from napari_mst.denoising.streaming import (
-    Filter,
-    averaged,
-    working_bytes,
-)
+from napari_mst.denoising.streaming import Filter, averaged, working_bytes
 from napari_mst.errors import DenoisingError, OutOfMemory, check_pixel
 from napari_mst.memory import free_host_memory
 from napari_mst.watch import Watched, watching
@@ -96,10 +92,9 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     pixels = _planes(image, "image")
     values = pixels if value is None else _guided(value, pixels)
     using = _filter(h, patch, distance, sigma, pixels.shape)
-    # Float64 copies of image and values, and the result.
-    copies = 8 * (pixels.size + 2 * values.size)
-    working = working_bytes(pixels.shape[2], len(pixels), len(values) + 1, using)
-    _check_free(working + copies, f"{_size(pixels)} pixels")
+    working = working_bytes(pixels.shape[2], len(pixels), len(values), using)
+    # A float64 copy of the values, and the result.
+    _check_free(working + 16 * values.size, f"{_size(pixels)} pixels")
     is_known = np.isfinite(pixels).all(axis=0) & np.isfinite(values).all(axis=0)
 
     def image_rows(start: int, stop: int) -> NDArray[np.generic]:

@@ -105,18 +105,11 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
     Cancelled
         Soon after *watch* says so.
     """
-
-    def values(start: int, stop: int) -> Doubles:
-        linear = photo.rows(start, stop, linear=True).astype(np.float64)
-        if photo.valid is None:
-            return linear
-        # The mean of a fourth plane is the share of the weights that known pixels have.
-        return np.concatenate([linear, photo.valid[None, start:stop]])
-
+    is_known = np.ones(photo.shape, dtype=bool) if photo.valid is None else photo.valid
     pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
-    image = partial(how.stabilised, photo)
-    for rows, means in non_local_rows(image, values, photo.shape, how.filter, watch):
-        pixels[:, rows] = _stored(photo, means, rows)
+    image, light = partial(how.stabilised, photo), partial(photo.rows, linear=True)
+    for rows, means in non_local_rows(image, light, is_known, how.filter, watch):
+        pixels[:, rows] = _stored(photo, np.where(is_known[rows], means, 0.0))
     return replace(photo, pixels=pixels)
 
 
@@ -161,15 +154,11 @@ def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[
 def denoising_bytes(photo: Photo, how: Denoising) -> int:
     """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
     height, width = (side + 2 * how.filter.halo for side in photo.shape)
-    return 3 * height * width * photo.pixels.itemsize + working_bytes(width, 3, 4, how.filter)
+    return 3 * height * width * photo.pixels.itemsize + working_bytes(width, 3, 3, how.filter)
 
 
-def _stored(photo: Photo, means: Doubles, rows: slice) -> Floats:
-    """The *means* of *rows*, linear light, as the photo stores its values; unknown pixels stay."""
-    linear = means[:3]
-    if photo.valid is not None:
-        is_valid = photo.valid[rows]
-        linear = np.where(is_valid, linear / np.where(is_valid, means[3], 1.0), 0.0)
+def _stored(photo: Photo, linear: Doubles) -> Floats:
+    """*linear* light as the photo stores its values."""
     encoded = linear_to_srgb(linear) if photo.encoding == "srgb" else linear
     in_units: Floats = encoded * photo.full_scale
     if photo.pixels.dtype.kind == "u":

@@ -97,12 +97,12 @@ class Filter:
 
 
 def non_local_rows(
-    image: ReadRows, values: ReadRows, shape: tuple[int, int], using: Filter, watch: Watch
+    image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, watch: Watch
 ) -> Iterator[tuple[slice, Doubles]]:
     """The means (K, rows, W) of *values* by the patches of *image*, band of rows by band of rows.
 
-    Both are read row by row, and have the *shape* (H, W). The means have the same bits however the
-    image is cut.
+    Both are read row by row. Only pixels that are known, (H, W), count; elsewhere means are NaN.
+    The means have the same bits however the image is cut.
 
     Raises
     ------
@@ -110,42 +110,30 @@ def non_local_rows(
         Soon after *watch* says so.
     """
     prepared = _fastest()
-    height, width = shape
+    height, width = is_known.shape
     step = _band_rows(width)
     with ThreadPoolExecutor(os.cpu_count(), "napari-mst-denoising") as pool:
         try:
             for top in range(0, height, step):
                 rows = range(top, min(top + step, height))
-                block = _block(image, values, shape, using, rows)
+                block = _block(image, values, is_known, using, rows)
                 part = watch.part(top / height, rows.stop / height)
                 sums = _band(prepared(block), _tiles(len(rows), width, using.distance), pool, part)
-                yield slice(top, rows.stop), sums[:-1] / sums[-1]
+                band = slice(top, rows.stop)
+                yield band, sums[:-1] / np.where(is_known[band], sums[-1], np.nan)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def averaged(
-    image: ReadRows,
-    values: Array,
-    is_known: Mask,
-    using: Filter,
-    watch: Watch,
-) -> Array:
-    """The means (K, H, W) of *values* by the patches of *image*, of the type of the values.
-
-    They are NaN where *is_known* is False.
-    """
-
-    def weighed(start: int, stop: int) -> Doubles:
-        part = is_known[start:stop]
-        planes = np.where(part, values[:, start:stop], 0.0)
-        # The mean of the last plane is the share of the weights that known pixels have.
-        return np.concatenate([planes, part[None]]).astype(np.float64)
-
+def averaged(image: ReadRows, values: Array, is_known: Mask, using: Filter, watch: Watch) -> Array:
+    """The means (K, H, W) of *values* by the patches of *image*, of the type of the values."""
     means = np.empty_like(values)
-    height, width = is_known.shape
-    for rows, sums in non_local_rows(image, weighed, (height, width), using, watch):
-        means[:, rows] = sums[:-1] / np.where(is_known[rows], sums[-1], np.nan)
+
+    def read(start: int, stop: int) -> Array:
+        return values[:, start:stop]
+
+    for rows, band in non_local_rows(image, read, is_known, using, watch):
+        means[:, rows] = band
     return means
 
 
@@ -177,11 +165,9 @@ def _band(attend: Attend, tiles: list[Tile], pool: ThreadPoolExecutor, watch: Wa
     return np.concatenate(rows, axis=1)
 
 
-def _block(
-    image: ReadRows, values: ReadRows, shape: tuple[int, int], using: Filter, rows: range
-) -> Block:
+def _block(image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, rows: range) -> Block:
     """Some *rows* with all that they look at."""
-    border, distance = using.border, using.distance
+    border, distance, shape = using.border, using.distance, is_known.shape
     first = max(rows.start - distance, 0)
     last = min(rows.stop + distance, shape[0])
     row_of, column_of = (np.pad(np.arange(side), border, mode="reflect") for side in shape)
@@ -189,7 +175,9 @@ def _block(
     start = int(row_of.min())
     pixels = image(start, int(row_of.max()) + 1)
     reflected = pixels.take(row_of - start, axis=1).take(column_of, axis=2)
-    numbers = np.concatenate([values(first, last), np.ones((1, last - first, shape[1]))])
+    known = is_known[None, first:last]
+    # The last sum is that of the weights which known pixels have.
+    numbers = np.concatenate([np.where(known, values(first, last), 0.0), known])
     beyond = first - rows.start + distance, rows.stop + distance - last
     padding = (0, 0), beyond, (distance, distance)
     channels = len(reflected)
