@@ -109,19 +109,19 @@ def test_what_changes_meanwhile_does_not_stop_a_search_for_spots() -> None:
     ]
 
 
-def test_width_of_the_band_is_a_layer_that_follows() -> None:
+def test_width_of_the_band_is_a_layer_until_the_cube_is_another() -> None:
     viewer, bench = pinned(*SPOTS)
     bench.known.mark(bench.entries[:1], viewer.layers["truth"])
     bench.finish()
-    bench.known.show_width(True)
+    bench.known.show_width()
     layer = viewer.layers["Error band width: estimate"]
     one = layer.data
     np.testing.assert_array_equal(one, band_width(cube_in(viewer.layers["estimate adapted"])))
     bench.known.mark(bench.entries[1:], viewer.layers["truth"])
-    assert bench.finish().known.has_width
-    assert layer.data.mean() < one.mean()
-    bench.known.show_width(False)
+    bench.finish()
     assert layer not in viewer.layers
+    bench.known.show_width()
+    assert viewer.layers["Error band width: estimate"].data.mean() < one.mean()
 
 
 @pytest.mark.parametrize("is_undone", [False, True])

@@ -94,6 +94,8 @@ class KnownLayers(ViewerHelper):
         base, layer = self.base, self.adapted
         if base is None:
             return
+        # It was that of the cube before.
+        self.remove("width")
         step = np.array(base.data.shape[-2:]) / cube.shape[1:]
         # The first pixel of a coarse cube is centred between the pixels that it covers.
         place = Placement.of(base).of_part((step - 1) / 2, step)
@@ -166,11 +168,10 @@ class KnownLayers(ViewerHelper):
         self._has_added = False
 
     def show_width(self, width: Singles) -> None:
-        """Show the *width* (H, W) of the error band, in the layer of the one before."""
-        base, layer = self.base, self._there("width")
-        if layer is not None:
-            layer.data = width
-        elif base is not None:
+        """Show the *width* (H, W) of the error band, in place of the one before."""
+        base = self.base
+        self.remove("width")
+        if base is not None:
             _, high = contrast_limits(width[None])
             arguments: dict[str, Any] = {
                 **Placement.of(base).image_kwargs(),
@@ -270,7 +271,6 @@ class Adapter:
         self._scene = scene
         self._ground: Any = None
         self._asked: list[Any] = []
-        self._is_width_wanted = False
         self._progress = ""
         self._doubts: tuple[str, ...] = ()
 
@@ -281,7 +281,6 @@ class Adapter:
         return KnownState(
             has_adapted=self._layers.adapted is not None,
             is_after=self._layers.is_after,
-            has_width=self._is_width_wanted,
             is_busy=self._latest.is_busy,
             notes=(*progress, *self._doubts),
             doubts=self._doubts,
@@ -323,7 +322,6 @@ class Adapter:
         if self._layers.adapted is not None:
             self._scene.say(NOTHING_KNOWN)
         self._doubts = ()
-        self._is_width_wanted = False
         self._layers.end()
 
     def stop(self) -> None:
@@ -346,10 +344,9 @@ class Adapter:
         self._layers.show_cube(cube)
         record = cube.provenance.adaptation
         self._scene.say(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
-        if self._is_width_wanted:
-            self._start_width()
 
-    def _start_width(self) -> None:
+    def show_width(self) -> None:
+        """Show how wide the error band is as a layer, until the cube is adapted again."""
         layer: Any = self._layers.adapted or self._layers.base
         cube = cube_at(layer)
 

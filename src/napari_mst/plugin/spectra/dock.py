@@ -67,7 +67,7 @@ WIDTH = (
     "How wide the 90 % error band is, over the mean of the spectrum: measure where it is bright."
 )
 
-
+BUSY = "Wait for what is being computed, or stop it."
 NO_PICK = "Click on the image where you know the true spectrum, or select rows of picks."
 
 
@@ -115,13 +115,8 @@ class KnownMenu:
             menu.entry("Use it nevertheless", insist, INSIST, lacks=no_mark)
         menu.addSeparator()
         menu.entry("Suggest where to measure ...", self._suggest, SUGGEST, lacks=no_cube)
-        menu.entry(
-            "Layer: width of the error band",
-            partial(known.show_width, not state.has_width),
-            WIDTH,
-            is_on=state.has_width,
-            lacks=no_cube,
-        )
+        too_early = no_cube or (BUSY if state.is_busy else "")
+        menu.entry("Layer: width of the error band", known.show_width, WIDTH, lacks=too_early)
         if state.is_busy:
             menu.entry("Stop", known.stop, "Leave the cube as coarse as it is.")
 

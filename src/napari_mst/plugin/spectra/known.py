@@ -205,16 +205,10 @@ class KnownSpectra(Adapter):
         self._layers.show_after(is_after)
         self._scene.touch()
 
-    def show_width(self, is_shown: bool) -> None:
-        """Show the width of the error band as a layer, or take that away."""
-        if is_shown:
-            self._layers.set_base(self._base())
-        self._is_width_wanted, layer = is_shown, self._layers.adapted
-        if not is_shown:
-            self._layers.remove("width")
-        elif layer is None or not cube_at(layer).provenance.is_preview:
-            self._start_width()
-        self._scene.publish()
+    def show_width(self) -> None:
+        """See `Adapter`."""
+        self._layers.set_base(self._base())
+        super().show_width()
 
     # ------------------------------------------------------------ following
 

@@ -180,14 +180,14 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         passing = (self.guides, *self.lives)
         for item in passing:
             item.hide()
+        self.legend.setVisible(bool(self._keys))
         self.set_theme(get_theme("light"), "white")
-        self.set_legend(self._keys, is_shown=True)
         try:
             yield
         finally:
             for item in passing:
                 item.show()
-            self.set_legend(self._keys, is_legend_shown)
+            self.legend.setVisible(is_legend_shown)
             self.set_theme(theme)
 
     def set_legend(self, keys: Sequence[LegendLine], is_shown: bool) -> None:

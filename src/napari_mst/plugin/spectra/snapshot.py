@@ -94,8 +94,6 @@ class KnownState:
         Whether there is a cube that was adapted to them.
     is_after
         Whether that cube is shown, rather than the one before it.
-    has_width
-        Whether a layer shows the width of its error band.
     is_busy
         Whether a cube is being adapted, or spots are being looked for.
     notes
@@ -106,7 +104,6 @@ class KnownState:
 
     has_adapted: bool = False
     is_after: bool = True
-    has_width: bool = False
     is_busy: bool = False
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()

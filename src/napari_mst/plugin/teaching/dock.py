@@ -97,12 +97,10 @@ def subject_at(viewer: ViewerModel, position: Position) -> Subject | None:
     there = [layer for layer in shown_cube_layers(viewer) if pixel_at(layer, position)]
     estimates = [layer for layer in there if cube_at(layer).provenance.model]
     truths = [layer for layer in there if layer not in estimates]
-    if truths:
-        estimate = _spectrum(estimates[0], position) if estimates else None
-        return Subject(_spectrum(truths[0], position), estimate)
-    if estimates:
-        return Subject(_spectrum(estimates[0], position), has_truth=False)
-    return None
+    seen = [_spectrum(layers[0], position) for layers in (truths, estimates) if layers]
+    if not seen:
+        return None
+    return Subject(seen[0], seen[1] if len(seen) > 1 else None, has_truth=bool(truths))
 
 
 def _spectrum(layer: Image, position: Position) -> Spectrum:
