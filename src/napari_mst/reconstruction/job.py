@@ -3,8 +3,8 @@
 Letters: C channels, H rows, W columns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -18,12 +18,8 @@ from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.setup import UNTURNED, Orientation, Setup, turned
 from napari_mst.watch import UNWATCHED, Watch
 
-
-class Compute(Protocol):
-    """Makes planes of numbers from a photo on the device of a setup: a cube, or attention maps."""
-
-    def __call__(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-        """(C, H, W) numbers of the photo of *source*, computed as *plan* says."""
+Compute = Callable[[PhotoRows, Plan, Watch], Floats]
+"""Makes (C, H, W) numbers of a photo as a plan says: those of a cube, or attention maps."""
 
 
 @dataclass(frozen=True, eq=False)

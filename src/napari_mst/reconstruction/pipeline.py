@@ -1,7 +1,7 @@
 """The walk of a photo to its cube, from top to bottom."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,31 +40,6 @@ SAMPLE_SIDE = 32
 _TINY = 1e-30  # instead of the largest value of a photo that is all black
 
 
-@dataclass(frozen=True)
-class PrecisionError:
-    """The error of a precision against float32, on a sample of a photo.
-
-    Attributes
-    ----------
-    largest, rms
-        Shares of the largest value.
-    rows, columns
-        Size of the sample.
-    """
-
-    largest: float
-    rms: float
-    rows: int
-    columns: int
-
-    def __str__(self) -> str:
-        """One clause for a person."""
-        return (
-            f"off float32 by {self.largest:.2%} of the largest value at most "
-            f"and {self.rms:.3%} rms, on {self.rows} x {self.columns} pixels of this photo"
-        )
-
-
 class SeenPhoto:
     """A photo as the network sees it: prepared once, then planned, previewed, run and looked at.
 
@@ -82,7 +57,7 @@ class SeenPhoto:
         self.photo = photo
         self.shape: tuple[int, int] = (photo if region is None else photo.cropped(region)).shape
         self._setup = setup
-        self._error: PrecisionError | None = None
+        self._error: tuple[float, str] | None = None
         self._prepared_job: Job | None = None
         self._decided_job: Job | None = None
         self._denoised_job: Job | None = None
@@ -91,7 +66,7 @@ class SeenPhoto:
         """The plan of a run; see `Reconstructor.plan_for`."""
         job = self._decided(watching(watch))
         plan = _plan(job)
-        return replace(plan, error=str(self._error_of(job))) if job.setup.is_narrow else plan
+        return replace(plan, error=self._error_of(job)[1]) if job.setup.is_narrow else plan
 
     def preview(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
@@ -165,8 +140,8 @@ class SeenPhoto:
             self._decided_job = decided(self._prepared(watch))
         return replace(self._decided_job, watch=watch)
 
-    def _error_of(self, job: Job) -> PrecisionError:
-        """The error of 16 bits on the part, measured when it is first asked for."""
+    def _error_of(self, job: Job) -> tuple[float, str]:
+        """The `measured_error` of 16 bits on the part, measured when it is first asked for."""
         if self._error is None:
             self._error = measured_error(job)
         return self._error
@@ -175,9 +150,9 @@ class SeenPhoto:
         """The *job* with its error and a note of it; the same in a precision that is exact."""
         if not job.setup.is_narrow:
             return job
-        error = self._error_of(job)
-        note = f"Computed in {job.options.precision}: {error}."
-        return replace(job.noted(note), precision_error=error.largest)
+        largest, text = self._error_of(job)
+        note = f"Computed in {job.options.precision}: {text}."
+        return replace(job.noted(note), precision_error=largest)
 
 
 def reconstruct(job: Job) -> SpectralCube:
@@ -195,8 +170,11 @@ def _plan(job: Job) -> Plan:
     return plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
 
 
-def measured_error(job: Job) -> PrecisionError:
-    """Runs a sample of the photo of *job* in float32 and in its own precision, and compares."""
+def measured_error(job: Job) -> tuple[float, str]:
+    """Runs a sample of the photo of *job* in float32 and in its own precision, and compares.
+
+    Gives the largest error, as a share of the largest value, and a clause for a person.
+    """
     sample = replace(
         job,
         orientations=(UNTURNED,),
@@ -207,5 +185,9 @@ def measured_error(job: Job) -> PrecisionError:
     exact = run_once(sample, Plan(precision="float32")).astype(np.float64)
     narrow = run_once(sample, Plan(precision=job.options.precision)).astype(np.float64)
     off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), _TINY)
-    rms = float(np.sqrt((off**2).mean()))
-    return PrecisionError(float(off.max()), rms, *sample.part.shape)
+    largest, rms = float(off.max()), float(np.sqrt((off**2).mean()))
+    rows, columns = sample.part.shape
+    return largest, (
+        f"off float32 by {largest:.2%} of the largest value at most "
+        f"and {rms:.3%} rms, on {rows} x {columns} pixels of this photo"
+    )

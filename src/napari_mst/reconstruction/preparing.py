@@ -7,21 +7,16 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import BALANCED
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
-from napari_mst.reconstruction.job import Compute, Job
+from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.lighting import lighting_of
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import UNWATCHED, Watch
 
 PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
 
-def prepare(
-    setup: Setup, photo: PhotoLike, watch: Watch = UNWATCHED, compute: Compute | None = None
-) -> Job:
-    """The job of *photo*, or of the region of it that the options of *setup* name.
-
-    It makes a cube, unless *compute* makes something else.
+def prepare(setup: Setup, photo: PhotoLike) -> Job:
+    """The job of a cube of *photo*, or of the region of it that the options of *setup* name.
 
     Raises
     ------
@@ -37,9 +32,8 @@ def prepare(
         setup=lit,
         photo=whole,
         part=whole,
-        compute=compute or lit.cube_of,
+        compute=lit.cube_of,
         extrema=_extrema(lit, whole),
-        watch=watch,
         notes=notes,
         is_light_estimated=lit is not setup,
         light_doubt=doubt,
