@@ -10,6 +10,7 @@ import torch  # noqa: TID253 (a tool, not the product)
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 from skimage import data, filters, measure, morphology
 from tools.pictures import (
     COLOURS,
@@ -44,6 +45,8 @@ PLACES = {
     "rim": (95, 184, "#4d8fea"),
 }
 WINDOW = 5
+SIDE = 20
+"""Pixels of a square of paint, along a side."""
 LARGEST_ANGLE = 8.0  # degrees
 CORNERS = ((32, 32), (32, 312), (200, 312), (200, 32))
 """The corner patches of sample_data/chart.dng."""
@@ -226,6 +229,27 @@ def folder() -> Figure:
         show(axes[column], photo, name)
         title = f"{Path(name).stem}.hdr, 600 nm"
         show(axes[4 + column], cube.sel(wavelength=600), title, cmap="gray", vmin=0)
+    return made
+
+
+@figure
+def clusters() -> Figure:
+    """The photos of a folder, each named by the run that made its cube, of two at the same time."""
+    wholes = (coffee().render(), data.chelsea(), data.astronaut()[:340], data.rocket())
+    photos = [half for each in wholes for half in np.array_split(each[:300, :440], 2, axis=1)]
+    with tempfile.TemporaryDirectory() as here:
+        folder = Path(here, "photos")
+        folder.mkdir()
+        for number, photo in enumerate(photos):
+            Image.fromarray(photo).save(folder / f"{number}.png")
+        command = [sys.executable, "-m", "napari_mst", "reconstruct", folder, "-o", folder / "cubes"]
+        pipe = subprocess.PIPE
+        runs = [subprocess.Popen(command, stderr=pipe, text=True) for _ in range(2)]
+        notes = [run.communicate()[1] for run in runs]
+    made, axes = panels(len(photos), (12, 2.2))
+    for number, (each, photo) in enumerate(zip(axes, photos, strict=True)):
+        makers = [str(run) for run, lines in enumerate(notes, 1) if f"{number}.png: needs" in lines]
+        show(each, photo, f"made by run {' and '.join(makers)}")
     return made
 
 
@@ -428,25 +452,34 @@ def script() -> Figure:
 
 @figure
 def train() -> Figure:
-    """The error on the half of a chart that was held out, before and after tuning to the other."""
-    truth = chart()
-    rows, width = (0, truth.shape[1]), truth.shape[2] // 2
-    held_out = truth.crop(rows, (width, 2 * width))
+    """The error on paints like no others, before and after tuning to another board of them."""
+    learnt, held_out = board(seed=1), board(seed=2)
     with tempfile.TemporaryDirectory() as here:
-        nm.write_cube(Path(here, "cubes.tif"), truth.crop(rows, (0, width)))
+        nm.write_cube(Path(here, "board.tif"), learnt)
         weights = Path(here, "mine.safetensors")
         command = [sys.executable, "-m", "napari_mst", "train", "--from", "mstpp-srgb"]
-        options = ["--cubes", here, "-o", weights, "--steps", "100", "--report-every", "50"]
-        subprocess.run([*command, *options, "--size", "56"], check=True)
-        models = {"before": nm.load_model("mstpp-srgb"), "after 100 steps": nm.load_model(weights)}
-        cubes = {
-            title: nm.Reconstructor(model).reconstruct(held_out.render())
-            for title, model in models.items()
-        }
-    made, axes = panels(3, (12, 3.2))
-    show(axes[0], held_out.render(), "the half that was held out")
-    for each, (title, cube) in zip(axes[1:], cubes.items(), strict=True):
+        options = ["--cubes", here, "-o", weights, "--steps", "200", "--report-every", "50"]
+        subprocess.run([*command, *options, "--size", "48"], check=True)
+        models = {"before": nm.load_model("mstpp-srgb"), "after 200 steps": nm.load_model(weights)}
+    made, axes = panels(4, (12, 3.0))
+    show(axes[0], held_out.render(), "a board that was held out")
+    place = (SIDE // 2, SIDE // 2)
+    curves = {"true": held_out}
+    for each, (title, model) in zip(axes[1:3], models.items(), strict=True):
+        cube = curves[title] = nm.Reconstructor(model).reconstruct(held_out.render())
         error = nm.maps.reference_mrae(cube, held_out).data
-        shown = f"{title}: mean relative error {np.nanmean(error):.3f}"
-        show(each, error, shown, cmap="magma", vmin=0, vmax=0.4)
+        shown = f"{title}: mean relative error {np.nanmean(error):.2f}"
+        show(each, error, shown, cmap="magma", vmin=0, vmax=0.6)
+    for title, cube in curves.items():
+        axes[3].plot(cube.wavelengths, cube.spectrum(*place).values, label=title)
+    spectral(axes[3], "one paint")
     return made
+
+
+def board(seed: int) -> nm.SpectralCube:
+    """Squares of paints in a random order: those of the chart, times a wave like no other paint."""
+    wave = 1 + 0.3 * np.sin(np.linspace(0, 4 * np.pi, len(chart().wavelengths)))
+    paints = wave * [each.values for each in nm.read_spectra(SAMPLES / "chart.csv")]
+    order = np.random.default_rng(seed).integers(len(paints), size=(6, 6))
+    squares = paints[order].transpose(2, 0, 1).repeat(SIDE, axis=1).repeat(SIDE, axis=2)
+    return nm.SpectralCube(squares.astype(np.float32), chart().wavelengths)
