@@ -54,13 +54,15 @@ PAGES = [
 ]
 """All that pages link to."""
 
+UNLISTED = ("README.md", "docs/README.md")
+"""Pages that others link to; the bar at the top has what they list."""
+
 NOTEBOOKS = (
     "Notebooks",
     "Six, each run while this site was built.",
     ("first_cube", "known_spectra", "compare", "foreign_cube", "attention", "train"),
 )
 MORE = {
-    "Start": ("README", "docs/README"),
     "Reference": ("reference/*", "CHANGELOG"),
     "Laboratory": ("src/napari_mst/data/README", "sample_data/README", "SECURITY"),
 }
@@ -163,6 +165,9 @@ def build_pages(folder: Path) -> None:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, pages / name)
     shutil.copytree(HERE / "notebooks", pages / "notebooks")
+    for name in UNLISTED:
+        text = (pages / name).read_text("utf-8")
+        (pages / name).write_text(f"---\norphan: true\n---\n\n{text}", "utf-8")
     sections = _sections()
     index = (HERE / "index.md").read_text("utf-8")
     (pages / "index.md").write_text(f"{index}\n{_tree(map(_name, sections), 'hidden')}", "utf-8")
