@@ -1,4 +1,8 @@
-"""The code of README and docs runs as it stands there, Python and shell (`make docs`)."""
+"""The code of all pages runs as it stands there, Python and shell (`make docs`).
+
+The blocks of CONTRIBUTING run in `test_contributing.py`, the notebooks while the site is built, and
+what the laboratory prints is made by commands of hours: that their modules exist is asked.
+"""
 
 import os
 import re
@@ -6,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -19,13 +25,23 @@ import napari_mst as nm
 
 ROOT = Path(__file__).parents[1]
 BLOCK = r"(?ms)^```(\w+)\n(.*?)^```$"
+ALL = [
+    *sorted(ROOT.glob("*.md")),
+    *(ROOT / "sample_data").glob("*.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "lab").rglob("*.md")),
+]
 PAGES = [
     str(page.relative_to(ROOT))
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if re.search(r"(?m)^```(python|sh)$", page.read_text("utf-8"))
+    for page in ALL
+    if page.name != "CONTRIBUTING.md" and re.search(r"(?m)^```(python|sh)$", page.read_text("utf-8"))
 ]
-TELLS = {"matlab", "text", "yaml"}
-"""Blocks that no test runs: other programs, or words."""
+TELLS = {
+    "matlab": "there is no MATLAB here",
+    "text": "a scheduler, SLURM and a certificate of one's own; or words",
+    "yaml": "the settings of dask",
+}
+"""Languages of blocks that no test runs, and why."""
 
 pytestmark = pytest.mark.docs
 
@@ -105,8 +121,14 @@ def check_installs(block: str) -> None:
     assert set(re.findall(r"(?m)^make ([\w-]+)", block)) <= set(targets)
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
-def test_commands_stand_where_they_are_run(page: Path) -> None:
-    """Not in blocks of four blanks, which no test reads."""
-    text = re.sub(BLOCK, "", page.read_text("utf-8"))
-    assert not re.findall(r"(?m)^    (?:napari-mst|nm\.|pip|import).*$", text)
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_code_is_left_out_silently(page: Path) -> None:
+    text = page.read_text("utf-8")
+    blocks = re.findall(BLOCK, text)
+    assert 2 * len(blocks) == len(re.findall(r"(?m)^[ >]*(?:```|~~~)", text))
+    assert {language for language, _ in blocks} <= {"python", "sh", *TELLS}
+    rest = re.sub(BLOCK, "", text)
+    check_installs(dedent(rest))
+    assert not re.findall(r"(?m)^    (?:napari-mst|nm\.|pip|import|from).*$", rest)
+    for module in re.findall(r"(?m)^ *(?:\.venv/bin/)?python -m ([\w.]+)", rest):
+        assert find_spec(module), f"{page}: {module}"
