@@ -34,7 +34,8 @@ ALL = [
 PAGES = [
     str(page.relative_to(ROOT))
     for page in ALL
-    if page.name != "CONTRIBUTING.md" and re.search(r"(?m)^```(python|sh)$", page.read_text("utf-8"))
+    if page.name != "CONTRIBUTING.md"
+    and re.search(r"(?m)^```(python|sh)$", page.read_text("utf-8"))
 ]
 TELLS = {
     "matlab": "there is no MATLAB here",

@@ -242,7 +242,8 @@ def clusters() -> Figure:
         folder.mkdir()
         for number, photo in enumerate(photos):
             Image.fromarray(photo).save(folder / f"{number}.png")
-        command = [sys.executable, "-m", "napari_mst", "reconstruct", folder, "-o", folder / "cubes"]
+        places = [folder, "-o", folder / "cubes"]
+        command = [sys.executable, "-m", "napari_mst", "reconstruct", *places]
         pipe = subprocess.PIPE
         runs = [subprocess.Popen(command, stderr=pipe, text=True) for _ in range(2)]
         notes = [run.communicate()[1] for run in runs]
