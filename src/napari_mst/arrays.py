@@ -51,3 +51,12 @@ def doubles(numbers: ArrayLike) -> Doubles:
 def singles(numbers: ArrayLike) -> Singles:
     """*numbers* in single precision, themselves where they are."""
     return np.asarray(numbers, dtype=np.float32)
+
+
+def even_step(places: Doubles, most: float) -> float:
+    """The step between *places*; 0 where one lies more than *most* steps off an even axis."""
+    if len(places) == 1:
+        return 1.0
+    step = float(np.diff(places).mean())
+    line = places[0] + step * np.arange(len(places))
+    return step if np.abs(places - line).max() <= most * abs(step) else 0.0

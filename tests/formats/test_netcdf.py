@@ -159,6 +159,81 @@ def test_a_chunk_that_is_damaged_later_is_refused(
         cube.data[0, 9]
 
 
+@pytest.mark.parametrize("way", ["WKT 2 behind coordinates", "WKT 1 of GDAL", "latitudes"])
+def test_the_place_of_a_foreign_file_is_what_gdal_sees(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "a.nc"
+    crs = rasterio.crs.CRS.from_epsg(4326 if way == "latitudes" else 32632)
+    names = ("lat", "lon") if way == "latitudes" else ("y", "x")
+    y, x = 48 - np.arange(20) * 3e-4, 11 + np.arange(30) * 3e-4
+    if way != "latitudes":
+        y, x = 4e6 - np.arange(20) * 30.0, 5e5 + np.arange(30) * 30.0
+    wkt = crs.to_wkt(version="WKT2_2019" if "2" in way else "WKT1_GDAL")
+    array = xarray.DataArray(
+        RNG.random((5, 20, 30)),
+        {"band": np.arange(5), names[0]: y, names[1]: x},
+        ("band", *names),
+        "r",
+        {"grid_mapping": f"crs: {names[1]} {names[0]}" if "2" in way else "crs"},
+    )
+    for name, axis in zip(names, "yx", strict=True):
+        array[name].attrs["standard_name"] = f"projection_{axis}_coordinate"
+        if way == "latitudes":
+            array[name].attrs |= {"units": f"degrees_{'north' if axis == 'y' else 'east'}"}
+            array[name].attrs["standard_name"] = "latitude" if axis == "y" else "longitude"
+    about = {"crs_wkt" if "2" in way else "spatial_ref": wkt}
+    if way != "latitudes":
+        about["grid_mapping_name"] = "transverse_mercator"
+    dataset = array.to_dataset().assign(crs=((), np.int32(0), about))
+    dataset.to_netcdf(path, engine="h5netcdf")
+    place = Georeference.from_json(read_cube(path).metadata[FIELD])
+    assert place is not None
+    with rasterio.open(f"netcdf:{path}:r") as judge:
+        np.testing.assert_allclose(place.transform or (), judge.transform[:6], rtol=1e-9, atol=1e-9)
+    assert place.code == crs.to_epsg()
+
+
+def prisma(path: Path, vnir: Array, swir: Array) -> Path:
+    """As the products of PRISMA of level 2D are laid out (lines x bands x samples)."""
+    with h5py.File(path, "w") as file:
+        for name, cube, centres in (
+            ("Vnir", vnir, [1000.0, 700.0, 400.0, 0.0]),
+            ("Swir", swir, [2000.0, 1100.0, 950.0]),
+        ):
+            fields = file.require_group("HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields")
+            fields.create_dataset(f"{name.upper()}_Cube", data=cube, chunks=True, compression=4)
+            fields[f"{name.upper()}_PIXEL_L2_ERR_MATRIX"] = np.zeros(cube.shape, "u1")
+            file.attrs[f"List_Cw_{name}"] = np.array(centres, "f4")
+            file.attrs[f"List_Fwhm_{name}"] = np.array(centres, "f4") / 100
+            file.attrs[f"L2Scale{name}Min"] = np.float32(0.0)
+            file.attrs[f"L2Scale{name}Max"] = np.float32(0.5 if name == "Vnir" else 1.0)
+        file.attrs["Epsg_Code"] = np.int64(32632)
+        for corner, x, y in (("UL", 0, 0), ("LR", 29, 19)):  # centres of pixels
+            file.attrs[f"Product_{corner}corner_easting"] = np.float32(5e5 + 30 * x)
+            file.attrs[f"Product_{corner}corner_northing"] = np.float32(4e6 - 30 * y)
+    return path
+
+
+@pytest.mark.parametrize("most", [100, 2**28], ids=["lazy", "in memory"])
+def test_prisma_gives_one_cube_of_both_spectrometers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", most)
+    vnir, swir = (RNG.integers(1, 65535, (20, bands, 30)).astype("u2") for bands in (4, 3))
+    vnir[0, :, 0] = 0
+    cube = read_cube(prisma(tmp_path / "PRS_L2D_STD_20200101.he5", vnir, swir))
+    assert isinstance(cube.data, Lazy) == (most == 100)
+    np.testing.assert_array_equal(cube.wavelengths, [400, 700, 1000, 1100, 2000])
+    planes = [vnir[:, 2], vnir[:, 1], vnir[:, 0], swir[:, 1] * 2.0, swir[:, 0] * 2.0]
+    wanted = np.array(planes) / 131070
+    wanted[:3, 0, 0] = np.nan
+    np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
+    np.testing.assert_allclose(cube.spectrum(3, 4).values, wanted[:, 3, 4], rtol=1e-6)
+    assert cube.quantity == "reflectance"
+    np.testing.assert_allclose(cube.metadata["fwhm"], cube.wavelengths / 100)
+    place = Georeference.from_json(cube.metadata[FIELD])
+    assert place == replace(PLACE, transform=(30.0, 0, 5e5 - 15, 0, -30.0, 4e6 + 15))
+
+
 def test_older_and_damaged_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old.nc").write_bytes(b"CDF\x01" + bytes(100))
     with pytest.raises(CubeFileError, match="nccopy -k nc4"):

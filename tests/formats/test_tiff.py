@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
@@ -126,6 +127,40 @@ def test_refuse_truncated(tmp_path: Path) -> None:
     for part in (0.05, 0.5, 0.9, 0.999):
         path.write_bytes(whole[: int(len(whole) * part)])
         refuse(path, "cut.tif")
+
+
+@pytest.mark.parametrize("level", ["L1C", "L2A"])
+def test_the_metadata_of_enmap_describe_its_image(tmp_path: Path, level: str) -> None:
+    stored = np.random.default_rng(0).integers(0, 9999, (4, 6, 8)).astype("i2")
+    stored[:, 0, 0] = -32768
+    path = tmp_path / f"ENMAP01-____{level}-DT0001_20220724T104526Z-SPECTRAL_IMAGE.TIF"
+    place = rasterio.Affine(30, 0, 5e5, 0, -30, 4e6)
+    profile = {"crs": "EPSG:32633", "transform": place, "dtype": "int16"}
+    with rasterio.open(path, "w", count=4, height=6, width=8, driver="GTiff", **profile) as file:
+        file.write(stored)
+    gains = [1e-4] * 4 if level == "L2A" else [0.01, 0.02, 0.03, 0.04]
+    offset = 0 if level == "L2A" else -0.5
+    bands = "".join(
+        f'<bandID number="{at + 1}"><wavelengthCenterOfBand>{418.416 + 100 * at}'
+        f"</wavelengthCenterOfBand><FWHMOfBand>6.9</FWHMOfBand><GainOfBand>{gain}</GainOfBand>"
+        f"<OffsetOfBand>{offset}</OffsetOfBand></bandID>"
+        for at, gain in enumerate(gains)
+    )
+    Path(str(path).replace("SPECTRAL_IMAGE.TIF", "METADATA.XML")).write_text(
+        f"<level_X><base><level>{level}</level></base><specific><backgroundValue>-32768"
+        f"</backgroundValue><bandCharacterisation>{bands}</bandCharacterisation></specific></level_X>"
+    )
+    cube = read_cube(path)
+    wanted = stored * np.array(gains)[:, None, None] + offset
+    wanted[:, 0, 0] = np.nan
+    np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
+    np.testing.assert_allclose(cube.wavelengths, 418.416 + 100 * np.arange(4))
+    assert (cube.unit, cube.metadata["fwhm"]) == ("nm", (6.9,) * 4)
+    assert cube.quantity == ("reflectance" if level == "L2A" else "")
+    assert "warnings" not in cube.metadata
+    found = Georeference.from_json(cube.metadata[FIELD])
+    assert found is not None
+    assert (found.code, found.transform) == (32633, place[:6])
 
 
 LAYOUTS: list[dict[str, Any]] = [

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+from napari_mst.arrays import Doubles, even_step
+
 FIELD = "georeference"
 """The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
 
@@ -45,6 +47,8 @@ _POINT = 6  # numbers of a tie point
 
 Transform = tuple[float, float, float, float, float, float]
 """(a, b, c, d, e, f): x = a column + b row + c, y = d column + e row + f."""
+
+_UNEVEN = 0.1  # of a pixel: coordinates in float32 are rounded by as much
 
 _Line = tuple[float, float]  # (scale, offset): an old row, or column, is scale * new + offset
 
@@ -126,6 +130,21 @@ class Georeference:
         text = f"{_WKT_MARK}{wkt}|"
         directory = _directory(_USER_DEFINED, (_PROJECTED_CITATION, KEY_TEXT, len(text), 0))
         return cls(transform, directory=directory, text=text)
+
+    @classmethod
+    def of_grid(cls, x: Doubles, y: Doubles, wkt: str) -> Self | None:
+        """From the coordinates of the centres of columns and rows, on the system *wkt*, if any.
+
+        None if they are not evenly spaced.
+        """
+        a, e = even_step(x, _UNEVEN), even_step(y, _UNEVEN)
+        if min(x.size, y.size) < 2 or not a * e:
+            return None
+        transform = (a, 0.0, float(x[0]) - a / 2, 0.0, e, float(y[0]) - e / 2)
+        code, is_geographic = code_of(wkt)
+        if code:
+            return cls.of_code(transform, code, is_geographic=is_geographic)
+        return cls.of_wkt(transform, wkt) if wkt[:6] in ("PROJCS", "GEOGCS") else cls(transform)
 
     @property
     def is_point(self) -> bool:
@@ -218,6 +237,12 @@ class Georeference:
         numbers[0::_POINT] = [(column - left) / across for column in numbers[0::_POINT]]
         numbers[1::_POINT] = [(row - top) / down for row in numbers[1::_POINT]]
         return replace(self, transform=transform, tie_points=tuple(numbers))
+
+
+def code_of(wkt: str) -> tuple[int, bool]:
+    """The EPSG code that a definition ends in, else 0; and True for latitude and longitude."""
+    found = re.search(r'(AUTHORITY|ID)\["EPSG", ?"?(\d{4,5})"?\]\s*\]\s*$', wkt)
+    return int(found[2]) if found else 0, wkt.upper().startswith("GEO")
 
 
 def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transform | None:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, doubles
+from napari_mst.arrays import Array, Doubles, doubles, even_step
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.cube.layer import even_step
 from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance

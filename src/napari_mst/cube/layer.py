@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, singles
+from napari_mst.arrays import Doubles, even_step, singles
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.lazy import Numbers, coarse_of, levels_of, sample_of
 
@@ -50,7 +50,7 @@ class Stack(NamedTuple):
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:
     """The first axis of the layer of a cube: wavelengths, or band numbers."""
     # A slider is linear, so bands that are not evenly spaced are counted.
-    step = even_step(wavelengths)
+    step = even_step(wavelengths, UNEVEN)
     if unit != NANOMETRES or step <= 0:
         return 0.0, 1.0, "band"
     return float(wavelengths[0]), step, WAVELENGTH
@@ -95,12 +95,3 @@ def layer_data(data: Numbers) -> Any:
     """The data of the layer of a cube: its numbers, or a pyramid where all are not at hand."""
     coarse = coarse_of(data)
     return data if coarse is data else levels_of(data, coarse)
-
-
-def even_step(wavelengths: Doubles, most: float = UNEVEN) -> float:
-    """The step from band to band; 0 where a band lies more than *most* of it off an even axis."""
-    if len(wavelengths) == 1:
-        return 1.0
-    step = float(np.diff(wavelengths).mean())
-    line = wavelengths[0] + step * np.arange(len(wavelengths))
-    return step if np.abs(wavelengths - line).max() <= most * abs(step) else 0.0

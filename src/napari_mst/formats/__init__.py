@@ -24,7 +24,7 @@ from napari_mst.errors import (
     unreadable,
 )
 from napari_mst.extensions import load_extensions
-from napari_mst.formats import folder, netcdf, numpy_files
+from napari_mst.formats import folder, netcdf, numpy_files, prisma
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
@@ -129,6 +129,12 @@ FORMATS: list[Format] = [
         read=read_matlab,
         write=write_matlab,
         types=tuple(CLASSES),
+    ),
+    Format(
+        name="prisma",
+        title="PRISMA product",
+        is_mine=prisma.is_prisma,
+        read=prisma.read_prisma,
     ),
     Format(
         name="netcdf",

@@ -105,7 +105,7 @@ def key_of(
 def band_axis_of(
     shape: tuple[int, ...], wavelengths: int, chosen: int | None
 ) -> tuple[int, list[str]]:
-    """The axis of the bands, 0 or -1, and a warning where it was chosen by size alone.
+    """The axis of the bands, and a warning where it was chosen by size alone.
 
     It is the *chosen* one, else the one that is as long as there are *wavelengths*, else the one
     that is clearly the shortest.
@@ -115,7 +115,7 @@ def band_axis_of(
     ChoiceNeeded
         If nothing shows which.
     """
-    if chosen in (0, -1):
+    if chosen in (0, 1, -1):
         return int(chosen), []
     first, *_, last = shape
     by_count = (first == wavelengths, last == wavelengths)

@@ -19,11 +19,11 @@ from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
 from napari_mst.cube.lazy import Lazy, Numbers
-from napari_mst.cube.parts import without
+from napari_mst.cube.parts import with_tuples, without
 from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
 from napari_mst.formats.matlab.cubes import full_disk_as_os_error, stored_cube
-from napari_mst.formats.matlab.stored import HDF5_MARK, WRITER
+from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
 from napari_mst.formats.record import IGNORED, OWN, Description, check, described_cube
 from napari_mst.watch import Watch
 
@@ -63,10 +63,10 @@ def read_netcdf(
             raise mismatch(path.name, "a netCDF-4 or HDF5 file", "another kind", advice)
     facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", variable, band_axis)
     attributes = facts["attributes"]
-    if crc := _CRC.search(facts["writer"]):
+    if crc := _CRC.search(str(facts[ROOT].get(WRITER, ""))):
         stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])
         check(path.name, data, stored, verify)
-    fields = {key: tuple(value) for key, value in facts["fields"].items()}
+    fields = with_tuples(facts["fields"])
     fill = next((attributes[key] for key in _FILLS if key in attributes), None)
     if scale is not False and any(key in attributes for key in _PACKED):
         data, fill = _unpacked(data, attributes, fill), math.nan

@@ -10,7 +10,6 @@ string before the map info, and turns by the rotation.
 import functools
 import json
 import math
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
-from napari_mst.cube.georeference import FIELD, Georeference, Transform
+from napari_mst.cube.georeference import FIELD, Georeference, Transform, code_of
 from napari_mst.cube.parts import without
 
 
@@ -65,9 +64,9 @@ def _code(wkt: str, items: Sequence[str]) -> tuple[int, bool]:
     Without a definition it is the system that the *items* of a `map info` name. (0, False) if no
     code is known.
     """
-    authority = re.search(r'AUTHORITY\["EPSG", ?"?(\d{4,5})"?\]\s*\]\s*$', wkt)
-    if authority:
-        return int(authority.group(1)), wkt.upper().startswith("GEOGCS")
+    stated = code_of(wkt)
+    if stated[0]:
+        return stated
     for code, system in _systems().items():
         is_kind = items[0].lower().startswith(system.kind.split()[0].lower())
         # Beside a zone and its hemisphere stands the datum, if ENVI has a name for it.

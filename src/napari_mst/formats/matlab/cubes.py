@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array, DType
+from napari_mst.arrays import Array, DType, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import power_of
+from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.labelled import SPECTRAL_NAMES
 from napari_mst.cube.lazy import Numbers
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
@@ -34,12 +35,12 @@ from napari_mst.formats.arrays import (
 from napari_mst.formats.matlab.stored import (
     CLASSES,
     HDF5_MARK,
+    ROOT,
     SEAL,
     TEXT_BYTES,
     USERBLOCK,
     VERSION_5_DATA,
     VERSION_5_TYPES,
-    WRITER,
     StoredArray,
     chunk_table,
     hdf5_arrays,
@@ -149,7 +150,7 @@ def answer(
         name = cube_name(path.name, shapes, variable)
         array = arrays[name]
         described, warnings = _description(arrays, texts, name)
-        described |= {"name": name, "attributes": array.attributes, "writer": texts.get(WRITER, "")}
+        described |= {"name": name, "attributes": array.attributes, ROOT: texts.get(ROOT, {})}
         count = len(described.get("wavelengths", ()))
         ends = {axis: array.axes[axis] for axis in (0, -1) if array.axes}
         spectral = [axis for axis, axis_name in ends.items() if axis_name in SPECTRAL_NAMES]
@@ -160,6 +161,8 @@ def answer(
         axis, doubts = band_axis_of(array.shape, count, band_axis)
         warnings += doubts
         described["warnings"] = warnings
+        if place := _place(arrays, array, axis):
+            described["fields"][FIELD] = place.to_json()
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
             return described | {"axis": axis, "order": array.order}, ()
@@ -180,7 +183,7 @@ def answer(
     return described | {"shape": cube.shape, "dtype": dtype.str}, planes
 
 
-def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, str]]:
+def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
     """The arrays of numbers in the file at *path*, and our texts in it."""
     with path.open("rb") as file:
         head = file.read(USERBLOCK + len(HDF5_MARK))
@@ -191,7 +194,7 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, str]]:
 
 
 def _description(
-    arrays: Mapping[str, StoredArray], texts: Mapping[str, str], name: str
+    arrays: Mapping[str, StoredArray], texts: Mapping[str, Any], name: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the description in the file of its cube *name*, and warnings.
 
@@ -224,6 +227,20 @@ def _description(
         if key is not None and math.prod(shapes[key]) == len(wavelengths):
             fields[field] = np.ravel(read(key)).tolist()
     return {"wavelengths": wavelengths, "unit": unit, "fields": fields}, warnings
+
+
+def _place(arrays: Mapping[str, StoredArray], array: StoredArray, axis: int) -> Georeference | None:
+    """Where the image lies on earth, by the coordinates of its axes and its grid mapping (CF)."""
+    words = {key.rpartition("/")[2].lower(): key for key in arrays}
+    sides = [name for at, name in enumerate(array.axes) if at != axis % 3]
+    found = [arrays[words[name]] for name in sides if name in words]
+    if len(found) != 2 or any(len(each.shape) != 1 for each in found):
+        return None
+    y, x = (doubles(each.read()) for each in found)
+    # CF may name the coordinates behind the grid mapping.
+    mapping = str(array.attributes.get("grid_mapping", "")).partition(":")[0].lower()
+    about = arrays[words[mapping]].attributes if mapping in words else {}
+    return Georeference.of_grid(x, y, str(about.get("crs_wkt", about.get("spatial_ref", ""))))
 
 
 def _failure(path: Path, error: Exception, limit: int) -> Exception:

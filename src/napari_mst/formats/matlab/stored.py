@@ -35,6 +35,8 @@ USERBLOCK = 512
 SEAL = "napari_mst_seal"
 WRITER = "_NCProperties"
 """netCDF's attribute for the program that wrote a file; no program copies it."""
+ROOT = "root"
+"""The key of the attributes of an HDF5 file as a whole, beside our texts."""
 TEXT_BYTES = 64 * 2**20
 """The most bytes of a text or of wavelengths; more is taken for damage."""
 
@@ -189,7 +191,7 @@ def _inflate(file: Any, left: int) -> int:
     return left
 
 
-def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, str]]:
+def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, Any]]:
     """The arrays of numbers in the file at *path* by name, and our texts in it.
 
     *head* are the first bytes of the file, which show if MATLAB wrote it: MATLAB stores the axes
@@ -209,7 +211,9 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
         _check_place(path, name, item)
         # MATLAB keeps the contents of cells under `#refs#`, and text as numbers of class `char`.
         is_internal = name.startswith("#") or item.attrs.get("MATLAB_class") == b"char"
-        if item.dtype.kind in "biuf" and item.shape is not None and not is_internal:
+        # A grid mapping has attributes alone: its number may be a letter.
+        is_number = item.dtype.kind in "biuf" or (item.dtype.kind == "S" and item.shape == ())
+        if is_number and item.shape is not None and not is_internal:
             arrays[name] = _array(path, item, is_matlab)
 
     file.visititems(add)
@@ -251,20 +255,21 @@ def _axes(item: Any) -> tuple[str, ...]:
 
 
 def _attributes(item: Any) -> dict[str, Any]:
-    """The attributes of *item* that are texts or single numbers, in types of JSON."""
+    """The attributes of *item* that are texts, numbers or a few numbers, in types of JSON."""
     found = {}
     for key, value in item.attrs.items():
         value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-        value = value.item() if isinstance(value, np.generic) else value
+        is_list = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.size < 2**12
+        value = value.tolist() if isinstance(value, np.generic) or is_list else value
         value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        if isinstance(value, str | int | float):
+        if isinstance(value, str | int | float | list):
             found[key] = value
     return found
 
 
-def _texts(path: Path, file: Any) -> dict[str, str]:
-    """Our record and its seal, where they are in the *file*."""
-    texts = {WRITER: str(_attributes(file).get(WRITER, ""))}
+def _texts(path: Path, file: Any) -> dict[str, Any]:
+    """Our record and its seal, where they are in the *file*, and its own attributes."""
+    texts: dict[str, Any] = {ROOT: _attributes(file)}
     if OWN in file:
         if file[OWN].nbytes > TEXT_BYTES:
             raise too_large(path.name, TEXT_BYTES, file[OWN].nbytes)

@@ -31,6 +31,7 @@ from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, h
 from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import CHANGED, Description, check, described_cube
+from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
 from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.photo.planes import whole_series
@@ -296,12 +297,16 @@ def check_size(path: Path, series: "TiffPageSeries") -> None:
 
 def header_beside(path: Path, series: "TiffPageSeries") -> tuple[Header | None, list[str]]:
     """The header of the TIFF at *path*, or None; and a warning about one that cannot be used."""
-    header_path = first_named(path.parent, [f"{path.name}.hdr", f"{path.stem}.hdr"])
+    names = [f"{path.name}.hdr", f"{path.stem}.hdr"]
+    enmap = enmap_metadata(path)
+    header_path = enmap or first_named(path.parent, names)
     if header_path is None:
         return None, []
     name = shown(header_path.name, 40)
     try:
         raw = header_bytes(header_path)
+        if enmap is not None:
+            return enmap_header(raw, enmap.name), []
         # Headers may begin with the byte order mark of UTF-8. Other programs have `.hdr` files too.
         if not raw.lstrip(b"\xef\xbb\xbf").upper().startswith(b"ENVI"):
             return None, []

@@ -78,7 +78,7 @@ def describe(tif: "TiffFile") -> Description:
         return sealed_description(tif.filename, tags[SEAL], texts, gdal)
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
-    ome = _from_ome(_xml(tif.ome_metadata or ""))
+    ome = _from_ome(xml(tif.ome_metadata or ""))
     sources = [gdal, *map(_from_json, texts), ome, labels]
     # A source that has wavelengths comes before one that has names alone.
     with_wavelengths = [source for source in sources if source.wavelengths]
@@ -96,7 +96,7 @@ def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
     georeference = Georeference.from_tags(tags)
     if georeference is not None:
         fields[FIELD] = georeference.to_json()
-    return replace(_from_gdal(_xml(tags.get(GDAL_METADATA, ""))), fields=fields)
+    return replace(_from_gdal(xml(tags.get(GDAL_METADATA, ""))), fields=fields)
 
 
 def has_lost_its_seal(tif: "TiffFile") -> bool:
@@ -115,7 +115,7 @@ def _texts(tif: "TiffFile") -> tuple[str, ...]:
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     return (
         str(imagej.get("Info", "")),
-        _xml(tif.ome_metadata or "").findtext(".//{*}Description") or "",
+        xml(tif.ome_metadata or "").findtext(".//{*}Description") or "",
         tif.pages.first.description,
     )
 
@@ -160,7 +160,7 @@ def _from_ome(root: ElementTree.Element) -> Description:
     return Description(wavelengths if all(wavelengths) else (), unit, names)
 
 
-def _xml(text: object) -> ElementTree.Element:
+def xml(text: object) -> ElementTree.Element:
     """*text* parsed; an empty element if it is not XML, or declares entities.
 
     Entities can expand without end, or name other files.

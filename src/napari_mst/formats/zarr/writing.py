@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import DType
+from napari_mst.arrays import DType, even_step
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import even_step
 from napari_mst.cube.lazy import Numbers
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of

@@ -1,0 +1,92 @@
+"""Products of PRISMA of level 2, as ASI ships them: `PRS_L2D_STD_*.he5` and kin.
+
+An HDF-EOS5 file has two cubes of lines x bands x samples, one of each spectrometer, and describes
+them by attributes of the whole file. The corners are the centres of pixels of 30 m, as prismaread
+(https://github.com/IREA-CNR-MI/prismaread) takes them. Layout: ASI, PRISMA Products Specification
+Document, issue 2.3. Letters: B bands, H rows, W columns.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_mst.arrays import Array
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.lazy import Lazy
+from napari_mst.errors import complete
+from napari_mst.formats.matlab.cubes import stored_cube
+from napari_mst.formats.matlab.stored import ROOT
+from napari_mst.formats.netcdf import is_netcdf
+from napari_mst.formats.numbers import is_large
+from napari_mst.formats.record import IGNORED
+
+_PIXEL = 30.0  # m
+_MOST = 2**16 - 1  # stands for the largest reflectance
+
+
+def is_prisma(path: Path) -> bool:
+    """True if *path* is an HDF5 file with the name of a product of level 2."""
+    return path.name.upper().startswith("PRS_L2") and is_netcdf(path)
+
+
+def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
+    """The cube of both spectrometers at rising wavelengths; *scale* as in `read_cube`.
+
+    Where they overlap the bands are those of VNIR. Pixels outside the scene are NaN.
+
+    Raises
+    ------
+    CubeFileError
+        If the file is damaged, or lacks a cube or what describes it.
+    """
+    level = path.name[4:7].upper()
+    with complete(path.name, "PRISMA product"):
+        sources, bands = [], list[tuple[float, float, int, int]]()
+        for at, name in enumerate(("Vnir", "Swir")):
+            variable = f"HDFEOS/SWATHS/PRS_{level}_HCO/Data Fields/{name.upper()}_Cube"
+            facts, data = stored_cube(path, "a PRISMA product", variable, 1)
+            about = facts[ROOT]
+            low, high = (about[f"L2Scale{name}{end}"] for end in ("Min", "Max"))
+            sources.append((data, low, (high - low) / _MOST))
+            last = max((band[0] for band in bands), default=0.0)
+            centres, widths = about[f"List_Cw_{name}"], about[f"List_Fwhm_{name}"]
+            # A band that was switched off has a wavelength of 0.
+            listed = enumerate(zip(centres, widths, strict=True))
+            bands += [(nm, width, at, band) for band, (nm, width) in listed if nm > last]
+    wavelengths, widths, which, numbers = map(np.array, zip(*sorted(bands), strict=True))
+    dtype = np.dtype(np.float32) if scale else data.dtype
+
+    def read(wanted: range, rows: range, columns: range) -> Array:
+        part = np.empty((len(wanted), len(rows), len(columns)), dtype)
+        place = [slice(at.start, at.stop, at.step) for at in (rows, columns)]
+        for at, (data, low, step) in enumerate(sources):
+            mine = which[wanted] == at
+            if mine.any():
+                stored = data[(numbers[wanted][mine].tolist(), *place)]
+                meant = np.where(stored == 0, np.nan, stored * step + low) if scale else stored
+                part[mine] = meant
+        return part
+
+    shape = (len(wavelengths), *data.shape[1:])
+    lazy = Lazy(path.name, shape, dtype, read, getattr(data, "sides", (1, 1, 1)))
+    metadata: dict[str, Any] = {"fwhm": tuple(widths.tolist()), IGNORED: math.nan if scale else 0}
+    if "Epsg_Code" in about:
+        metadata[FIELD] = _place(about, shape).to_json()
+    quantity = "radiance" if level == "L2B" else "reflectance"
+    held = lazy if is_large(lazy.nbytes) else np.asarray(lazy)
+    return SpectralCube(held, wavelengths, quantity=quantity, metadata=metadata)
+
+
+def _place(about: dict[str, Any], shape: tuple[int, ...]) -> Georeference:
+    """The place of the image, whose middle is that of two corners."""
+    spans = ("easting", 1, shape[2]), ("northing", -1, shape[1])
+    x, y = (
+        sum(about[f"Product_{corner}corner_{axis}"] for corner in ("UL", "LR")) / 2
+        - sign * side * _PIXEL / 2
+        for axis, sign, side in spans
+    )
+    transform = (_PIXEL, 0.0, x, 0.0, -_PIXEL, y)
+    return Georeference.of_code(transform, int(about["Epsg_Code"]), is_geographic=False)
