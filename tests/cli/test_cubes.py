@@ -26,7 +26,7 @@ from napari_mst.models import MODELS
 from napari_mst.spectra.classification import classes
 from napari_mst.spectra.compare import Measure, error_map
 from napari_mst.spectra.library import read_spectra
-from napari_mst.spectra.maps import MAPS, components, index
+from napari_mst.spectra.maps import MAPS, components, index, unmixed
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(3)
@@ -292,6 +292,14 @@ def test_a_formula_and_an_index_are_kinds_and_say_which_bands_were_taken(run: Ru
     make(run, "map cube.hdr ngrdi")
     np.testing.assert_array_equal(only_band("cube_ngrdi.tif"), index(CUBE, "NGRDI").data)
     assert "G at 550 nm" in make(run, "info cube_ngrdi.tif")[0]
+
+
+def test_several_maps_are_made_in_one_line(run: Run) -> None:
+    make(run, "map cube.hdr NGRDI unmixed")
+    np.testing.assert_array_equal(only_band("cube_NGRDI.tif"), index(CUBE, "NGRDI").data)
+    np.testing.assert_array_equal(read_cube("cube_unmixed.tif").data, unmixed(CUBE).data)
+    code, _, err = run(*["map", "cube.hdr", "NGRDI", "unmixed", "-o", "a.tif"])
+    assert (code, "Expected one kind for a.tif, got 2. Leave -o out." in err) == (2, True)
 
 
 def test_classes_are_measured_with_their_names(run: Run) -> None:

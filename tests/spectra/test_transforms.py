@@ -2,6 +2,7 @@
 
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ from tests.spectra.conftest import bounds, curve
 
 import napari_mst as nm
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import mapped
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.formats import numbers
+from napari_mst.spectra import strips
 from napari_mst.spectra.transforms import (
     CONTINUUM_REMOVED,
     WAYS,
@@ -180,6 +184,16 @@ def test_every_transform_of_a_cube_is_that_of_other_libraries(way: str) -> None:
         cube = SpectralCube(PIXELS[order], NM[order])
         made = nm.maps.transformed(cube, way, window=7).data
         np.testing.assert_allclose(made, expected[order], rtol=1e-6, atol=1e-7)
+
+
+def test_a_large_result_lies_in_a_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    cube = SpectralCube(PIXELS, NM)
+    expected = nm.maps.transformed(cube, "smoothed").data
+    made = Mock(wraps=mapped)
+    monkeypatch.setattr(strips, "mapped", made)
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 100)
+    np.testing.assert_array_equal(nm.maps.transformed(cube, "smoothed").data, expected)
+    made.assert_called_once_with(PIXELS.shape, np.float32)
 
 
 def test_absorbance_has_an_inverse() -> None:

@@ -163,7 +163,7 @@ _READERS: Mapping[str, Callable[[Path], Any]] = {
 
 def make_map(
     cube: Path,
-    kind: str,
+    kinds: tuple[str, ...],
     *,
     output: Output = None,
     overwrite: bool = False,
@@ -173,17 +173,17 @@ def make_map(
     photo: Path | None = None,
     reference: Path | None = None,
 ) -> None:
-    """Make a map of a cube, write it and print its path.
+    """Make one or more maps of a cube, write them and print their paths.
 
     Parameters
     ----------
     cube
         a cube file of any kind
-    kind
+    kinds : KIND
         kind of map, of the list below; an index; or a formula
     output : OUT
-        file to write: .tif, .hdr or another cube format for the numbers, .png for a picture
-        (default: CUBE_KIND.tif, here)
+        file to write, for a single kind: .tif, .hdr or another cube format for the numbers, .png
+        for a picture (default: CUBE_KIND.tif, here)
     overwrite
         replace an existing file
     number : N
@@ -200,32 +200,43 @@ def make_map(
     Examples
     --------
     napari-mst map cube.hdr components -o components.tif
-    napari-mst map cube.hdr ndvi
+    napari-mst map cube.hdr ndvi unmixed
     napari-mst map cube.hdr 'r700 / r550' -o ratio.tif
     napari-mst map cube.hdr span --text 500-600
     napari-mst map cube.hdr clusters -o classes.tif
     """
-    if kind not in MAPS:
-        expanded(kind)  # a word that is no index is refused before the cube is read
-        text = kind
-    row = MAPS.get(kind, MAPS["formula"])
-    files = {"spectra": spectra, "photo": photo, "reference": reference}
-    asked = _asked(row, {**files, "number": number, "text": text})
-    letters = re.sub(r"\W+", "-", kind).strip("-")
-    target = output or Path(f"{cube.stem}_{letters}.tif")
+    if output is not None and len(kinds) > 1:
+        raise SpectrumError(
+            f"Expected one kind for {shown(output.name)}, got {len(kinds)}. Leave -o out."
+        )
+    given = {"spectra": spectra, "photo": photo, "reference": reference, "number": number}
+    orders = []
+    for kind in kinds:
+        letters = re.sub(r"\W+", "-", kind).strip("-")
+        target = output or Path(f"{cube.stem}_{letters}.tif")
+        orders.append((*_ordered(kind, {**given, "text": text}), target))
     with asked_to_stop():
-        check_map_target(target, overwrite=overwrite)
+        for *_, target in orders:
+            check_map_target(target, overwrite=overwrite)
     whole = read_cube(cube)
-    for name in _READERS.keys() & asked.keys():
-        asked[name] = _READERS[name](asked[name])
-    with working(row.title) as bar:
-        made = row.make(whole, **asked, watch=bar)
-        bar.reach(1.0)
-        # The titles of several planes say something: the share that each component explains.
-        for line in (*made.titles, made.facts.get("map bands"), made.note):
-            if line:
+    for row, asked, target in orders:
+        for name in _READERS.keys() & asked.keys():
+            asked[name] = _READERS[name](asked[name])
+        with working(row.title) as bar:
+            made = row.make(whole, **asked, watch=bar)
+            bar.reach(1.0)
+            # The titles of several planes say something: the share that each component explains.
+            for line in filter(None, (*made.titles, made.facts.get("map bands"), made.note)):
                 note(line)
-        print(made.write(target, overwrite=overwrite))
+            print(made.write(target, overwrite=overwrite))
+
+
+def _ordered(kind: str, given: dict[str, Any]) -> tuple[MapKind, dict[str, Any]]:
+    """The row of `MAPS` for a *kind*, which may be an index or a formula, and its arguments."""
+    if kind in MAPS:
+        return MAPS[kind], _asked(MAPS[kind], given)
+    expanded(kind)  # a word that is no index is refused before the cube is read
+    return MAPS["formula"], _asked(MAPS["formula"], {**given, "text": kind})
 
 
 def _asked(kind: MapKind, given: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
-from napari_mst.spectra.strips import raw_strips
+from napari_mst.spectra.strips import new_planes, raw_strips
 from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
 from napari_mst.watch import Watched, watching
 
@@ -236,7 +236,7 @@ def _by_pixel(
     NaN is a pixel that is not a number in one of the *bands*.
     """
     planes = range(count) if count else bands
-    made = np.full((len(planes), *cube.shape[1:]), np.nan, np.float32)
+    made = new_planes(len(planes), cube)
     for rows, strip in raw_strips(cube, watching(watch), bands):
         values = strip.reshape(len(bands), -1).astype(np.float64)
         good = np.isfinite(values).all(axis=0)

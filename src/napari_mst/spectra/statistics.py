@@ -16,7 +16,7 @@ from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
 from napari_mst.spectra.map_kind import Map, MapKind, Number
-from napari_mst.spectra.strips import check_enough, pixels, raw_strips, strips
+from napari_mst.spectra.strips import check_enough, new_planes, pixels, raw_strips, strips
 from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
@@ -141,16 +141,24 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
     return Map(cube, bands, tuple(titles))
 
 
-def _projected(cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch) -> Singles:
-    """Return what each pixel less *mean* (B,) is along *axes* (n, B): (n, H, W)."""
+def _projected(
+    cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch, *, is_back: bool = False
+) -> Singles:
+    """Return what each pixel less *mean* (B,) is along *axes* (n, B), (n, H, W).
+
+    With *is_back* these are bands again, and get their mean back.
+    """
     kind = np.result_type(cube.data.dtype, np.float32)
     axes, mean = axes.astype(kind), mean[:, None].astype(kind)
-    bands = np.full((len(axes), *cube.shape[1:]), np.nan, dtype=np.float32)
+    bands = new_planes(len(axes), cube)
     for rows, good, values in pixels(cube, watch, None):
         place, projected = bands[:, rows], axes @ (values - mean)
+        if is_back:
+            projected += mean
         if good.all():  # to go by a mask would take longer than the product
             place[:] = projected.reshape(place.shape)
         else:
+            place[:] = np.nan
             place[:, good] = projected
     return bands
 
@@ -229,9 +237,7 @@ def separated(
     axes = kept.T @ whitening
     if is_back:
         axes = noise.sqrt_cov @ kept @ axes
-    values = _projected(cube, axes, signal.mean, watch.part(0.6, 1))
-    if is_back:
-        values += signal.mean.astype(np.float32)[:, None, None]
+    values = _projected(cube, axes, signal.mean, watch.part(0.6, 1), is_back=is_back)
     return values, powers[::-1][:count] - 1, dimensions
 
 

@@ -5,18 +5,32 @@ Between two strips, progress is reported and a cancel is heeded.
 Letters: B bands, H rows, W columns; k rows of a strip; n pixels.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from napari_mst.arrays import Array, Doubles, Mask
+from napari_mst.arrays import Array, Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
+from napari_mst.cube.lazy import mapped
 from napari_mst.errors import SpectrumError
+from napari_mst.formats.numbers import is_large
 from napari_mst.watch import Watch
 
 STRIP_PIXELS = 2**13
 """About how many pixels are worked on at a time: 2 MB of float64 for 31 bands, which is cached."""
+
+
+def new_planes(count: int, cube: SpectralCube) -> Singles:
+    """Return (count, H, W) to be filled strip by strip, in a temporary file if they are large.
+
+    Raises `OutOfMemory` if the disk has too little room.
+    """
+    shape = (count, *cube.shape[1:])
+    if is_large(4 * math.prod(shape)):
+        return mapped(shape, np.float32)
+    return np.empty(shape, np.float32)
 
 
 def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
@@ -39,6 +53,10 @@ def raw_strips(
         rows = slice(start, min(height, start + step))
         if bands is None:
             yield rows, np.asarray(cube.data[:, rows])
+        elif max(bands) - min(bands) < len(bands):
+            # Neighbours are read at once.
+            near = np.asarray(cube.data[min(bands) : max(bands) + 1, rows])
+            yield rows, near[np.subtract(bands, min(bands))]
         else:
             yield rows, np.stack([np.asarray(cube.data[band, rows]) for band in bands])
         watch.reach(rows.stop / height)

@@ -18,7 +18,7 @@ from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, SpectrumError, shown
-from napari_mst.spectra.strips import raw_strips
+from napari_mst.spectra.strips import new_planes, raw_strips
 from napari_mst.watch import Watched, watching
 
 _LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
@@ -236,8 +236,7 @@ def resample(
     else:
         centres = np.atleast_1d(np.asarray(to, dtype=np.float64))
         matrix = _between_bands(cube.wavelengths, centres)
-    _, height, width = cube.shape
-    data = np.empty((len(matrix), height, width), dtype=np.float32)
+    data = new_planes(len(matrix), cube)
     for rows, strip in raw_strips(cube, watching(watch)):
         for band, weights in enumerate(matrix):
             # Bands that weigh nothing are left out: 0 times no number is no number.
