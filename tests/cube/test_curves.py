@@ -23,7 +23,6 @@ NAN = math.nan
 NM = "The unit of the wavelengths is not given; nm was assumed."
 UM = "The unit of the wavelengths is not given; um was assumed."
 KEPT = "The unit of the wavelengths is not given; they are kept as they are."
-COMMAS = "Its commas were read as decimal commas."
 HEADING = "The heading says per cent: the values were divided by 100."
 
 
@@ -75,8 +74,6 @@ READ = {
     "decimal commas, semicolon": Read("nm;a\n400,5;0,1\n500;1\n", [400.5, 500], [[0.1, 1]]),
     "decimal commas, tab": Read("nm\ta\n400,5\t0,1\n", [400.5], [[0.1]]),
     "decimal commas, blanks": Read("nm a\n400,5 0,1\n", [400.5], [[0.1]]),
-    "decimal commas, comma": Read("nm,a\n400,0,1\n500,1\n", [400, 500], [[0.1, 1]], [COMMAS]),
-    "all decimal commas": Read("nm,a,b\n400,5,0,1,0,25\n", [400.5], [[0.1], [0.25]], [COMMAS]),
     "whole numbers": Read("nm,a,b\n400,0,1\n500,1,0\n", [400, 500], [[0, 1], [1, 0]]),
     "blanks at ends": Read("nm,a,b,\n400,0,,\n500,1,0,\n  \n", [400, 500], [[0, 1], [NAN, 0]]),
     "um": Read("Wavelength [\u00b5m],a\n.4191,.1\n", [419.1], [[0.1]]),
@@ -147,8 +144,9 @@ def test_curves_are_named_by_their_heading_or_title() -> None:
 
 
 REFUSED = {
-    "400,0,1\n500,0,2\n": "a name above each column in a.csv, got '400,0,1', which may be read",
-    "nm,a,b\n400,0,1,2\n": "got '400,0,1,2', which may be read in two ways",
+    "400,0,1\n500,0,2\n": "a name above each column in a.csv, got '400,0,1', whose commas may be decimal",
+    "nm,a,b\n400,0,1,2\n": "got '400,0,1,2', whose commas may be decimal",
+    "nm,a\n400,0,1\n500,1\n": "got '400,0,1', whose commas may be decimal",
     "nm,a\n400,.1\n500,.2\n400,.3\n": "one value a wavelength in a.csv, got two that differ at 400",
     "nm,a\n400,.1\n400,nan\n": "got two that differ at 400",
     "nm,a\n0,.1\n400,.2\n": "wavelengths above 0 in a.csv",
@@ -243,13 +241,6 @@ def test_gaps_of_a_light_or_camera_are_told_and_bridged(tmp_path: Path) -> None:
     path.write_text("um r g b\n.4 1 nan 1\n.41 2 2 2\n.3 2 2 2\n.8 2 2 2\n")
     with pytest.warns(CurveWarning, match=r"camera\.csv: Gaps in the values: 1 \(nan\)\."):
         response = camera_response(str(path), "E")
-    np.testing.assert_allclose(response, 1 / len(GRID))
-
-
-def test_decimal_commas_of_a_camera_are_known_by_its_columns(tmp_path: Path) -> None:
-    (tmp_path / "camera.csv").write_text("nm\n390,0,5,0,25,1,0\n710,0,5,0,25,1,0\n")
-    with pytest.warns(CurveWarning, match="commas were read as decimal commas"):
-        response = camera_response(str(tmp_path / "camera.csv"), "E")
     np.testing.assert_allclose(response, 1 / len(GRID))
 
 

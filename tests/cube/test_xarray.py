@@ -123,6 +123,10 @@ def test_a_part_of_an_array_is_that_part_of_the_cube() -> None:
 
 def test_what_names_other_pixels_or_bands_is_left_out() -> None:
     coarse = SpectralCube.from_xarray(CUBE.to_xarray().isel(x=slice(None, None, 2)))
-    assert coarse.metadata == {"fwhm": (1.0, 2.0, 3.0), "warnings": ("one",)}
+    place = Georeference.from_json(coarse.metadata[FIELD])
+    assert place is not None
+    (a, b, c, d, e, f), code = PLACE.transform or (0.0,) * 6, PLACE.code
+    assert (place.transform, place.code) == ((2 * a, b, c - a / 2, d, e, f), code)
+    assert coarse.metadata["fwhm"] == (1.0, 2.0, 3.0)
     green = SpectralCube.from_xarray(CUBE.to_xarray().sel(wavelength=slice(500, 550)))
     assert green.metadata == {FIELD: PLACE.to_json(), "warnings": ("one",)}

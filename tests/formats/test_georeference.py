@@ -9,7 +9,6 @@ import pytest
 import rasterio
 import spectral.io.envi as oracle
 import tifffile
-from rasterio.control import GroundControlPoint
 from rasterio.transform import Affine
 
 from napari_mst.cube import Provenance, SpectralCube
@@ -221,23 +220,6 @@ def test_a_photo_that_is_turned_upright_has_no_place(tmp_path: Path) -> None:
             path, np.moveaxis(RGB, 0, -1), photometric="rgb", metadata=None, extratags=[*tags, more]
         )
         assert (Photo.read(path).georeference is None) == (asked == 6)
-
-
-def test_tie_points_are_kept_and_move_with_a_region(tmp_path: Path) -> None:
-    points = [
-        GroundControlPoint(row, col, x=5 + col, y=7 - row)
-        for row, col in ((0, 0), (0, 8), (6, 0), (6, 7))
-    ]
-    photo = Photo.read(geotiff(tmp_path / "photo.tif", ZONE, None, gcps=points))
-    part = cube_of(photo.cropped((1, 6, 2, 8)))
-    with rasterio.open(write_cube(tmp_path / "a.tif", part)) as judge:
-        found, crs = judge.gcps
-    assert crs.to_string() == ZONE
-    assert [(p.row, p.col, p.x, p.y) for p in found] == [
-        (p.row - 1, p.col - 2, p.x, p.y) for p in points
-    ]
-    with pytest.warns(UserWarning, match="Tie points"):
-        write_cube(tmp_path / "a.hdr", part)
 
 
 def test_a_header_that_another_program_wrote_from_ours_counts_as_it_is_now(tmp_path: Path) -> None:

@@ -328,8 +328,9 @@ def _split(
     notes: list[str] = []
     expected = columns + 1 if columns else len(title)
     if mark == "," and _is_cut(body, expected):
-        body = [(line, _with_decimals(cells, expected, name)) for line, cells in body]
-        notes = ["Its commas were read as decimal commas."]
+        fault = f"{shown(','.join(body[0][1]), 30)!r}, whose commas may be decimal"
+        advice = "Write points into numbers, or semicolons between them."
+        raise mismatch(name, "a name above each column", fault, advice)
     width = max((len(cells) for _, cells in body), default=0)
     if width < 2 or columns not in (None, width - 1):
         layout = _TABLES.get(columns, f"rows of a wavelength and {columns} values")
@@ -366,22 +367,6 @@ def _is_cut(body: Sequence[Row], width: int) -> bool:
     longest = max((len(cells) for _, cells in body), default=0)
     cells = (cell.strip() for _, row in body for cell in row)
     return longest > max(width, 2) and all(map(_WHOLE.fullmatch, cells))
-
-
-def _with_decimals(cells: list[str], width: int, name: str) -> list[str]:
-    """A row of *width* numbers, in which all commas were taken to lie between numbers.
-
-    "400,0,1" is 400 and 0.1 where two are expected. Raises `CubeFileError` if it cannot be known.
-    """
-    if len(cells) == width:
-        return cells
-    whole = 2 * width - len(cells)  # 1 if the wavelength has no decimals
-    if whole not in (0, 1):
-        fault = f"{shown(','.join(cells), 30)!r}, which may be read in two ways"
-        advice = "Write points into numbers, or semicolons between them."
-        raise mismatch(name, "a name above each column", fault, advice)
-    pairs = zip(cells[whole::2], cells[whole + 1 :: 2], strict=True)
-    return [*cells[:whole], *map(".".join, pairs)]
 
 
 def _names(title: list[str], width: int, mark: str) -> list[str]:

@@ -42,7 +42,6 @@ _IS_AREA = 1
 _IS_POINT = 2
 
 _WKT_MARK = "ESRI PE String = "  # in a citation, before the definition of a system
-_FEWEST_POINTS = 2  # tie points that fix a place by themselves; one alone needs a scale
 _POINT = 6  # numbers of a tie point
 
 Transform = tuple[float, float, float, float, float, float]
@@ -60,16 +59,12 @@ class Georeference:
     Attributes
     ----------
     transform
-        From columns and rows to coordinates; None where only tie points or the system are known.
-    tie_points
-        (column, row, height, x, y, z) of several points, one after the other, where there is no
-        transform.
+        From columns and rows to coordinates; None where only the system is known.
     directory, doubles, text
         The coordinate system, as the three GeoTIFF tags of keys hold it; empty where it is unknown.
     """
 
     transform: Transform | None = None
-    tie_points: tuple[float, ...] = ()
     directory: tuple[int, ...] = ()
     doubles: tuple[float, ...] = ()
     text: str = ""
@@ -90,11 +85,9 @@ class Georeference:
             transform = _transform_of(tags, points)
         except (TypeError, ValueError, IndexError):
             return None
-        if transform is not None or len(points) < _FEWEST_POINTS * _POINT:
-            points = ()
         # Numbers of points count from the centre of the first pixel, ours from its corner.
         shift = 0.5 if keys.is_point else 0.0
-        stored = replace(keys, transform=transform, tie_points=points)
+        stored = replace(keys, transform=transform)
         placed = stored._renumbered((1.0, -shift), (1.0, -shift))
         return placed if placed != cls() else None
 
@@ -106,7 +99,6 @@ class Georeference:
             transform = stored.get("transform")
             return cls(
                 _checked(transform) if transform else None,
-                tuple(map(float, stored.get("tie_points", ()))),
                 tuple(map(int, stored.get("directory", ()))),
                 tuple(map(float, stored.get("doubles", ()))),
                 str(stored.get("text", "")),
@@ -206,8 +198,6 @@ class Georeference:
             else:
                 last_rows = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
                 tags[TRANSFORMATION] = ("d", (a, b, 0.0, c, d, e, 0.0, f, *last_rows))
-        elif stored.tie_points:
-            tags[TIE_POINTS] = ("d", stored.tie_points)
         if self.directory:
             tags[KEY_DIRECTORY] = ("H", self.directory)
         if self.doubles:
@@ -233,10 +223,7 @@ class Georeference:
             a, b, _, d, e, _ = transform
             x, y = self.at(top, left)
             transform = (a * across, b * down, x, d * across, e * down, y)
-        numbers = list(self.tie_points)
-        numbers[0::_POINT] = [(column - left) / across for column in numbers[0::_POINT]]
-        numbers[1::_POINT] = [(row - top) / down for row in numbers[1::_POINT]]
-        return replace(self, transform=transform, tie_points=tuple(numbers))
+        return replace(self, transform=transform)
 
 
 def code_of(wkt: str) -> tuple[int, bool]:

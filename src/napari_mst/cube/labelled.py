@@ -157,20 +157,17 @@ def parts_of(array: "DataArray") -> PlainCube:
             quantity=str(array.attrs.get("long_name", quantity)),
         ),
         array.attrs,
-        _corner(array, (rows, columns)),
+        _place(array, rows, columns),
     )
 
 
 def with_texts(
-    cube: PlainCube,
-    texts: Mapping[Any, Any],
-    corner: tuple[int, int] | None,
+    cube: PlainCube, texts: Mapping[Any, Any], place: Georeference | None = None
 ) -> PlainCube:
     """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
 
     They may be of a larger cube, of which this is a part: then what they say of pixels and bands
-    that were cut off is left out. *corner* is the row and column of that cube at which this one
-    begins; None if unknown.
+    that were cut off is left out. *place* is where its coordinates say that it lies on earth.
     """
     history = str(texts.get("provenance", ""))
     past = Provenance.from_json(history) if history else Provenance()
@@ -182,28 +179,27 @@ def with_texts(
         bands, rows, columns = shape
     if (bands, rows, columns) != shape:
         past = past.with_cut(f"{shape[0]} bands, {shape[1]} x {shape[2]} pixels")
-        metadata = metadata_of_cut(metadata, (bands, rows, columns), shape, corner)
+        before = Georeference.from_json(str(metadata.get(FIELD)))
+        metadata = metadata_of_cut(metadata, (bands, rows, columns), shape)
+        if place is not None and before is not None:
+            # The coordinates do not say the system.
+            place = replace(before, transform=place.transform)
+    if place is not None and FIELD not in metadata:
+        metadata[FIELD] = place.to_json()
     return replace(cube, provenance=past, metadata=metadata)
 
 
-def _corner(array: "DataArray", axes: tuple[str, str]) -> tuple[int, int] | None:
-    """The row and column, of the cube that the metadata describe, at which *array* begins.
-
-    It follows from the coordinates of the pixels on earth. None without them, and where pixels were
-    left out.
-    """
-    place = Georeference.from_json(str(_metadata_of(array.attrs).get(FIELD)))
-    if place is None or place.transform is None or not set(axes) <= set(array.coords):
+def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
+    """Where *array* lies on earth, by its coordinates and the system of rioxarray (or CF)."""
+    if not {rows, columns} <= set(array.coords):
         return None
-    a, _, c, _, e, f = place.transform
-    corner = []
-    for axis, start, step in zip(axes, (f, c), (e, a), strict=True):
-        pixels = (doubles(array.coords[axis].values) - start) / step - 0.5
-        first = round(pixels[0])
-        if not np.allclose(pixels, first + np.arange(len(pixels)), rtol=0, atol=0.01):
-            return None
-        corner.append(first)
-    return corner[0], corner[1]
+    named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))
+    about = array.coords[named].attrs if named in array.coords else {}
+    y, x = (array.coords[name].values for name in (rows, columns))
+    if y.dtype.kind not in "iuf" or x.dtype.kind not in "iuf":
+        return None
+    wkt = str(about.get("crs_wkt", about.get("spatial_ref", "")))
+    return Georeference.of_grid(doubles(x), doubles(y), wkt)
 
 
 def _spectral_axis(array: "DataArray") -> str:
@@ -355,12 +351,7 @@ def parts_of_signal(signal: "BaseSignal") -> PlainCube:
     node = signal.original_metadata.get_item(_OWN)
     texts = {} if node is None else node.as_dictionary()
     cube = PlainCube(signal.data.transpose(order), *_axis_of(spectral), quantity)
-    # HyperSpy moves the offset of an axis when it cuts, and scales the axis when it adds pixels up.
-    are_pixels = all(
-        axis.units == _PIXELS and getattr(axis, "scale", None) == 1 for axis in (rows, columns)
-    )
-    corner = (round(rows.offset), round(columns.offset)) if are_pixels else None
-    return with_texts(cube, texts, corner)
+    return with_texts(cube, texts)
 
 
 def _axis_of(axis: Any) -> tuple[Doubles, str]:

@@ -244,20 +244,16 @@ def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[s
 
 
 def metadata_of_cut(
-    metadata: Mapping[str, Any],
-    then: tuple[int, int, int],
-    now: tuple[int, int, int],
-    corner: tuple[int, int] | None,
+    metadata: Mapping[str, Any], then: tuple[int, int, int], now: tuple[int, int, int]
 ) -> dict[str, Any]:
     """*metadata* of a cube of shape *then* for a part of shape *now* that another library cut out.
 
-    *corner* is the row and column of the cube at which the part begins. Where it is unknown, all
-    that names pixels is left out, and always what has one value for each of the bands before.
+    What names pixels, also places on earth, and what has a value for each band is left out, where
+    there are fewer of them.
     """
     kept = dict(metadata)
     if then[1:] != now[1:]:
-        kept = cropped_metadata(kept, *(corner or (0, 0)))
-        kept = without(kept, _PLACES if corner is None else ())
+        kept = without(kept, _OF_PIXELS | _PLACES)
     if then[0] != now[0]:
         kept = without(kept, ABOUT_BANDS)
     return kept

@@ -8,17 +8,14 @@ bands, H rows, W columns.
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
-from napari_mst.cube.lazy import Lazy, Numbers
 from napari_mst.cube.parts import with_tuples, without
 from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
@@ -31,7 +28,7 @@ SUFFIX = ".nc"
 MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5")
 _FILLS = ("_FillValue", "missing_value")
 _CRC = re.compile(f"{OWN}=([0-9a-f]{{8}})")
-_PACKED = ("scale_factor", "add_offset")
+_GAIN, _OFFSET = "scale_factor", "add_offset"
 _QUANTITIES = ("reflectance", "radiance")
 
 
@@ -68,8 +65,11 @@ def read_netcdf(
         check(path.name, data, stored, verify)
     fields = with_tuples(facts["fields"])
     fill = next((attributes[key] for key in _FILLS if key in attributes), None)
-    if scale is not False and any(key in attributes for key in _PACKED):
-        data, fill = _unpacked(data, attributes, fill), math.nan
+    if scale is not False and (_GAIN in attributes or _OFFSET in attributes):
+        ones = np.ones(len(data))
+        gains, offsets = ones * attributes.get(_GAIN, 1), ones * attributes.get(_OFFSET, 0)
+        data = numbers.scaled(data, gains, offsets, fill)
+        fill = math.nan
     if fill is not None:
         fields[IGNORED] = fill
     word = str(attributes.get("long_name") or facts["name"].rpartition("/")[2])
@@ -79,21 +79,8 @@ def read_netcdf(
     # A file of ours has these texts, also one that xarray saved.
     if "provenance" not in attributes:
         return cube
-    kept = with_texts(cube, attributes, None)
+    kept = with_texts(cube, attributes)
     return SpectralCube(**{**vars(kept), "metadata": {**fields, **kept.metadata}, "quantity": word})
-
-
-def _unpacked(data: Numbers, attributes: Mapping[str, Any], fill: float | None) -> Numbers:
-    """The numbers that packed *data* mean, as float32: gaps are NaN."""
-    factor, offset = float(attributes.get("scale_factor", 1)), attributes.get("add_offset", 0)
-
-    def meant(part: Array, _: object = None) -> Array:
-        values = (part * factor + offset).astype(np.float32)
-        if fill is not None:
-            values[part == fill] = np.nan
-        return values
-
-    return data.mapped(meant, np.float32) if isinstance(data, Lazy) else meant(data)
 
 
 def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:

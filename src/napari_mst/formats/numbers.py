@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, DType
+from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.in_files import in_file, with_neighbours
@@ -197,3 +197,35 @@ def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
     check_room("the magnitude of complex numbers", data.nbytes // 2)
     # The default order would be that of the file, whose axes may have been turned.
     return np.abs(data, order="C"), warnings
+
+
+def scaled(
+    stored: Numbers,
+    gains: Doubles,
+    offsets: Doubles,
+    ignored: float | None,
+    divisor: float = 1.0,
+) -> Numbers:
+    """(*stored* (B, H, W) times *gains* (B,) plus *offsets* (B,)) / *divisor*, as floats.
+
+    Where *stored* is the *ignored* value they are NaN. `Lazy` numbers are scaled as they are read.
+
+    Raises `OutOfMemory` if the others do not fit into memory.
+    """
+    # float32 if that holds each stored value, else float64.
+    dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
+
+    def meant(part: Array, bands: range) -> Array:
+        numbers = (part * gains[bands, None, None] + offsets[bands, None, None]) / divisor
+        if ignored is not None:
+            numbers[part == ignored] = np.nan
+        return numbers
+
+    if isinstance(stored, Lazy):
+        return stored.mapped(meant, dtype)
+    check_room("the scaled numbers", stored.size * dtype.itemsize)
+    numbers = np.empty(stored.shape, dtype)
+    # Band by band: products of the whole cube would take its size twice more.
+    for band in range(len(stored)):
+        numbers[band] = meant(stored[band : band + 1], range(band, band + 1))[0]
+    return numbers

@@ -20,7 +20,7 @@ from napari_mst.errors import complete
 from napari_mst.formats.matlab.cubes import stored_cube
 from napari_mst.formats.matlab.stored import ROOT
 from napari_mst.formats.netcdf import is_netcdf
-from napari_mst.formats.numbers import is_large
+from napari_mst.formats.numbers import is_large, scaled
 from napari_mst.formats.record import IGNORED
 
 _PIXEL = 30.0  # m
@@ -50,24 +50,24 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
             facts, data = stored_cube(path, "a PRISMA product", variable, 1)
             about = facts[ROOT]
             low, high = (about[f"L2Scale{name}{end}"] for end in ("Min", "Max"))
-            sources.append((data, low, (high - low) / _MOST))
+            ones = np.ones(len(data))
+            steps = ones * (high - low) / _MOST
+            sources.append(scaled(data, steps, ones * low, 0) if scale else data)
             last = max((band[0] for band in bands), default=0.0)
             centres, widths = about[f"List_Cw_{name}"], about[f"List_Fwhm_{name}"]
             # A band that was switched off has a wavelength of 0.
             listed = enumerate(zip(centres, widths, strict=True))
             bands += [(nm, width, at, band) for band, (nm, width) in listed if nm > last]
     wavelengths, widths, which, numbers = map(np.array, zip(*sorted(bands), strict=True))
-    dtype = np.dtype(np.float32) if scale else data.dtype
+    dtype = sources[0].dtype
 
     def read(wanted: range, rows: range, columns: range) -> Array:
         part = np.empty((len(wanted), len(rows), len(columns)), dtype)
         place = [slice(at.start, at.stop, at.step) for at in (rows, columns)]
-        for at, (data, low, step) in enumerate(sources):
+        for at, source in enumerate(sources):
             mine = which[wanted] == at
             if mine.any():
-                stored = data[(numbers[wanted][mine].tolist(), *place)]
-                meant = np.where(stored == 0, np.nan, stored * step + low) if scale else stored
-                part[mine] = meant
+                part[mine] = source[(numbers[wanted][mine].tolist(), *place)]
         return part
 
     shape = (len(wavelengths), *data.shape[1:])

@@ -134,8 +134,7 @@ def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
     placed = _placed(georeference.transform)
     if placed is None:
         lost.append(
-            "Tie points, and pixels that are not squares turned as a whole, "
-            "have no place in ENVI's map info."
+            "Pixels that are not squares turned as a whole have no place in ENVI's map info."
         )
         return {}, lost
     x, y, width, height, *rotation = placed

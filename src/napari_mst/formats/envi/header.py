@@ -76,7 +76,6 @@ class DataLayout:
     dtype: DType
     interleave: str = "bsq"
     offset: int = 0
-    is_compressed: bool = False
 
     @property
     def count(self) -> int:
@@ -91,8 +90,7 @@ class DataLayout:
     def __str__(self) -> str:
         # Headers that we saved hold this text and are compared with it: it must not change.
         sizes = f"{self.bands} x {self.rows} x {self.columns}"
-        text = f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}"
-        return f"{text}, compressed" if self.is_compressed else text
+        return f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}"
 
 
 @dataclass(frozen=True)
@@ -201,13 +199,14 @@ class Header:
         if interleave not in AXES:
             raise self.error("interleave bsq, bil or bip", repr(shown(interleave, 30)))
         offset = self.integer("header offset", "0", range(10**18))
-        is_compressed = self.integer("file compression", "0", range(2)) == 1
+        if self.integer("file compression", "0", range(2)) == 1:
+            raise self.error("file compression 0", "1", "Decompress the data by gunzip.")
         code = self.integer("data type", allowed=range(10**18))
         if code not in TYPES:
             raise self.error(f"a data type of {', '.join(map(str, TYPES))}", str(code))
         is_big = self.integer("byte order", "0", range(2)) == 1
         dtype = np.dtype(TYPES[code]).newbyteorder(">" if is_big else "<")
-        return DataLayout(bands, rows, columns, dtype, interleave, offset, is_compressed)
+        return DataLayout(bands, rows, columns, dtype, interleave, offset)
 
     def _decoded(self, text: str) -> str:
         # In the headers of others a percent sign is a percent sign.

@@ -6,7 +6,6 @@ a cube can break a header that is written; `header` says how they are encoded an
 Letters: B bands, H rows, W columns.
 """
 
-import gzip
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from napari_mst import crash_safe
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
-from napari_mst.cube.lazy import check_room
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.envi.georeference import in_envi, read_from_envi
 from napari_mst.formats.envi.header import (
@@ -36,7 +34,6 @@ from napari_mst.formats.envi.header import (
 )
 from napari_mst.formats.envi.values import described, quantity_of
 from napari_mst.formats.numbers import (
-    DEFLATE_RATIO,
     crc32,
     in_native_order,
     is_large,
@@ -152,17 +149,12 @@ def load(
     CubeFileError
         If the file is too short, damaged, or not what its header says.
     """
-    excess = 0
-    if layout.is_compressed:
-        # Compressed data cannot be mapped, however large they are.
-        flat: Array = np.frombuffer(_inflated(path, layout), layout.dtype)
-    else:
-        needed = layout.offset + layout.data_bytes
-        size = path.stat().st_size
-        if size < needed:
-            raise mismatch(path.name, f"{needed} bytes", str(size), "The data file is incomplete.")
-        excess = size - needed
-        flat = _numbers(path, layout)
+    needed = layout.offset + layout.data_bytes
+    size = path.stat().st_size
+    if size < needed:
+        raise mismatch(path.name, f"{needed} bytes", str(size), "The data file is incomplete.")
+    excess = size - needed
+    flat = _numbers(path, layout)
     warnings = []
     # Single bytes have no order.
     if layout.dtype.itemsize > 1 and "byte order" not in header.fields:
@@ -194,29 +186,6 @@ def _numbers(path: Path, layout: DataLayout) -> Array:
     if flat.size != layout.count:
         raise mismatch(path.name, f"{layout.count} numbers", str(flat.size), "Read it again.")
     return flat
-
-
-def _inflated(path: Path, layout: DataLayout) -> bytes:
-    """The numbers of a gzip-compressed data file, never more than the header says.
-
-    Raises `CubeFileError`.
-    """
-    needed = layout.offset + layout.data_bytes
-    most = DEFLATE_RATIO * path.stat().st_size
-    if needed > most:
-        expected = f"at most {most} bytes, compressed"
-        raise mismatch(path.name, expected, str(needed), "Decompress it first.")
-    check_room(path.name, needed)
-    try:
-        with gzip.open(path) as file:
-            # Reading stops at what is needed, so a bomb is never inflated.
-            data = file.read(needed)
-    except (OSError, EOFError, zlib.error):
-        advice = "Check 'file compression'."
-        raise mismatch(path.name, "gzip data", "other or damaged data", advice) from None
-    if len(data) < needed:
-        raise mismatch(path.name, f"{needed} bytes", str(len(data)), "The data file is incomplete.")
-    return data[layout.offset :]
 
 
 def _doubts(header: Header, path: Path, layout: DataLayout, excess: int) -> list[str]:

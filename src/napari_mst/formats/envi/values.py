@@ -12,13 +12,12 @@ import numpy as np
 from napari_mst.arrays import Array, Doubles
 from napari_mst.cube.curves import number, power_of
 from napari_mst.cube.curves import scaled as in_power
-from napari_mst.cube.lazy import Lazy, Numbers
+from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import without
 from napari_mst.errors import shown
 from napari_mst.formats.envi.header import Header
-from napari_mst.formats.numbers import magnitude
+from napari_mst.formats.numbers import magnitude, scaled
 from napari_mst.formats.record import IGNORED
-from napari_mst.memory import free_host_memory
 
 APPLIED = "applied scaling"
 """The metadata field that records which scaling the numbers have had."""
@@ -44,8 +43,7 @@ def described(
     others
         Fields from elsewhere, which count where the header has none.
     scale
-        Give complex numbers by their magnitude, and apply the scaling that the header asks for,
-        unless the result would not fit into memory; `Lazy` numbers are scaled as they are read.
+        Give complex numbers by their magnitude, and apply the scaling that the header asks for.
 
     Returns
     -------
@@ -71,37 +69,15 @@ def physical(
     parts = ["data gain and offset values"] * is_linear
     parts += [f"reflectance scale factor {factor:g}"] * (factor != 1)
     text = ", ".join(parts)
-    # float32 if that holds each stored value, else float64.
-    dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
-    needed = stored.size * dtype.itemsize
-    if text and not isinstance(stored, Lazy) and needed > free_host_memory(needed):
-        doubt = f"Scaling ({text}) would need {needed} bytes of memory; the numbers are as stored."
-        return stored, fields, [*warnings, doubt]
     # Fields of a scaling that was applied would make the next reader apply it again.
     fields = without(fields, _SCALING)
     if not text:
         return stored, fields, warnings
     fields[APPLIED] = text
-    ignored = fields.get(IGNORED)
-
-    def scaled(part: Array, bands: range) -> Doubles:
-        """The meaning of a *part* (b, h, w) of the stored numbers, of some *bands*."""
-        numbers: Doubles = part * gains[bands, None, None]
-        numbers += offsets[bands, None, None]
-        numbers /= factor
-        if ignored is not None:
-            numbers[part == ignored] = np.nan
-        return numbers
-
+    numbers = scaled(stored, gains, offsets, fields.get(IGNORED), factor)
     # In the scaled numbers NaN stands for it.
     if IGNORED in fields:
         fields[IGNORED] = math.nan
-    if isinstance(stored, Lazy):
-        return stored.mapped(scaled, dtype), fields, warnings
-    numbers = np.empty(stored.shape, dtype)
-    # Band by band: products of the whole cube would take its size twice more.
-    for band, plane in enumerate(stored):
-        numbers[band] = scaled(plane[None], range(band, band + 1))[0]
     return numbers, fields, warnings
 
 

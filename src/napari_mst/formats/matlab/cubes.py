@@ -5,11 +5,10 @@ description of the cube and, where that has no `offset`, the numbers band by ban
 Letters: B bands, H rows, W columns.
 """
 
-import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import power_of
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.labelled import SPECTRAL_NAMES
-from napari_mst.cube.lazy import Numbers
+from napari_mst.cube.lazy import Numbers, check_room
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers
 from napari_mst.formats.arrays import (
@@ -39,16 +38,13 @@ from napari_mst.formats.matlab.stored import (
     SEAL,
     TEXT_BYTES,
     USERBLOCK,
-    VERSION_5_DATA,
-    VERSION_5_TYPES,
     StoredArray,
-    chunk_table,
     hdf5_arrays,
     in_hdf5_chunks,
     version_5_arrays,
     version_5_header,
 )
-from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, crc32, too_large
+from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, checksum, crc32, too_large
 from napari_mst.formats.record import (
     CHANGED,
     OWN,
@@ -118,8 +114,6 @@ def stored_cube(
     return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
-_MATRIX = 14  # the kind of an element that holds an array
-
 _PUBLISHED = ("cube", "rad")
 """Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
 
@@ -169,7 +163,7 @@ def answer(
         _check_size(path, array)
         warnings += array.check()
         if array.chunks is not None and array.nbytes > lazy:
-            table = chunk_table(path, name)
+            table = array.table()
             described |= {"chunks": array.chunks, "axis": axis, "order": array.order}
             return described | {"shape": table.shape, "dtype": table.dtype.str}, [table]
         cube = np.moveaxis(_numbers(array, limit), axis, 0)
@@ -289,24 +283,21 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
 
     As version 5, which every program reads, or as version 7.3 where it is too large for that.
     """
-    is_small = cube.data.size * dtype.itemsize < VERSION_5_BYTES
     wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
     record = json.dumps(record_of(cube))
 
     def seal(crc: str) -> bytes:
         return seal_of(cube, dtype, crc, bands_description(wavelengths))
 
+    if cube.data.size * dtype.itemsize < VERSION_5_BYTES:
+        _write_5(path, cube.data, dtype, wavelengths, record, seal)
+        return
     with by_bands(cube.data, path.parent, watch) as (data, rest):
-        write = _write_5 if is_small else _write_73
-        write(path, partial(_put_planes, data, dtype, rest), wavelengths, record, seal)
+        _write_73(path, partial(_put_planes, data, dtype, rest), wavelengths, record, seal)
 
 
-Put = Callable[[int, Array], object]
-"""Takes the number of a band, and its plane as MATLAB has it, (W, H)."""
-
-
-def _put_planes(data: Numbers, dtype: DType, watch: Watch, put: Put) -> str:
-    """Give *put* all bands of *data*, and return their CRC-32."""
+def _put_planes(data: Numbers, dtype: DType, watch: Watch, file: Any) -> str:
+    """Put all bands of *data* as MATLAB has them, (W, H), into *file*; return their CRC-32."""
     bands, height, width = data.shape
     turned = np.empty((width, height), dtype)
     crc = 0
@@ -315,35 +306,29 @@ def _put_planes(data: Numbers, dtype: DType, watch: Watch, put: Put) -> str:
         crc = crc32(plane, crc)
         for row in range(0, height, _ROWS):
             turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
-        put(band, turned)
+        file[band] = turned
         watch.reach((band + 1) / bands)
     return f"{crc:08x}"
 
 
-def _write_5(path: Path, planes: Any, wavelengths: list[float], record: str, seal: Any) -> None:
+def _write_5(  # noqa: PLR0913 (the parts of a file)
+    path: Path,
+    data: Numbers,
+    dtype: DType,
+    wavelengths: list[float],
+    record: str,
+    seal: Any,
+) -> None:
     from scipy.io import savemat
 
-    data, dtype, _ = planes.args
-    bands, height, width = data.shape
-    size = data.size * dtype.itemsize
-    of_matlab, of_numbers = VERSION_5_TYPES[dtype.str[1:]]
-    flags = np.array([6, 8, of_matlab, 0, 5, 12, height, width, bands, 0], "<u4").tobytes()
-    name = np.array([1 + (4 << 16)], "<u4").tobytes() + b"cube"
-    numbers_tag = np.array([of_numbers, size], "<u4").tobytes()
-    inside = flags + name + numbers_tag
-    padding = bytes(-size % 8)
-    whole = np.array([_MATRIX, len(inside) + size + len(padding)], "<u4").tobytes() + inside
-    with path.open("wb") as file:
-        file.write(bytes(VERSION_5_DATA - len(whole)) + whole)
-        crc = planes(lambda _, turned: file.write(turned.data))
-        text = seal(crc).decode()
-        others: dict[str, Any] = {OWN: record, SEAL: text}
-        if wavelengths:
-            others["bands"] = np.array(wavelengths)[:, None]
-        small = io.BytesIO()
-        savemat(small, others)
-        file.write(padding + small.getvalue()[128:])
-        file.seek(0)
+    # scipy makes a copy of all numbers.
+    check_room(path.name, 2 * data.size * dtype.itemsize)
+    whole = np.asarray(data, dtype)
+    text = seal(checksum(whole, dtype)).decode()
+    bands = {"bands": np.array(wavelengths)[:, None]} if wavelengths else {}
+    first = {"cube": np.moveaxis(whole, 0, -1)}
+    savemat(path, {**first, **bands, OWN: record, SEAL: text}, appendmat=False)
+    with path.open("r+b") as file:
         file.write(version_5_header(text))
 
 
@@ -356,7 +341,7 @@ def _write_73(path: Path, planes: Any, wavelengths: list[float], record: str, se
         # Zeros would be written first, only to be replaced.
         stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
         stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
-        crc = planes(stored.__setitem__)
+        crc = planes(stored)
         stored.attrs[SEAL] = np.bytes_(seal(crc))
         if wavelengths:
             _add(file, "bands", np.array(wavelengths), b"double")

@@ -74,8 +74,9 @@ class StoredArray:
     offset, order
         Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
         pieces.
-    chunks
-        For an HDF5 file in chunks that can be had one by one: the arguments of `in_hdf5_chunks`.
+    chunks, table
+        For an HDF5 file in chunks that can be had one by one: the arguments of `in_hdf5_chunks`,
+        and what gives its table.
     axes
         Their names in an HDF5 file, in lower case; empty where it has none.
     attributes
@@ -92,6 +93,7 @@ class StoredArray:
     offset: int | None = None
     order: str = "F"
     chunks: Mapping[str, Any] | None = None
+    table: Callable[[], Any] = list
     axes: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], list[str]] = list
@@ -107,21 +109,8 @@ _COMPRESSED = 15
 _CHUNK_BYTES = 2**15
 
 
-VERSION_5_TYPES = {
-    "f8": (6, 9),
-    "f4": (7, 7),
-    "i1": (8, 1),
-    "u1": (9, 2),
-    "i2": (10, 3),
-    "u2": (11, 4),
-    "i4": (12, 5),
-    "u4": (13, 6),
-    "i8": (14, 12),
-    "u8": (15, 13),
-}
-"""The numbers of types in files of version 5: of an array, and of the element with its numbers."""
 VERSION_5_DATA = 192
-"""The place at which the numbers of `cube` begin in a file of version 5 that we wrote."""
+"""The place at which the numbers of `cube` begin in a file of version 5 where it comes first."""
 
 
 def version_5_header(seal: str) -> bytes:
@@ -243,6 +232,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
         chunks=chunks if item.chunks and _UNDO.keys() >= set(filters) else None,
+        table=partial(_table, item),
         axes=_axes(item),
         attributes=_attributes(item),
         check=partial(_check_stored, path, item),
@@ -307,18 +297,8 @@ def _elsewhere(path: Path, name: str) -> CubeFileError:
     return mismatch(path.name, "all numbers", fault, "Copy its numbers into one file.")
 
 
-def chunk_table(path: Path, name: str) -> Array:
-    """Return place, size and filter mask of each chunk of the array *name*, (n, 3).
-
-    In the order of HDF5; all are 0 where a chunk is not in the file.
-    """
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        return _table(file[name])
-
-
 def _table(item: Any) -> Array:
+    """Return place, size and filter mask of each chunk in the order of HDF5; 0 without one."""
     grid = [math.ceil(side / step) for side, step in zip(item.shape, item.chunks, strict=True)]
     table = np.zeros((*grid, 3), np.int64)
 
@@ -378,7 +358,7 @@ def in_hdf5_chunks(  # noqa: PLR0913 (what the process says)
     filters: Sequence[int],
     fill: float,
 ) -> Lazy:
-    """The numbers of an HDF5 file, of whose chunks `chunk_table` says where each lies."""
+    """The numbers of an HDF5 file, whose chunks lie as the *table* says."""
     dtype, nbytes = np.dtype(kind), math.prod(sides) * np.dtype(kind).itemsize
 
     def decode(mask: int, raw: Array) -> Array:

@@ -33,7 +33,6 @@ from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
 from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
-from napari_mst.formats.wavelengths import spectral_axis
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
 
@@ -93,10 +92,8 @@ def read_tiff(
             if texts:
                 own = description
                 description = replace(own, wavelengths=texts, unit=header.unit_word)
-                if own.wavelengths and not _have_same_axis(own, description):
-                    warnings.append(
-                        "The wavelengths are those of the header beside the file; its own differ."
-                    )
+                if own.wavelengths:
+                    warnings.append("The wavelengths are those of the header beside the file.")
             names = header.items("band names") or description.names
             description = replace(description, names=names)
         check_size(path, series)
@@ -341,11 +338,3 @@ def _fits(header: Header, series: "TiffPageSeries") -> bool:
     # Sizes that the header leaves out cannot disagree.
     given = {key: size for key, size in sizes.items() if key in header.fields}
     return all(header.integer(key) == size for key, size in given.items())
-
-
-def _have_same_axis(first: Description, second: Description) -> bool:
-    """True if both give the same wavelengths, perhaps in other units or with other digits."""
-    bands = len(second.wavelengths)
-    axis, unit, _ = spectral_axis(first.wavelengths, first.unit, (), bands)
-    other, other_unit, _ = spectral_axis(second.wavelengths, second.unit, (), bands)
-    return unit == other_unit and np.allclose(axis, other, rtol=1e-5, atol=0)

@@ -230,7 +230,7 @@ def _opened(path: Path, variable: str | None) -> tuple[Any, Mapping[str, Any], s
             variable = cube_name(path.name, shapes, variable)
         array = root[variable]
     _check_chunks(path, array)
-    return bounded(path.name, array), ome, attributes.get(OWN, "")
+    return bounded(array), ome, attributes.get(OWN, "")
 
 
 def _check_chunks(path: Path, array: Any) -> None:
