@@ -144,7 +144,7 @@ def test_curves_are_named_by_their_heading_or_title() -> None:
 
 
 REFUSED = {
-    "400,0,1\n500,0,2\n": "a name above each column in a.csv, got '400,0,1', whose commas may be decimal",
+    "400,0,1\n500,0,2\n": "a name above each column in a.csv, got '400,0,1', whose commas",
     "nm,a,b\n400,0,1,2\n": "got '400,0,1,2', whose commas may be decimal",
     "nm,a\n400,0,1\n500,1\n": "got '400,0,1', whose commas may be decimal",
     "nm,a\n400,.1\n500,.2\n400,.3\n": "one value a wavelength in a.csv, got two that differ at 400",

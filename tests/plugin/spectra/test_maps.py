@@ -20,6 +20,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
 from napari_mst.cube import SpectralCube, colour
+from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.formats import read_cube
 from napari_mst.plugin.spectra.bench_dock import MapsDock
@@ -303,6 +304,29 @@ def test_a_map_is_cancelled_and_another_can_be_made(
         qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
     assert len(maps_dock.viewer.layers) == 1
     assert isinstance(make("Formula or index"), Image)
+
+
+def test_a_map_of_an_opened_photo_says_that_the_cube_is_computed(
+    maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cube = make_cube()
+    lazy = Lazy("a", cube.shape, np.float32, lambda *_: cube.data)
+    lazy.coarse = cube.data
+    maps_dock.viewer.layers.clear()
+    add_cube(maps_dock.viewer, replace(cube, data=lazy), "opened")
+
+    def endless(cube: SpectralCube, *, watch: Watch) -> Map:
+        while True:
+            watch.reach(0.5)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))
+        maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
+        assert "is computed for this map" not in maps_dock.about.text()
+        maps_dock.run_button.click()
+        qtbot.waitUntil(lambda: "is computed for this map" in maps_dock.about.text())
+        maps_dock.run_button.click()
+        qtbot.waitUntil(lambda: not maps_dock.maps.is_busy)
 
 
 def test_a_map_lies_on_the_cube_that_it_is_of_though_another_was_selected_meanwhile(

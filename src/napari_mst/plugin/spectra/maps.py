@@ -15,6 +15,7 @@ from napari.utils.colormaps import DirectLabelColormap
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
+from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
@@ -59,6 +60,10 @@ GREY = "#888888"
 
 LINES = (("A", "#4d8fea"), ("B", "#f58231"), ("C", "#3cb44b"), ("D", "#e6194b"), ("E", "#911eb4"))
 """Names and colours of the bands of a formula, in the order in which they come in it."""
+
+
+COMPUTED = "The cube of a photo that was only opened is computed for this map, which takes a while."
+"""What a person reads while a map needs all of a cube that is computed where it is looked at."""
 
 
 class Ground(NamedTuple):
@@ -210,6 +215,8 @@ class MapMaker:
         is_guess = self.kind.is_of_spectra and cube.provenance.model
         # A map that was made says more.
         sentences.append(self._notes.get(layer) or (ESTIMATED if is_guess else ""))
+        if self.is_busy and coarse_of(cube.data) is not cube.data:
+            sentences.append(COMPUTED)
         return " ".join(filter(None, sentences))
 
     def move_line(self, number: int, wavelength: float) -> None:
