@@ -1,7 +1,6 @@
 """The table of formats: what is registered is tested, whatever its kind."""
 
 import errno
-import gzip
 import os
 import subprocess
 import sys
@@ -230,15 +229,6 @@ def test_the_table_costs_no_heavy_import() -> None:
     )
 
 
-def compressed_envi(folder: Path) -> Path:
-    path = write_cube(folder / "a.hdr", CUBE)
-    text = path.read_text().replace("file type", "file compression = 1\nfile type")
-    path.write_text("\n".join(line for line in text.splitlines() if "napari" not in line))
-    data = path.with_suffix(".img")
-    data.write_bytes(gzip.compress(data.read_bytes()))
-    return path
-
-
 def compressed_npz(folder: Path) -> Path:
     np.savez_compressed(folder / "a.npz", cube=CUBE.data)
     return folder / "a.npz"
@@ -260,9 +250,7 @@ def bands(folder: Path) -> Path:
     return folder
 
 
-over_compressed = pytest.mark.parametrize(
-    "make", [compressed_envi, compressed_npz, compressed_tiff, zarr, bands]
-)
+over_compressed = pytest.mark.parametrize("make", [compressed_npz, compressed_tiff, zarr, bands])
 
 
 @over_compressed

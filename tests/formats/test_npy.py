@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import ChoiceNeeded, CubeFileError
 from napari_mst.formats import numbers, read_cube, write_cube
@@ -94,7 +94,15 @@ def test_an_array_of_a_trillion_numbers_that_is_not_there_is_refused(path: Path)
         read_cube(path)
 
 
-def test_numpy_loads_what_we_write(tmp_path: Path) -> None:
-    path = write_cube(tmp_path / "a.npy", SpectralCube(CUBE, np.arange(400.0, 441, 10)))
-    np.testing.assert_array_equal(np.load(path), CUBE)
-    assert not read_cube(path, band_axis=0).has_wavelengths
+def test_numpy_loads_what_we_write_and_a_copy_has_lost_our_record(tmp_path: Path) -> None:
+    cube = SpectralCube(CUBE, np.arange(400.0, 441, 10), provenance=Provenance("m"))
+    path = write_cube(tmp_path / "a.npy", cube)
+    numbers = np.load(path)
+    np.testing.assert_array_equal(numbers, CUBE)
+    again = read_cube(path)
+    assert (again.provenance, again.wavelengths.tolist()) == (
+        cube.provenance,
+        [400, 410, 420, 430, 440],
+    )
+    np.save(tmp_path / "b.npy", numbers * 2)
+    assert not read_cube(tmp_path / "b.npy", band_axis=0).has_wavelengths

@@ -1,7 +1,7 @@
 """NumPy archives (`.npz`), and plain arrays (`.npy`), which hold numbers and nothing else.
 
 In our archives are `cube` (B, H, W), `wavelengths` (nm) and our record, uncompressed.
-Plain arrays are read with the wavelengths that the caller gives.
+Plain arrays are only read, with the wavelengths that the caller gives.
 
 `np.load` reads them. Archives of others are read too where one array is the cube; pickled objects
 never are, since unpickling runs code. The zip file has its own CRC-32 of each member, which is
@@ -268,6 +268,7 @@ def read_npy(
     *,
     band_axis: int | None = None,
     wavelengths: Wavelengths | None = None,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the array at *path*.
 
@@ -288,6 +289,10 @@ def read_npy(
         If nothing shows which axis holds the bands.
     """
     data = mapped_array(path)
+    text = _text_after(path, data)
+    if text and band_axis is None and wavelengths is None:
+        seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
+        return sealed_cube(path.name, cube, seal, text, None, verify)
     count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
     axis, doubts = band_axis_of(data.shape, count, band_axis)
     texts = _texts(wavelengths, data.shape[axis])
@@ -303,11 +308,33 @@ def _held(path: Path, data: Array) -> Array:
     return np.array(data)
 
 
+def _text_after(path: Path, data: Any) -> str:
+    """Our record with its seal, which follows the numbers in a file of ours, or ""."""
+    with path.open("rb") as file:
+        file.seek(data.offset + data.nbytes)
+        if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+            return ""
+        file.seek(-len(npy.MAGIC_PREFIX), os.SEEK_CUR)
+        with complete(path.name, "NPY file"):
+            npy.read_magic(file)
+            shape, _, dtype = npy.read_array_header_1_0(file)
+            if shape or dtype.kind != "U" or dtype.itemsize > _TEXT_BYTES:
+                return ""
+            text = str(np.frombuffer(file.read(dtype.itemsize), dtype)[0])
+    return text if f'"{OWN}"' in text and '"seal"' in text else ""
+
+
 def write_npy(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
-    """Save *cube* as one array (B, H, W), which is all that such a file holds."""
+    """Save *cube* as one array (B, H, W), and behind it our record as a second one.
+
+    `np.load` gives the first; whoever reads on finds the second.
+    """
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, _header(cube, dtype))
-        write_planes(file, cube.data, dtype, watch)
+        crc = write_planes(file, cube.data, dtype, watch)
+        file.seek(0, os.SEEK_END)
+        record = record_of(cube) | {"seal": seal_of(cube, dtype, crc).decode()}
+        npy.write_array(file, np.array(json.dumps(record)))
 
 
 def _header(cube: SpectralCube, dtype: DType) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from napari_mst.formats.matlab.stored import (
     version_5_arrays,
     version_5_header,
 )
-from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, checksum, crc32, too_large
+from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, crc32, too_large, write_blocks
 from napari_mst.formats.record import (
     CHANGED,
     OWN,
@@ -290,7 +290,7 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
         return seal_of(cube, dtype, crc, bands_description(wavelengths))
 
     if cube.data.size * dtype.itemsize < VERSION_5_BYTES:
-        _write_5(path, cube.data, dtype, wavelengths, record, seal)
+        _write_5(path, cube.data, dtype, wavelengths, record, seal, watch)
         return
     with by_bands(cube.data, path.parent, watch) as (data, rest):
         _write_73(path, partial(_put_planes, data, dtype, rest), wavelengths, record, seal)
@@ -318,13 +318,14 @@ def _write_5(  # noqa: PLR0913 (the parts of a file)
     wavelengths: list[float],
     record: str,
     seal: Any,
+    watch: Watch,
 ) -> None:
     from scipy.io import savemat
 
     # scipy makes a copy of all numbers.
     check_room(path.name, 2 * data.size * dtype.itemsize)
-    whole = np.asarray(data, dtype)
-    text = seal(checksum(whole, dtype)).decode()
+    whole = np.empty(data.shape, dtype)
+    text = seal(write_blocks(data, dtype, watch, whole.__setitem__)).decode()
     bands = {"bands": np.array(wavelengths)[:, None]} if wavelengths else {}
     first = {"cube": np.moveaxis(whole, 0, -1)}
     savemat(path, {**first, **bands, OWN: record, SEAL: text}, appendmat=False)
