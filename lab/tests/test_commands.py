@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from lab import training
+from lab import simulated, training
 from lab.tests.conftest import Run
 from napari_mst import load_model
 from napari_mst.models.cards import WEIGHTS
+from napari_mst.training.settings import FitSettings, TrainingPlan
 
 
 @pytest.mark.parametrize("name", ["mstpp-srgb", "pixelwise-srgb"])
@@ -59,6 +60,18 @@ def test_calibrate_prints_the_numbers_that_it_writes(
     for line in lines:
         kind, *numbers = line.split()
         assert numbers == [f"{number:.2f}" for number in band[kind]]
+
+
+def test_train_learns_from_simulated_scenes_without_cubes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated, "HELD_OUT_SCENES", 2)
+    output = tmp_path / "mine.safetensors"
+    plan = TrainingPlan(output, network="mst-s", device="cpu", report_every=1)
+    training.train_on_scenes(plan=plan, steps=1, settings=FitSettings(size=16))
+    card = load_model(output).card
+    assert card.training_data.startswith("Simulated scenes of measured reflectances, 1 steps")
+    assert card.has_error_band
 
 
 @pytest.mark.slow
