@@ -15,6 +15,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
+
+# First, whoever imports maps: the table begins with the formula, which is the first in the window.
+from napari_mst.spectra import band_maps as band_maps
 from napari_mst.spectra.map_kind import Map, MapKind, Number
 from napari_mst.spectra.strips import check_enough, new_planes, pixels, raw_strips, strips
 from napari_mst.watch import Watch, Watched, watching
