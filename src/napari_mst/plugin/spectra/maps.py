@@ -66,7 +66,7 @@ COMPUTED = "The cube of a photo that was only opened is computed for this map, w
 """What a person reads while a map needs all of a cube that is computed where it is looked at."""
 
 
-class Ground(NamedTuple):
+class CubeLayer(NamedTuple):
     """The layer of a cube: its name, its place, and a reference that does not keep it alive."""
 
     name: str
@@ -78,7 +78,7 @@ def make_map(
     kind: MapKind,
     cube: SpectralCube,
     asked: Mapping[str, Any],
-    on: Ground,
+    on: CubeLayer,
     watch: Watch,
 ) -> tuple[list[LayerTuple], str]:
     """The job: the layers of a map *on* its cube, the topmost last, and the note of the map.
@@ -98,7 +98,7 @@ def make_map(
     return layers[::-1], made.note
 
 
-def _layer(made: Map, title: str, pixels: Array, on: Ground) -> LayerTuple:
+def _layer(made: Map, title: str, pixels: Array, on: CubeLayer) -> LayerTuple:
     """Return the layer of one plane."""
     kind = made.kind
     arguments = {
@@ -269,7 +269,7 @@ class MapMaker:
         if self.lacks:
             raise SpectrumError(self.lacks)
         layer: Any = active_cube_layer(self._scene.viewer)
-        on = Ground(layer.name, Placement.of(layer), weakref.ref(layer))
+        on = CubeLayer(layer.name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
         # They are followed even if a person chooses another map during the run.
@@ -361,7 +361,7 @@ class MapMaker:
     def _on_made(
         self,
         kind: MapKind,
-        on: Ground,
+        on: CubeLayer,
         followed: Sequence[weakref.ref[Any]],
         result: tuple[list[LayerTuple], str],
     ) -> None:
@@ -384,7 +384,7 @@ class MapMaker:
         if kind.text is not None and kind.text.moved is not None and is_chosen:
             self._drawn = list(map(weakref.ref, layers))
 
-    def _add(self, made: Sequence[LayerTuple], on: Ground) -> list[Layer]:
+    def _add(self, made: Sequence[LayerTuple], on: CubeLayer) -> list[Layer]:
         """Add layers on top of all images, and select the one that is seen."""
         viewer = self._scene.viewer
         active = viewer.layers.selection.active
