@@ -180,6 +180,14 @@ class PlainCube:
         high = self.wavelengths.max()
         return f"{low:g}-{high:g} {shown(self.unit, 20)}"
 
+    def _band_at(self, wavelength: float) -> int:
+        if not self.wavelengths.min() <= wavelength <= self.wavelengths.max():
+            raise CubeError(
+                f"Expected a wavelength within {self._axis_text()}, got {wavelength:g}. "
+                "Choose one that the cube has."
+            )
+        return self.nearest_band(wavelength)
+
     def _bands_within(self, span: slice) -> list[int]:
         """The indices of the bands within *span*, both ends included."""
         low = -np.inf if span.start is None else span.start
