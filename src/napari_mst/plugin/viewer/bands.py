@@ -55,7 +55,9 @@ class BandContrast(ViewerHelper):
         self._is_own = kept.has_own_contrast
         self._is_coloured = kept.has_own_colour
         viewer.dims.events.current_step.connect(self._on_step)
-        viewer.layers.events.inserted.connect(self._on_step)
+        viewer.layers.events.inserted.connect(self._on_inserted)
+        for layer in viewer.layers:
+            self._know(layer)
         self._on_step()
 
     @property
@@ -67,8 +69,9 @@ class BandContrast(ViewerHelper):
     def is_own(self, is_own: bool) -> None:
         self._is_own = is_own
         # To turn the switch is to give up limits of one's own.
-        for layer in self._limits:
-            self._set_limits(layer, cube_at(layer).data)
+        for layer in self.viewer.layers:
+            if (cube := cube_of(layer)) is not None:
+                self._set_limits(layer, cube.data)
         self._on_step()
 
     @property
@@ -97,14 +100,21 @@ class BandContrast(ViewerHelper):
         layer.contrast_limits = contrast_limits(data)
         self._limits[layer] = layer.contrast_limits
 
+    def _on_inserted(self, event: Any) -> None:
+        self._know(event.value)
+        self._on_step()
+
+    def _know(self, layer: Any) -> None:
+        # A new cube layer has the limits of its cube: to look for them again would take as long.
+        # One that becomes a cube layer later has the user's, unless somebody renews them.
+        if cube_of(layer) is not None:
+            self._limits.setdefault(layer, layer.contrast_limits)
+
     def _on_step(self, _: object = None) -> None:
         for layer in self.viewer.layers:
             cube = cube_of(layer)
-            if cube is not None:
-                # A new layer has the limits of its cube: to look for them again would take as long.
-                self._limits.setdefault(layer, layer.contrast_limits)
-                if self.viewer.dims.ndisplay == 2:
-                    self._dress(layer, cube)
+            if cube is not None and self.viewer.dims.ndisplay == 2:
+                self._dress(layer, cube)
 
     def _dress(self, layer: Image, cube: SpectralCube) -> None:
         band = band_of(layer, self.viewer.dims.point)
