@@ -42,6 +42,8 @@ from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.reconstruct.orders import resolve
 from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     composite_of,
@@ -127,6 +129,20 @@ def test_each_page_offers_the_next_once_it_is_done(
     qtbot.waitUntil(partial(offers, "maps"))
     workspace.step_button.click()
     assert workspace.page == "maps"
+
+
+@pytest.mark.parametrize("has_map", [False, True], ids=["idle", "map-runs"])
+def test_a_page_hears_of_the_viewer_however_it_came_to_be_shown(
+    workspace: WorkspaceDock, viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch, has_map: bool
+) -> None:
+    monkeypatch.setattr(MapMaker, "is_busy", has_map)
+    add_cube(viewer, make_cube())
+    for row, page in enumerate(["spectra", "maps", "photo", "spectra"]):
+        # A map that runs is cancelled, and the workspace hears of that in the middle of it.
+        workspace.go_to(page)
+        workspace.bench.pin((550, row, 7))
+    # The colours are given by the bench that listens.
+    assert len(set(picks.colours(workspace.bench.points))) == 4
 
 
 def has_lines(dock: Any, number: int) -> bool:

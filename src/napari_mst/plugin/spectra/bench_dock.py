@@ -104,12 +104,14 @@ class SharedBench(Bench):
     def detach(self) -> None:
         """Listen no more if it was the last dock that is gone, perhaps with its viewer."""
         self._docks -= 1
+        if not self._docks:
+            self.maps.cancel()
+        # A page that heard of the cancelled map may be shown by now.
         if self._docks:
             return
         # A drawing that is still due would read everything again, perhaps of a closed viewer.
         self._pace.cancel()
         self._is_due = False
-        self.maps.cancel()
         super().detach()
         self._mouse.disconnect()
 

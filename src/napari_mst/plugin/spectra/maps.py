@@ -261,9 +261,10 @@ class MapMaker:
 
     def cancel(self) -> None:
         """Cancel the run, if there is one."""
-        self._is_moved = False
-        self._latest.cancel()
-        self._scene.publish()
+        if self.is_busy:
+            self._is_moved = False
+            self._latest.cancel()
+            self._scene.publish()
 
     def _start(self) -> None:
         if self.lacks:
