@@ -8,7 +8,7 @@ Letters: B bands, H rows, W columns.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array, DType, doubles
+from napari_mst.arrays import Array, Doubles, DType, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import power_of
 from napari_mst.cube.georeference import FIELD, Georeference
@@ -44,7 +44,7 @@ from napari_mst.formats.matlab.stored import (
     version_5_arrays,
     version_5_header,
 )
-from napari_mst.formats.numbers import DEFLATE_RATIO, by_bands, crc32, too_large, write_blocks
+from napari_mst.formats.numbers import DEFLATE_RATIO, too_large, write_blocks
 from napari_mst.formats.record import (
     CHANGED,
     OWN,
@@ -272,8 +272,6 @@ _HEADER = (
     + bytes(8)
     + b"\0\2IM"
 )
-# Rows that are transposed at once, so that they stay in the processor's cache.
-_ROWS = 64
 VERSION_5_BYTES = 2**31 - 2**16
 """Larger cubes are saved as version 7.3: MATLAB has no larger arrays in files of version 5."""
 
@@ -283,72 +281,62 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
 
     As version 5, which every program reads, or as version 7.3 where it is too large for that.
     """
-    wavelengths = cube.wavelengths.tolist() if cube.has_wavelengths else []
+    wavelengths = cube.wavelengths[:, None] if cube.has_wavelengths else cube.wavelengths[:0]
     record = json.dumps(record_of(cube))
 
-    def seal(crc: str) -> bytes:
-        return seal_of(cube, dtype, crc, bands_description(wavelengths))
+    def sealed_by(put: Callable[[tuple[slice, slice], Array], object]) -> bytes:
+        """Give *put* the numbers, and return their seal."""
+        crc = write_blocks(cube.data, dtype, watch, put)
+        return seal_of(cube, dtype, crc, bands_description(wavelengths.ravel().tolist()))
 
-    if cube.data.size * dtype.itemsize < VERSION_5_BYTES:
-        _write_5(path, cube.data, dtype, wavelengths, record, seal, watch)
+    nbytes = cube.data.size * dtype.itemsize
+    if nbytes >= VERSION_5_BYTES:
+        _write_73(path, cube.shape, dtype, wavelengths, record, sealed_by)
         return
-    with by_bands(cube.data, path.parent, watch) as (data, rest):
-        _write_73(path, partial(_put_planes, data, dtype, rest), wavelengths, record, seal)
-
-
-def _put_planes(data: Numbers, dtype: DType, watch: Watch, file: Any) -> str:
-    """Put all bands of *data* as MATLAB has them, (W, H), into *file*; return their CRC-32."""
-    bands, height, width = data.shape
-    turned = np.empty((width, height), dtype)
-    crc = 0
-    for band in range(bands):
-        plane = np.ascontiguousarray(data[band], dtype)
-        crc = crc32(plane, crc)
-        for row in range(0, height, _ROWS):
-            turned[:, row : row + _ROWS] = plane[row : row + _ROWS].T
-        file[band] = turned
-        watch.reach((band + 1) / bands)
-    return f"{crc:08x}"
-
-
-def _write_5(  # noqa: PLR0913 (the parts of a file)
-    path: Path,
-    data: Numbers,
-    dtype: DType,
-    wavelengths: list[float],
-    record: str,
-    seal: Any,
-    watch: Watch,
-) -> None:
     from scipy.io import savemat
 
     # scipy makes a copy of all numbers.
-    check_room(path.name, 2 * data.size * dtype.itemsize)
-    whole = np.empty(data.shape, dtype)
-    text = seal(write_blocks(data, dtype, watch, whole.__setitem__)).decode()
-    bands = {"bands": np.array(wavelengths)[:, None]} if wavelengths else {}
-    first = {"cube": np.moveaxis(whole, 0, -1)}
-    savemat(path, {**first, **bands, OWN: record, SEAL: text}, appendmat=False)
+    check_room(path.name, 2 * nbytes)
+    whole = np.empty(cube.shape, dtype)
+    seal = sealed_by(whole.__setitem__).decode()
+    bands = {"bands": wavelengths} if wavelengths.size else {}
+    arrays = {"cube": np.moveaxis(whole, 0, -1), **bands, OWN: record, SEAL: seal}
+    savemat(path, arrays, appendmat=False)
     with path.open("r+b") as file:
-        file.write(version_5_header(text))
+        file.write(version_5_header(seal))
 
 
-def _write_73(path: Path, planes: Any, wavelengths: list[float], record: str, seal: Any) -> None:
+def _write_73(  # noqa: PLR0913 (the parts of a file)
+    path: Path,
+    shape: tuple[int, int, int],
+    dtype: DType,
+    wavelengths: Doubles,
+    record: str,
+    sealed_by: Callable[[Any], bytes],
+) -> None:
     import h5py
 
-    data, dtype, _ = planes.args
-    bands, height, width = data.shape
+    bands, height, width = shape
     with full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
+
+        def add(name: str, values: Array, kind: bytes) -> Any:
+            stored = file.create_dataset(name, data=values)
+            stored.attrs["MATLAB_class"] = np.bytes_(kind)
+            return stored
+
         # Zeros would be written first, only to be replaced.
         stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
         stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
-        crc = planes(stored)
-        stored.attrs[SEAL] = np.bytes_(seal(crc))
-        if wavelengths:
-            _add(file, "bands", np.array(wavelengths), b"double")
-        # MATLAB has text as UTF-16, and knows it from numbers by these two attributes.
-        codes = np.frombuffer(record.encode("utf-16-le"), "<u2")
-        _add(file, OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
+
+        def put(place: tuple[slice, slice], block: Array) -> None:
+            stored[place[0], :, place[1]] = block.transpose(0, 2, 1)
+
+        stored.attrs[SEAL] = np.bytes_(sealed_by(put))
+        if wavelengths.size:
+            add("bands", wavelengths, b"double")
+        # MATLAB has matrices only, and text as UTF-16, which it knows by these two attributes.
+        codes = np.frombuffer(record.encode("utf-16-le"), "<u2")[:, None]
+        add(OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
     # The library leaves the user block, which comes first in the file, to others.
     with path.open("r+b") as raw:
         raw.write(_HEADER)
@@ -366,10 +354,3 @@ def full_disk_as_os_error() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise OSError(str(error)) from error
-
-
-def _add(file: Any, name: str, values: Array, matlab_class: bytes) -> Any:
-    # MATLAB has matrices only.
-    stored = file.create_dataset(name, data=values[:, np.newaxis])
-    stored.attrs["MATLAB_class"] = np.bytes_(matlab_class)
-    return stored
