@@ -176,3 +176,18 @@ def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:
 
 def as_slice(at: range) -> slice:
     return slice(at.start, at.stop, at.step)
+
+
+def test_listed_wavelengths_of_lazy_numbers_are_those_of_an_array_and_none_is_read_before() -> None:
+    numbers = np.arange(6 * 4 * 5, dtype=np.float32).reshape(6, 4, 5)
+    read = []
+
+    def part(*ranges: range) -> Array:
+        read.append(ranges)
+        return numbers[np.ix_(*ranges)]
+
+    lazy = Lazy("cube", numbers.shape, numbers.dtype, part)
+    cube = SpectralCube(lazy, np.arange(400.0, 700, 50)).sel(wavelength=[650, 400, 550])
+    assert not read
+    assert np.array_equal(cube[:, 1:, ::2], numbers[[0, 3, 5], 1:, ::2])
+    assert np.array_equal(cube[1:], numbers[[3, 5]])

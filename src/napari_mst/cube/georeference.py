@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from napari_mst.arrays import Doubles, even_step
+from napari_mst.arrays import Array, doubles, even_step
 
 FIELD = "georeference"
 """The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
@@ -124,11 +124,15 @@ class Georeference:
         return cls(transform, directory=directory, text=text)
 
     @classmethod
-    def of_grid(cls, x: Doubles, y: Doubles, wkt: str) -> Self | None:
-        """From the coordinates of the centres of columns and rows, on the system *wkt*, if any.
+    def of_grid(cls, x: Array, y: Array, mapping: Mapping[str, Any]) -> Self | None:
+        """From the coordinates of the centres of columns and rows, and a grid *mapping* (CF).
 
-        None if they are not evenly spaced.
+        None if they are not numbers, or not evenly spaced.
         """
+        if x.dtype.kind not in "iuf" or y.dtype.kind not in "iuf":
+            return None
+        x, y = doubles(x), doubles(y)
+        wkt = str(mapping.get("crs_wkt", mapping.get("spatial_ref", "")))
         a, e = even_step(x, _UNEVEN), even_step(y, _UNEVEN)
         if min(x.size, y.size) < 2 or not a * e:
             return None

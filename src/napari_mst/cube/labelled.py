@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hyperspy.signals import Signal1D
     from xarray import DataArray
 
+
+Cube = TypeVar("Cube", bound=PlainCube)
 
 STANDARD_NAME = "radiation_wavelength"
 """CF's name for a wavelength."""
@@ -161,9 +163,7 @@ def parts_of(array: "DataArray") -> PlainCube:
     )
 
 
-def with_texts(
-    cube: PlainCube, texts: Mapping[Any, Any], place: Georeference | None = None
-) -> PlainCube:
+def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None = None) -> Cube:
     """*cube* with the history and the metadata in *texts*, which `own_texts` may have made.
 
     They may be of a larger cube, of which this is a part: then what they say of pixels and bands
@@ -196,10 +196,7 @@ def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
     named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))
     about = array.coords[named].attrs if named in array.coords else {}
     y, x = (array.coords[name].values for name in (rows, columns))
-    if y.dtype.kind not in "iuf" or x.dtype.kind not in "iuf":
-        return None
-    wkt = str(about.get("crs_wkt", about.get("spatial_ref", "")))
-    return Georeference.of_grid(doubles(x), doubles(y), wkt)
+    return Georeference.of_grid(x, y, about)
 
 
 def _spectral_axis(array: "DataArray") -> str:
@@ -232,26 +229,21 @@ def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:
     coordinate = next(chain(named, lengths), None)
     if coordinate is None:
         return np.arange(array.sizes[axis], dtype=np.float64), BAND_INDEX
-    return in_nanometres(
-        coordinate.values,
-        str(coordinate.attrs.get("units", "")).strip(),
-        f"the unit of the coordinate {shown(str(coordinate.name))}, got none. "
-        'Set its attribute "units", as in "nm".',
-    )
+    where = f"coordinate {shown(str(coordinate.name))}"
+    return in_nanometres(coordinate.values, str(coordinate.attrs.get("units", "")), where)
 
 
-def in_nanometres(values: Array, unit: str, expected: str) -> tuple[Doubles, str]:
+def in_nanometres(values: Array, unit: str, where: str) -> tuple[Doubles, str]:
     """Wavelengths of any *unit* of length in nm, others as they are, and their unit.
 
-    Raises `CubeError`, which says what was *expected*, without a unit.
+    Raises `CubeError`, which says *where* there is no unit.
     """
-    wavelengths = doubles(values)
-    power = power_of(unit)
+    wavelengths, power = doubles(values), power_of(unit)
     if power is not None:
         return wavelengths * 10.0**power, NANOMETRES
-    if not unit:
-        raise CubeError(f"Expected {expected}")
-    return wavelengths, unit
+    if not unit.strip():
+        raise CubeError(f'Expected the unit of the {where}, got none. Set its units, as in "nm".')
+    return wavelengths, unit.strip()
 
 
 def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
@@ -360,9 +352,4 @@ def _axis_of(axis: Any) -> tuple[Doubles, str]:
     unit, name = (text if isinstance(text, str) else "" for text in (axis.units, axis.name))
     if not unit.strip() and name.lower() in ("band", "bands"):
         return np.arange(len(axis.axis), dtype=np.float64), BAND_INDEX
-    return in_nanometres(
-        axis.axis,
-        unit.strip(),
-        f"the unit of the signal axis {shown(name or 'without a name')}, got none. "
-        'Set it, as in signal.axes_manager[-1].units = "nm".',
-    )
+    return in_nanometres(axis.axis, unit, f"signal axis {shown(name or 'without a name')}")

@@ -136,14 +136,22 @@ class Lazy:
     def __reduce__(self) -> tuple[Any, ...]:
         return np.asarray, (np.asarray(self),)
 
-    def part(self, *slices: slice) -> "Lazy":
-        """The numbers of some bands, rows and columns, in rising order, of which none is read."""
-        within = [range(size)[cut] for size, cut in zip(self.shape, slices, strict=False)]
+    def part(self, *cuts: slice | list[int]) -> "Lazy":
+        """The numbers of some bands, rows and columns, of which none is read.
+
+        Slices rise; one of the axes may be listed in any order.
+        """
+        pairs = zip(self.shape, cuts, strict=False)
+        within = [range(size)[cut] if isinstance(cut, slice) else cut for size, cut in pairs]
         within += map(range, self.shape[len(within) :])
 
         def read(*ranges: range) -> Array:
-            pairs = zip(within, ranges, strict=True)
-            return self._of(*(outer[at.start : at.stop : at.step] for outer, at in pairs))
+            wanted = (
+                outer[at.start : at.stop : at.step]
+                for outer, at in zip(within, ranges, strict=True)
+            )
+            chosen, box = zip(*map(_indexed, wanted, self.shape), strict=True)
+            return self._of(*box)[chosen]
 
         return Lazy(self.name, tuple(map(len, within)), self.dtype, read, self.sides)
 
@@ -186,9 +194,9 @@ def sample_of(data: Numbers, pixels: float) -> list[tuple[slice, slice]]:
     return [(slice(top, top + 8), slice(left, left + 8)) for top, left in product(tops, lefts)]
 
 
-def part_of(data: Any, *slices: slice) -> Any:
-    """Some bands, rows and columns of *data* (B, H, W): a view, or lazy where *data* are."""
-    return data.part(*slices) if isinstance(data, Lazy) else data[slices]
+def part_of(data: Any, *cuts: slice | list[int]) -> Any:
+    """Some bands, rows and columns of *data* (B, H, W): in memory or lazy, as *data* are."""
+    return data.part(*cuts) if isinstance(data, Lazy) else data[cuts]
 
 
 def coarse_of(data: Any) -> Any:
@@ -253,8 +261,8 @@ def levels_of(numbers: Lazy, coarse: Array) -> list[Any]:
 
 def _indexed(item: Any, size: int) -> tuple[Any, range]:
     """The range of an axis of *size* elements that *item* needs, and the index within that."""
-    if isinstance(item, slice):
-        at = range(size)[item]
+    if isinstance(item, slice | range):
+        at = range(size)[item] if isinstance(item, slice) else item
         return (slice(None), at) if at.step > 0 else (slice(None, None, -1), at[::-1])
     if np.ndim(item) == 0:
         index = range(size)[operator.index(item)]  # raises IndexError

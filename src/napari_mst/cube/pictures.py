@@ -165,15 +165,14 @@ def _named_bands(cube: PlainCube) -> list[int] | None:
 
 def _of_wavelengths(cube: PlainCube, wavelengths: Sequence[float]) -> Recipe:
     at = doubles(wavelengths)
-    low = cube.wavelengths.min()
-    high = cube.wavelengths.max()
+    low, high = cube.wavelengths.min(), cube.wavelengths.max()
     if at.shape != (3,) or not ((at >= low) & (at <= high)).all():
         given = ", ".join(f"{wavelength:g}" for wavelength in at.ravel()[:4])
         raise CubeError(
             f"Expected three wavelengths within {low:g}-{high:g} {shown(cube.unit, 20)}, red "
             f"first, got {given}. Choose some that the cube has."
         )
-    return _of_bands(cube, [int(np.abs(cube.wavelengths - colour).argmin()) for colour in at])
+    return _of_bands(cube, [cube.nearest_band(colour) for colour in at])
 
 
 def _of_bands(cube: PlainCube, bands: Sequence[int]) -> Recipe:

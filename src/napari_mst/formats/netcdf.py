@@ -66,9 +66,7 @@ def read_netcdf(
     fields = with_tuples(facts["fields"])
     fill = next((attributes[key] for key in _FILLS if key in attributes), None)
     if scale is not False and (_GAIN in attributes or _OFFSET in attributes):
-        ones = np.ones(len(data))
-        gains, offsets = ones * attributes.get(_GAIN, 1), ones * attributes.get(_OFFSET, 0)
-        data = numbers.scaled(data, gains, offsets, fill)
+        data = numbers.scaled(data, attributes.get(_GAIN, 1), attributes.get(_OFFSET, 0), fill)
         fill = math.nan
     if fill is not None:
         fields[IGNORED] = fill
@@ -80,7 +78,7 @@ def read_netcdf(
     if "provenance" not in attributes:
         return cube
     kept = with_texts(cube, attributes)
-    return SpectralCube(**{**vars(kept), "metadata": {**fields, **kept.metadata}, "quantity": word})
+    return replace(kept, metadata={**fields, **kept.metadata}, quantity=word)
 
 
 def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:

@@ -201,22 +201,24 @@ def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
 
 def scaled(
     stored: Numbers,
-    gains: Doubles,
-    offsets: Doubles,
+    gains: Doubles | float,
+    offsets: Doubles | float,
     ignored: float | None,
     divisor: float = 1.0,
 ) -> Numbers:
     """(*stored* (B, H, W) times *gains* (B,) plus *offsets* (B,)) / *divisor*, as floats.
 
-    Where *stored* is the *ignored* value they are NaN. `Lazy` numbers are scaled as they are read.
+    One gain or offset is that of all bands. Where *stored* is the *ignored* value they are NaN.
+    `Lazy` numbers are scaled as they are read.
 
     Raises `OutOfMemory` if the others do not fit into memory.
     """
     # float32 if that holds each stored value, else float64.
     dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
+    slopes, starts = (np.broadcast_to(each, len(stored)) for each in (gains, offsets))
 
     def meant(part: Array, bands: range) -> Array:
-        numbers = (part * gains[bands, None, None] + offsets[bands, None, None]) / divisor
+        numbers = (part * slopes[bands, None, None] + starts[bands, None, None]) / divisor
         if ignored is not None:
             numbers[part == ignored] = np.nan
         return numbers

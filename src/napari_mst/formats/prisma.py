@@ -15,7 +15,7 @@ import numpy as np
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
-from napari_mst.cube.lazy import Lazy
+from napari_mst.cube.lazy import Lazy, part_of
 from napari_mst.errors import complete
 from napari_mst.formats.matlab.cubes import stored_cube
 from napari_mst.formats.matlab.stored import ROOT
@@ -44,40 +44,38 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
     """
     level = path.name[4:7].upper()
     with complete(path.name, "PRISMA product"):
-        sources, bands = [], list[tuple[float, float, int, int]]()
-        for at, name in enumerate(("Vnir", "Swir")):
+        parts, bands = [], list[tuple[float, float, int]]()
+        for name in ("Vnir", "Swir"):
             variable = f"HDFEOS/SWATHS/PRS_{level}_HCO/Data Fields/{name.upper()}_Cube"
             facts, data = stored_cube(path, "a PRISMA product", variable, 1)
             about = facts[ROOT]
             low, high = (about[f"L2Scale{name}{end}"] for end in ("Min", "Max"))
-            ones = np.ones(len(data))
-            steps = ones * (high - low) / _MOST
-            sources.append(scaled(data, steps, ones * low, 0) if scale else data)
-            last = max((band[0] for band in bands), default=0.0)
-            centres, widths = about[f"List_Cw_{name}"], about[f"List_Fwhm_{name}"]
+            last = max(bands, default=(0.0,))[0]
+            listed = zip(
+                about[f"List_Cw_{name}"], about[f"List_Fwhm_{name}"], range(len(data)), strict=True
+            )
             # A band that was switched off has a wavelength of 0.
-            listed = enumerate(zip(centres, widths, strict=True))
-            bands += [(nm, width, at, band) for band, (nm, width) in listed if nm > last]
-    wavelengths, widths, which, numbers = map(np.array, zip(*sorted(bands), strict=True))
-    dtype = sources[0].dtype
+            beyond = sorted(band for band in listed if band[0] > last)
+            bands += beyond
+            data = scaled(data, (high - low) / _MOST, low, 0) if scale else data
+            parts.append(part_of(data, [band for *_, band in beyond]))
+    wavelengths, widths, _ = zip(*bands, strict=True)
+    first = len(parts[0])
 
     def read(wanted: range, rows: range, columns: range) -> Array:
-        part = np.empty((len(wanted), len(rows), len(columns)), dtype)
         place = [slice(at.start, at.stop, at.step) for at in (rows, columns)]
-        for at, source in enumerate(sources):
-            mine = which[wanted] == at
-            if mine.any():
-                part[mine] = source[(numbers[wanted][mine].tolist(), *place)]
-        return part
+        split = [at for at in wanted if at < first], [at - first for at in wanted if at >= first]
+        pairs = zip(parts, split, strict=True)
+        return np.concatenate([part[(listed, *place)] for part, listed in pairs if listed])
 
-    shape = (len(wavelengths), *data.shape[1:])
-    lazy = Lazy(path.name, shape, dtype, read, getattr(data, "sides", (1, 1, 1)))
-    metadata: dict[str, Any] = {"fwhm": tuple(widths.tolist()), IGNORED: math.nan if scale else 0}
+    shape = (len(bands), *data.shape[1:])
+    lazy = Lazy(path.name, shape, data.dtype, read, getattr(data, "sides", (1, 1, 1)))
+    metadata: dict[str, Any] = {"fwhm": widths, IGNORED: math.nan if scale else 0}
     if "Epsg_Code" in about:
         metadata[FIELD] = _place(about, shape).to_json()
     quantity = "radiance" if level == "L2B" else "reflectance"
     held = lazy if is_large(lazy.nbytes) else np.asarray(lazy)
-    return SpectralCube(held, wavelengths, quantity=quantity, metadata=metadata)
+    return SpectralCube(held, np.array(wavelengths), quantity=quantity, metadata=metadata)
 
 
 def _place(about: dict[str, Any], shape: tuple[int, ...]) -> Georeference:

@@ -39,9 +39,9 @@ from napari_mst.formats.numbers import (
     is_large,
     write_planes,
 )
-from napari_mst.formats.record import CHANGED
+from napari_mst.formats.record import CHANGED, Description, described_cube
 from napari_mst.formats.steady import Contents, held, steady_read
-from napari_mst.formats.wavelengths import band_names, percent_encode, spectral_axis
+from napari_mst.formats.wavelengths import band_names, percent_encode
 from napari_mst.watch import Watch
 
 
@@ -85,16 +85,16 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         layout = header.layout()
         data = data_of(header, header_path, layout) if path == header_path else path
         stored, warnings = load(header, data, layout, verify)
-        wavelengths, unit, axis_doubts = spectral_axis(
-            header.numbers("wavelength"), header.unit_word, header.items("band names"), layout.bands
+        numbers, fields, doubts = described(stored, header, scale=scale)
+        description = Description(
+            header.numbers("wavelength"),
+            header.unit_word,
+            header.items("band names"),
+            read_from_envi(fields, is_sealed=header.is_sealed),
+            quantity=header.text(f"{OWN}quantity") or quantity_of(fields),
+            provenance=provenance(header),
         )
-        numbers, fields, field_doubts = described(stored, header, scale=scale)
-        fields = read_from_envi(fields, is_sealed=header.is_sealed)
-        warnings += axis_doubts + field_doubts
-        if warnings:
-            fields["warnings"] = tuple(warnings)
-        quantity = header.text(f"{OWN}quantity") or quantity_of(fields)
-        return SpectralCube(numbers, wavelengths, unit, quantity, provenance(header), fields)
+        return described_cube(numbers, description, [*warnings, *doubts])
 
     return steadily(path, targets(path), read)
 

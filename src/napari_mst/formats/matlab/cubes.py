@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array, Doubles, DType, doubles
+from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import power_of
 from napari_mst.cube.georeference import FIELD, Georeference
@@ -146,12 +146,11 @@ def answer(
         described, warnings = _description(arrays, texts, name)
         described |= {"name": name, "attributes": array.attributes, ROOT: texts.get(ROOT, {})}
         count = len(described.get("wavelengths", ()))
-        ends = {axis: array.axes[axis] for axis in (0, -1) if array.axes}
-        spectral = [axis for axis, axis_name in ends.items() if axis_name in SPECTRAL_NAMES]
-        if band_axis is None and len(spectral) == 1:
-            (band_axis,) = spectral
-        if name in _PUBLISHED and band_axis is None and count in (0, array.shape[-1]):
-            band_axis = -1
+        ends = [at for at in (0, -1) if array.axes and array.axes[at] in SPECTRAL_NAMES]
+        if not ends and name in _PUBLISHED and count in (0, array.shape[-1]):
+            ends = [-1]
+        if band_axis is None and len(ends) == 1:
+            (band_axis,) = ends
         axis, doubts = band_axis_of(array.shape, count, band_axis)
         warnings += doubts
         described["warnings"] = warnings
@@ -230,11 +229,11 @@ def _place(arrays: Mapping[str, StoredArray], array: StoredArray, axis: int) -> 
     found = [arrays[words[name]] for name in sides if name in words]
     if len(found) != 2 or any(len(each.shape) != 1 for each in found):
         return None
-    y, x = (doubles(each.read()) for each in found)
+    y, x = (each.read() for each in found)
     # CF may name the coordinates behind the grid mapping.
     mapping = str(array.attributes.get("grid_mapping", "")).partition(":")[0].lower()
     about = arrays[words[mapping]].attributes if mapping in words else {}
-    return Georeference.of_grid(x, y, str(about.get("crs_wkt", about.get("spatial_ref", ""))))
+    return Georeference.of_grid(x, y, about)
 
 
 def _failure(path: Path, error: Exception, limit: int) -> Exception:
