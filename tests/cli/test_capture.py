@@ -242,6 +242,10 @@ def test_known_spectra_tell_the_light_better(run: Run) -> None:
     np.testing.assert_allclose(white, WHITE, rtol=0.01)
     code, err = reconstruct(run, f"wall.tif -o no.hdr {TOLD} {option}")
     assert "Expected --illuminant estimate with --light-spectra" in err
+    grey = Spectrum(GRID, np.full(31, 0.5), name="grey", origin=origin)
+    write_spectra("twice.csv", [grey, replace(grey, name="again")])
+    code, err = reconstruct(run, f"wall.tif -o no.hdr {UNBALANCED} --light-spectra twice.csv")
+    assert "got two at one" in err
 
 
 def test_attention_needs_the_camera_and_estimates_the_light_as_a_cube_does(run: Run) -> None:

@@ -269,7 +269,13 @@ def told_by_spectra(
 
     path = one_photo(taken.patch_photo, photos, "--light-spectra", "patch")
     photo = Photo.read(path, encoding="linear")
-    spectra = dict(placed(read_spectra(file, as_reflectance=True), file))
+    known = placed(read_spectra(file, as_reflectance=True), file)
+    spectra = dict(known)
+    if len(spectra) < len(known):
+        raise SpectrumError(
+            f"Expected each spectrum of {shown(file.name)} at another pixel, got two at one. "
+            "Leave one out."
+        )
     estimate = estimated(photo, capture, spectra)
     text = f"The illuminant was estimated with known spectra ({len(spectra)}): {estimate}."
     return replace(capture, illuminant=estimate.illuminant), text
