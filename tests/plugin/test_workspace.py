@@ -31,6 +31,7 @@ from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 from tests.plugin.spectra.probe import choose, entries
 
 from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import SpectrumError
 from napari_mst.formats import write_cube
 from napari_mst.photo.cameras import ESTIMATED, Capture
 from napari_mst.photo.raw import Shot
@@ -143,6 +144,23 @@ def test_a_page_hears_of_the_viewer_however_it_came_to_be_shown(
         workspace.bench.pin((550, row, 7))
     # The colours are given by the bench that listens.
     assert len(set(picks.colours(workspace.bench.points))) == 4
+
+
+def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
+    workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    add_cube(viewer, make_cube())
+    workspace.go_to("spectra")
+    page: Any = workspace.pages["spectra"].widget()
+    point_at(viewer, 4, 7)
+    qtbot.waitUntil(lambda: len(page.plot.lives) == 1 and page.plot.lives[0].yData is not None)
+    workspace.bench.fail(SpectrumError("Expected a pick, got none. Click one."))
+    assert page.problem.isVisible()
+    workspace.go_to("photo")
+    viewer.layers.clear()
+    workspace.go_to("spectra")
+    assert page.plot.lives[0].yData is None
+    assert not page.problem.isVisible()
 
 
 def has_lines(dock: Any, number: int) -> bool:

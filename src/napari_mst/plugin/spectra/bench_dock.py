@@ -190,6 +190,9 @@ class BenchDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._dress()
+        # What it said and showed under the mouse when it was hidden may be so no more.
+        self.problem.hide()
+        self.plot.set_live(())
         self.bench.attach()
         # Another dock may have been seen before: what it shows is drawn here at once.
         self._draw(self.bench.snapshot)
