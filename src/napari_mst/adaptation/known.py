@@ -247,5 +247,5 @@ def check_values(values: Floats, place: str, error: type[NapariMstError] = Spect
     got = f"{least:.4g} to {most:.4g}" if numbers.size else "none"
     raise error(
         f"Expected reflectance of about 0 to 1 {place}, got {got}. "
-        "Subtract the dark signal, and divide by the spectrum of a white reference."
+        "Divide per cent by 100; of radiance, subtract the dark signal, and divide by a white."
     )

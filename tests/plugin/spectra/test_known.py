@@ -233,7 +233,7 @@ BAD: dict[str, tuple[Callable[[Bench], object], str]] = {
         lambda bench: bench.known.mark([], colour_checker()[0]),
         "No pick is selected",
     ),
-    "per cent": (lambda bench: mark(bench, np.full(31, 50.0)), "per cent or radiance"),
+    "per cent": (lambda bench: mark(bench, np.full(31, 50.0)), "Divide per cent by 100"),
     "other wavelengths": (
         lambda bench: mark(bench, np.ones(31), WAVELENGTHS + 400),
         "got 0 within",
