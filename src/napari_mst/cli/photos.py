@@ -250,7 +250,7 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | N
 def told_by_spectra(
     taken: CaptureAnswers, photos: Sequence[Path], capture: Capture | None
 ) -> tuple[Capture | None, str]:
-    """*capture* in the light that known spectra tell, and a sentence; as it is without them.
+    """Set the light of *capture* by known spectra, and say so in a sentence; "" without spectra.
 
     Raises
     ------

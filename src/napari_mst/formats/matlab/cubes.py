@@ -99,7 +99,7 @@ def read_matlab(
 def stored_cube(
     path: Path, kind: str, variable: str | None, band_axis: int | None
 ) -> tuple[dict[str, Any], Numbers]:
-    """What `answer` says in a process of its own, and the (B, H, W) numbers as they are stored.
+    """The facts that `answer` finds in another process, and the (B, H, W) numbers as stored.
 
     *kind* is that of the file, for the error about one that crashes the process.
     """

@@ -19,7 +19,7 @@ def enmap_metadata(path: Path) -> Path | None:
 
 
 def enmap_header(raw: bytes, name: str) -> Header:
-    """The XML file *name* in the words of an ENVI header, which mean the same."""
+    """Translate the XML file *name* into the fields of an ENVI header."""
     root = xml(raw.decode(errors="replace"))
     bands = root.findall("specific/bandCharacterisation/bandID")
 

@@ -63,7 +63,7 @@ LINES = (("A", "#4d8fea"), ("B", "#f58231"), ("C", "#3cb44b"), ("D", "#e6194b"),
 
 
 COMPUTED = "The cube of a photo that was only opened is computed for this map, which takes a while."
-"""What a person reads while a map needs all of a cube that is computed where it is looked at."""
+"""The sentence shown while a map computes the whole cube of a photo that was only opened."""
 
 
 class CubeLayer(NamedTuple):
