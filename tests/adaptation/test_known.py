@@ -97,7 +97,7 @@ BAD: dict[str, tuple[Make, str]] = {
         "about 0 to 1 at row 1, column 1, got none",
     ),
     "negative": (lambda: KnownSpectrum(1, 1, np.full(31, -0.1)), "got -0.1 to "),
-    "radiance": (lambda: KnownSpectrum(1, 1, np.full(31, 80.0)), "got 80 to 80. Subtract"),
+    "radiance": (lambda: KnownSpectrum(1, 1, np.full(31, 80.0)), "got 80 to 80. Divide"),
     "zeros": (lambda: KnownSpectrum(1, 1, np.zeros(31)), "got 0 to 0. "),
     "image": (lambda: KnownSpectrum(1, 1, np.ones((31, 2))), "list of numbers"),
     "text": (lambda: KnownSpectrum(1, 1, "white"), "list of numbers"),
