@@ -6,8 +6,7 @@ from pathlib import Path
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import Output
-from napari_mst.cli.photos import placed
+from napari_mst.cli.options import Output, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import check_target, read_cube, write_cube

@@ -1,11 +1,13 @@
 """Options that several commands share, and the values of their texts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from napari_mst.cube.curves import text_of
-from napari_mst.errors import CubeFileError
+from napari_mst.cube.spectrum import Spectrum
+from napari_mst.errors import CubeFileError, SpectrumError, shown
 from napari_mst.formats.wavelengths import column
 
 DEFAULT_MODEL = "mstpp-srgb"
@@ -25,6 +27,21 @@ def pixel_of(text: str) -> tuple[int, int]:
 
 Pixel = Annotated[tuple[int, int], pixel_of]
 """Row and column of an image."""
+
+
+def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectrum]]:
+    """The *spectra* of a *file*, each behind its row and column; `SpectrumError` without these."""
+    found = []
+    for spectrum in spectra:
+        row, column = spectrum.origin.row, spectrum.origin.column
+        if row is None or column is None:
+            raise SpectrumError(
+                f"Expected a row and a column for each spectrum of {shown(file.name)}, got none "
+                f"for {shown(spectrum.name)!r}. Write them above its values, as "
+                "`napari-mst spectra` does."
+            )
+        found.append(((row, column), spectrum))
+    return found
 
 
 def wavelengths_of(text: str) -> tuple[float, ...] | slice:

@@ -1,14 +1,13 @@
 """The photos of a command: their camera, light, white and chart as the user gave them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.cli.console import note, report
-from napari_mst.cli.options import Pixel, pixel_of
+from napari_mst.cli.options import Pixel, pixel_of, placed
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
@@ -279,21 +278,6 @@ def told_by_spectra(
     estimate = estimated(photo, capture, spectra)
     text = f"The illuminant was estimated with known spectra ({len(spectra)}): {estimate}."
     return replace(capture, illuminant=estimate.illuminant), text
-
-
-def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectrum]]:
-    """The *spectra* of a *file*, each behind its row and column; `SpectrumError` without these."""
-    found = []
-    for spectrum in spectra:
-        row, column = spectrum.origin.row, spectrum.origin.column
-        if row is None or column is None:
-            raise SpectrumError(
-                f"Expected a row and a column for each spectrum of {shown(file.name)}, got none "
-                f"for {shown(spectrum.name)!r}. Write them above its values, as "
-                "`napari-mst spectra` does."
-            )
-        found.append(((row, column), spectrum))
-    return found
 
 
 def _camera_of(photos: Sequence[Path]) -> str:

@@ -190,7 +190,7 @@ def with_texts(cube: Cube, texts: Mapping[Any, Any], place: Georeference | None 
 
 
 def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
-    """Where *array* lies on earth, by its coordinates and the system of rioxarray (or CF)."""
+    """The place of *array* on earth, by its coordinates and the system of rioxarray (or CF)."""
     if not {rows, columns} <= set(array.coords):
         return None
     named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))

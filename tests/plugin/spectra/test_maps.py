@@ -287,13 +287,15 @@ def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
     assert told() == []
 
 
+def endless(cube: SpectralCube, *, watch: Watch) -> Map:
+    """A map that is never done."""
+    while True:
+        watch.reach(0.5)
+
+
 def test_a_map_is_cancelled_and_another_can_be_made(
     maps_dock: MapsDock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
-    def endless(cube: SpectralCube, *, watch: Watch) -> Map:
-        while True:
-            watch.reach(0.5)
-
     with monkeypatch.context() as patch:
         patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))
         maps_dock.kinds.setCurrentIndex(NUMBERS["Anomalies (RX)"])
@@ -314,10 +316,6 @@ def test_a_map_of_an_opened_photo_says_that_the_cube_is_computed(
     lazy.coarse = cube.data
     maps_dock.viewer.layers.clear()
     add_cube(maps_dock.viewer, replace(cube, data=lazy), "opened")
-
-    def endless(cube: SpectralCube, *, watch: Watch) -> Map:
-        while True:
-            watch.reach(0.5)
 
     with monkeypatch.context() as patch:
         patch.setitem(MAPS, "anomalies", replace(MAPS["anomalies"], make=endless))

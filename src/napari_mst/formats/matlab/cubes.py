@@ -223,7 +223,7 @@ def _description(
 
 
 def _place(arrays: Mapping[str, StoredArray], array: StoredArray, axis: int) -> Georeference | None:
-    """Where the image lies on earth, by the coordinates of its axes and its grid mapping (CF)."""
+    """The place of the image on earth, by the coordinates of its axes and its grid mapping (CF)."""
     words = {key.rpartition("/")[2].lower(): key for key in arrays}
     sides = [name for at, name in enumerate(array.axes) if at != axis % 3]
     found = [arrays[words[name]] for name in sides if name in words]
