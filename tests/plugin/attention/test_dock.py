@@ -24,6 +24,7 @@ from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.attention.drawings import STEPS
 from napari_mst.plugin.attention.exploration import (
     map_order,
     recording_order,
@@ -71,7 +72,7 @@ def test_the_photo_and_the_model_are_those_of_the_form(
 def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: ViewerModel) -> None:
     viewer.layers.clear()
     assert "Open a photo first" in dock.text.text()
-    assert not dock.pixel.six_page.isVisibleTo(dock.pixel)
+    assert not dock.pixel.plot_page.isVisibleTo(dock.pixel)
     assert not dock.save_button.isEnabled()
     assert not any(button.isEnabled() for button in dock.maps.values())
 
@@ -81,22 +82,19 @@ def test_every_head_of_every_block_can_be_clicked_and_is_shown(
     dock: AttentionDock, qtbot: QtBot, stages: int
 ) -> None:
     dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
-    schematic, plot = dock.schematic, dock.matrices.chosen
-    heads = [
-        (block, head) for block, (_, heads) in schematic.blocks.items() for head in range(heads)
-    ]
-    assert len(heads) == 10 * stages
-    for block, head in heads:
-        point = schematic.cell(block, head).center().toPoint()
-        qtbot.mouseClick(schematic, Qt.MouseButton.LeftButton, pos=point)
+    schematic, plot = dock.schematic, dock.matrices.plot
+    cells = schematic.cells()
+    assert len(cells) == 10 * stages
+    for (block, head), cell in cells.items():
+        qtbot.mouseClick(schematic, Qt.MouseButton.LeftButton, pos=cell.center().toPoint())
         assert schematic.current == (block, head)
         matrices = run_of(dock).record[block]
-        np.testing.assert_array_equal(plot.picture.image.image, matrices.attention[head])
-        np.testing.assert_allclose(plot.bars.opts["width"], matrices.entropy[head])
-        assert f"head {head}" in plot.title.text
+        (picture,) = plot.pictures
+        np.testing.assert_array_equal(picture.image.image, matrices.attention[head])
+        assert f"head {head}" in picture.title.text
     # The U-shapes of all stages fill the width.
-    assert 0 < schematic.cell("stages.0.encoder.0", 0).left() < 20
-    last = schematic.cell(f"stages.{stages - 1}.decoder.1", 0)
+    assert 0 < cells["stages.0.encoder.0", 0].left() < 20
+    last = cells[f"stages.{stages - 1}.decoder.1", 0]
     assert 0 < schematic.width() - last.right() < 20
 
 
@@ -104,7 +102,7 @@ def test_blocks_of_a_network_without_a_u_shape_stand_in_a_row(dock: AttentionDoc
     blocks = make_record(stages=1).blocks
     record = AttentionRecord({name.removeprefix("stages.0."): blocks[name] for name in blocks})
     dock.workspace.keep(Recording(record, "photo"))
-    cells = [dock.schematic.cell(block, 0) for block in record]
+    cells = [cell for (_, head), cell in dock.schematic.cells().items() if not head]
     assert len({cell.top() for cell in cells}) == 1
     assert [cell.left() for cell in cells] == sorted(cell.left() for cell in cells)
 
@@ -124,18 +122,18 @@ def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: 
 def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
     full_dock: AttentionDock, qtbot: QtBot
 ) -> None:
-    plot = full_dock.matrices.chosen
+    plot = full_dock.matrices.plot
     qtbot.waitExposed(full_dock)
-    scene = plot.picture.view.mapViewToScene(QPointF(3, 1))
+    scene = plot.pictures[0].view.mapViewToScene(QPointF(3, 1))
     qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=plot.mapFromScene(scene))
     assert full_dock.exploration.selection == Selection("stages.0.encoder.0", 0, key=1, query=3)
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 1, 3]
-    assert f"<b>{value:.4f}</b>" in full_dock.matrices.values.text()
+    assert f"A[1, 3] = {value:.4f}" in full_dock.matrices.values.text()
     assert "row sum 1.0000" in full_dock.matrices.values.text()
     plot.hovered.emit((4, 2))
     value = run_of(full_dock).record["stages.0.encoder.0"].attention[0, 4, 2]
-    assert f"A<sub>4,2</sub> = <b>{value:.4f}</b>" in full_dock.matrices.values.text()
-    full_dock.matrices.clicked.emit(1, 3)
+    assert f"A[4, 2] = {value:.4f}" in full_dock.matrices.values.text()
+    plot.clicked.emit(1, 3)
     assert full_dock.exploration.selection == Selection("stages.0.encoder.0")
     assert "all channels" in full_dock.matrices.values.text()
 
@@ -148,15 +146,13 @@ def test_a_kept_head_is_compared_with_one_of_another_run(
     full_dock.matrices.compare_button.click()
     full_dock.workspace.keep(recording(viewer, seed=1))
     full_dock.exploration.choose("stages.2.bottleneck", 2)
-    np.testing.assert_array_equal(full_dock.matrices.compared.picture.image.image, kept)
+    chosen, compared = (picture.image for picture in full_dock.matrices.plot.pictures)
+    np.testing.assert_array_equal(compared.image, kept)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
-    np.testing.assert_array_equal(full_dock.matrices.chosen.picture.image.image, shown)
-    assert (
-        full_dock.matrices.chosen.picture.image.levels[1]
-        == full_dock.matrices.compared.picture.image.levels[1]
-    )
+    np.testing.assert_array_equal(chosen.image, shown)
+    assert chosen.levels[1] == compared.levels[1]
     full_dock.matrices.compare_button.click()
-    assert full_dock.matrices.compared.isHidden()
+    assert len(full_dock.matrices.plot.pictures) == 1
 
 
 def test_matrices_and_maps_are_saved_and_opened_again(
@@ -206,15 +202,16 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     )
     assert dock.start(steps_order)
     done(dock, qtbot)
-    shown = dock.steps.pictures["A"].image.image
+    titles = [picture.title for picture in dock.steps.pictures]
+    shown = dock.steps.pictures[list(STEPS).index("A")].image.image
     np.testing.assert_allclose(
         shown, run_of(dock).record["stages.0.encoder.1"].attention[1], atol=1e-6
     )
-    assert "62 x 12 x 16" in dock.steps.labels[0].text
+    assert "62 x 12 x 16" in titles[0].text
     dock.exploration.choose_channels(7, 9)
-    assert "i = 7" in dock.steps.labels[1].text
-    assert "W<sub>" not in dock.steps.labels[1].text
-    assert "W<sub>K</sub> X" in dock.steps.labels[1].toolTip()
+    assert "i = 7" in titles[1].text
+    assert "W<sub>" not in titles[1].text
+    assert "W<sub>K</sub> X" in titles[1].toolTip()
     viewer.layers["photo"].data = np.zeros((20, 30, 3), np.uint8)
     assert dock.start(map_order, "score")
     done(dock, qtbot)
@@ -282,11 +279,13 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
 ) -> None:
     full_dock.resize(350, 800)
     full_dock.matrices.compare_button.click()
-    qtbot.waitUntil(full_dock.matrices.compared.isVisible)
+    plot = full_dock.matrices.plot
+    qtbot.waitUntil(lambda: len(plot.pictures) == 2)
     assert full_dock.width() == 350
     assert full_dock.minimumSizeHint().width() <= 350
-    for plot in (full_dock.matrices.chosen, full_dock.matrices.compared):
-        assert plot.ci.boundingRect().width() <= plot.viewport().width() + 1
+    qtbot.waitUntil(lambda: plot.ci.boundingRect().width() <= plot.viewport().width() + 1)
+    first, second = (picture.view.sceneBoundingRect().width() for picture in plot.pictures)
+    assert first == pytest.approx(second, abs=2)
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -294,9 +293,7 @@ def test_all_plots_take_on_the_theme(
     full_dock: AttentionDock, viewer: ViewerModel, theme: str
 ) -> None:
     viewer.theme = theme
-    matrices = full_dock.matrices
-    plots = (matrices.chosen, matrices.compared, full_dock.steps, full_dock.pixel.window_plot)
-    for plot in plots:
+    for plot in (full_dock.matrices.plot, full_dock.steps, full_dock.pixel.plot):
         assert (plot.backgroundBrush().color().lightness() < 128) == (theme == "dark")
 
 
@@ -314,4 +311,4 @@ def test_a_map_and_steps_that_finish_while_the_dock_is_hidden_are_not_lost(
     dock.hide()
     done(dock, qtbot)
     dock.show()
-    assert dock.steps.pictures["A"].image.image is not None
+    assert len(dock.steps.pictures) == len(STEPS)

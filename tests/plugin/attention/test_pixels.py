@@ -87,23 +87,22 @@ def test_a_click_shows_the_weights_of_the_pixel_in_a_layer_for_each_head(
     assert corners[:, 0].min() == -0.5, "with the first row"
     assert photo_layers(viewer) == [viewer.layers["photo"]]
     # The dock shows the window enlarged: the pixels of the photo, and the weights of the head.
-    plot = recorded.pixel.window_plot
-    assert plot.isVisibleTo(recorded.pixel)
-    np.testing.assert_allclose(plot.weights.image.image, images[1], atol=1e-6)
+    page = recorded.pixel.plot_page
+    assert page.isVisibleTo(recorded.pixel)
+    shown_photo, shown_weights = recorded.pixel.plot.pictures
+    np.testing.assert_allclose(shown_weights.image.image, images[1], atol=1e-6)
     rows, columns = (
         first + np.arange(2 * side)
         for first, side in zip((row, column), images[1].shape, strict=True)
     )
     seen = viewer.layers["photo"].data[rows.clip(0, 19)][:, columns.clip(0, 29)]
-    np.testing.assert_array_equal(plot.photo.image.image, seen)
-    plot.scene().sigMouseMoved.emit(plot.weights.view.mapViewToScene(QPointF(1, 0)))
-    assert plot.weight.text == f"weight {images[1][0, 1]:.4f}"
+    np.testing.assert_array_equal(shown_photo.image.image, seen)
     left, top = expected.query[1] - column, expected.query[0] - row
-    assert plot.photo.mark.rect().topLeft() == QPointF(left - 0.5, top - 0.5)
-    assert plot.weights.mark.rect().topLeft() == QPointF(left // 2 - 0.5, top // 2 - 0.5)
+    assert shown_photo.frame.rect().topLeft() == QPointF(left - 0.5, top - 0.5)
+    assert shown_weights.frame.rect().topLeft() == QPointF(left // 2 - 0.5, top // 2 - 0.5)
     # What was found goes with its kind.
     recorded.pixel.by.setCurrentIndex(recorded.pixel.by.findData(SINGLE))
-    assert not plot.isVisibleTo(recorded.pixel)
+    assert not page.isVisibleTo(recorded.pixel)
     assert recorded.pixel.text.text() == ""
     assert not any(layer.visible for layer in layers)
 
@@ -112,10 +111,10 @@ def test_a_run_between_pixels_says_where_to_look_and_when_a_click_is_beside_the_
     recorded: AttentionDock, viewer: ViewerModel
 ) -> None:
     page = recorded.matrices
-    assert page.chosen.isHidden()
+    assert page.plot.isHidden()
     assert "windows of 4 x 4" in page.uniformity.text()
     assert not recorded.steps_button.isEnabled()
-    assert recorded.schematic.blocks["stages.0.bottleneck"] == (124, 4)
+    assert recorded.schematic.record.shapes["stages.0.bottleneck"] == (124, 4)
     recorded.picking.click(world(viewer, -1, 3))
     assert "not on the photo" in recorded.pixel.text.text()
     assert not recorded.workspace.is_busy
@@ -193,15 +192,16 @@ def test_a_dock_without_a_run_begins_with_six_attentions_of_a_pixel_on_screen(
     photo.data = random.integers(40, 200, (64, 72, 3), dtype=np.uint8)
     viewer.add_layer(photo)
     qtbot.waitUntil(lambda: "Pixel (32, 3" in page.text.text(), timeout=60_000)
-    assert page.six_page.isVisibleTo(page)
+    assert page.plot_page.isVisibleTo(page)
     assert dock.text.text() == ""
-    are_answers = ["keys count" in label.text for label in page.six_plot.labels]
+    titles = [picture.title for picture in page.plot.pictures]
+    are_answers = ["keys count" in title.text for title in titles]
     assert are_answers == [True] * 7 + [False] * 2
-    assert "softmax" not in page.six_plot.labels[0].text
-    assert "softmax" in page.six_plot.labels[0].toolTip()
+    assert "softmax" not in titles[0].text
+    assert "softmax" in titles[0].toolTip()
     # Another one is looked at where the screen shows it.
     viewer.layers.clear()
-    assert not page.six_page.isVisibleTo(page)
+    assert not page.plot_page.isVisibleTo(page)
     viewer.add_layer(photo)
     getattr(viewer, "scene", viewer).camera.center = photo.data_to_world((20, 30))
     qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
@@ -215,14 +215,14 @@ def test_six_attentions_of_a_pixel_are_shown_side_by_side(
     dock.picking.click(world(viewer, 10, 12))
     qtbot.waitUntil(lambda: "Pixel (10, 12)" in page.text.text(), timeout=60_000)
     six = side_by_side(viewer.layers["photo"].data, 10, 12)
-    assert page.six_page.isVisibleTo(page)
-    for picture, drawn in zip(page.six_plot.pictures, six.pictures, strict=True):
+    assert page.plot_page.isVisibleTo(page)
+    for picture, drawn in zip(page.plot.pictures, six.pictures, strict=True):
         assert picture.image.image.shape == drawn.image.shape
-    assert "<b>single head, 16 x 16</b>" in page.six_plot.labels[0].text
-    assert page.six_plot.pictures[2].mark.rect().topLeft() == QPointF(11.5, 9.5)
+    assert "<b>single head, 16 x 16</b>" in page.plot.pictures[0].title.text
+    assert page.plot.pictures[2].frame.rect().topLeft() == QPointF(11.5, 9.5)
     dock.picking.click(world(viewer, -5, 12))
     assert "not on the photo" in page.text.text()
-    assert not page.six_page.isVisibleTo(page)
+    assert not page.plot_page.isVisibleTo(page)
 
 
 def test_a_single_head_is_shown_in_the_numbers_of_every_matrix(

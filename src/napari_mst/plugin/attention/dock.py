@@ -26,6 +26,7 @@ from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS
 from napari_mst.errors import AttentionError, NapariMstError, plain
+from napari_mst.plugin.attention.drawings import steps_pictures
 from napari_mst.plugin.attention.exploration import (
     Exploration,
     features_order,
@@ -37,7 +38,7 @@ from napari_mst.plugin.attention.exploration import (
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
 from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
-from napari_mst.plugin.attention.plot import MatrixPage, Plot, StepsPlot
+from napari_mst.plugin.attention.plot import MatrixPage, Pictures
 from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
@@ -119,7 +120,7 @@ class AttentionDock(Dock):
         self.steps_button = _button(
             "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
-        self.steps = StepsPlot()
+        self.steps = Pictures("The steps of attention", 120)
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
         self.bar = JobBar(self.workspace, CANCEL_HINT)
@@ -162,7 +163,7 @@ class AttentionDock(Dock):
     def _wire(self) -> None:
         self.runs.currentIndexChanged.connect(self._choose_run)
         self.schematic.chosen.connect(self.exploration.choose)
-        self.matrices.clicked.connect(self.exploration.click)
+        self.matrices.plot.clicked.connect(self.exploration.click)
         self.matrices.compare_button.toggled.connect(self.exploration.compare)
         self.steps.clicked.connect(self.exploration.choose_channels)
         pixel = self.pixel
@@ -301,7 +302,6 @@ class AttentionDock(Dock):
             self.layers.clear()
             self.layers.addItems(head.recording.record.layers)
             self.layers.setCurrentText(layer)
-            self.matrices.set_heads([head, self.exploration.compared])
             self.pixel.draw_head(head)
             shares = self.exploration.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
@@ -309,12 +309,12 @@ class AttentionDock(Dock):
         self._show_state(self.workspace.state)
 
     def _draw_channels(self) -> None:
-        """Mark the chosen channels, and draw the steps for them."""
-        key, query = self.exploration.key, self.exploration.query
-        self.matrices.set_cell(key, query)
-        steps = self.exploration.steps
-        if steps is not None:
-            self.steps.set_steps(steps, key or 0, query or 0)
+        """Draw the matrices and the steps, for the chosen channels."""
+        chosen = self.exploration
+        key, query = chosen.key, chosen.query
+        self.matrices.draw(chosen.chosen, chosen.compared, key, query)
+        if chosen.steps is not None:
+            self.steps.draw(list(steps_pictures(chosen.steps, key or 0, query or 0)))
 
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
@@ -365,5 +365,5 @@ class AttentionDock(Dock):
         return "" if self.form.photos or self.exploration.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
-        for part in (*self.findChildren(Plot), self.schematic):
+        for part in (*self.findChildren(Pictures), self.schematic):
             part.set_theme(get_theme(self.viewer.theme))

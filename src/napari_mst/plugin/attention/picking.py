@@ -1,6 +1,6 @@
 """Pixels that a person points at, and what they attend to: the mouse, the job, the sentence."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +26,7 @@ from napari_mst.denoising.photos import (
 )
 from napari_mst.errors import AttentionError, DenoisingError, NapariMstError, PhotoError, plain
 from napari_mst.photo.photo import Photo
+from napari_mst.plugin.attention.drawings import Drawn, six_pictures, window_pictures
 from napari_mst.plugin.attention.exploration import (
     Exploration,
     Ready,
@@ -52,7 +53,6 @@ from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import ViewerHelper
 
 if TYPE_CHECKING:
-    from napari_mst.attention.comparing import SideBySide
     from napari_mst.attention.head_steps import HeadSteps, PixelWeights, WindowSteps
 
 NETWORK = "network"
@@ -119,21 +119,11 @@ Pixel = tuple[int, int]
 
 
 class PixelView(NamedTuple):
-    """The contents of the page Pixel: a sentence, the numbers of a head, and a window enlarged.
-
-    Attributes
-    ----------
-    photo, weights
-        The pixels of the window, and the weights over them.
-    six
-        The attentions of the pixel, side by side.
-    """
+    """The contents of the page Pixel: a sentence, the numbers of a head, and pictures."""
 
     text: str = ""
     steps: "HeadSteps | None" = None
-    photo: Array | None = None
-    weights: AttentionMap | None = None
-    six: "SideBySide | None" = None
+    pictures: Sequence[Drawn] = ()
 
 
 class Picking(ViewerHelper):
@@ -262,8 +252,8 @@ class Picking(ViewerHelper):
                 steps = made if isinstance(made, WindowSteps) else None
                 pixel = made if steps is None else steps.pixel
                 weights = show_weights(viewer, pixel, photo, head.head)
-                window = window_of(photo, weights)
-                self.changed.emit(PixelView(_sentence(pixel, head), steps, window, weights))
+                pictures = window_pictures(window_of(photo, weights), weights)
+                self.changed.emit(PixelView(_sentence(pixel, head), steps, pictures))
 
         return order_of_run(self.viewer, self._exploration, make, show)
 
@@ -355,13 +345,13 @@ class Picking(ViewerHelper):
         made, text = alike.map(*pixel)
         with selection_kept(self.viewer):
             show_alone(self.viewer, put_map(self.viewer, made, photo))
-        return PixelView(text, None, window_of(photo, made), made)
+        return PixelView(text, None, window_pictures(window_of(photo, made), made))
 
     def _shown_six(self, _: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
         from napari_mst.attention.comparing import side_by_side  # the job has imported torch
 
         six = side_by_side(alike.photo, *pixel, alike.how.codes)
-        return PixelView(six.sentence, six=six)
+        return PixelView(six.sentence, None, list(six_pictures(six)))
 
     def _shown_patch(self, photo: LayerPhoto, alike: Alike, pixel: Pixel) -> PixelView:
         """Every number of a single head on the patch that begins at the pixel."""

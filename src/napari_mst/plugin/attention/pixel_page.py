@@ -24,7 +24,7 @@ from napari_mst.plugin.attention.picking import (
     SIX,
     PixelView,
 )
-from napari_mst.plugin.attention.plot import SixPlot, WindowPlot
+from napari_mst.plugin.attention.plot import Pictures
 from napari_mst.plugin.viewer.widgets import Paragraph, ScrolledPage, fill, let_shrink
 
 if TYPE_CHECKING:
@@ -129,10 +129,6 @@ DENOISE_HINT = (
     "Show the whole photo, denoised by non-local means with this h, as a photo layer; "
     "the eye of the layer shows it as it was before."
 )
-SIX_HINT = (
-    "Hold the mouse over a picture for its equation. All have the head of non-local means, so "
-    "nothing had to be learnt."
-)
 NO_PIXELS = (
     "Channels attend to channels in this block, all pixels at once: see the page Matrix. Pixels "
     "attend to pixels in networks with windows, and in non-local means."
@@ -148,7 +144,9 @@ KINDS = {
     ),
     SIX: (
         "six attentions, side by side",
-        "The framed pixel attends to those that shine, in six ways; press Pick to click another.",
+        "The framed pixel attends to those that shine, in six ways; press Pick to click another. "
+        "All have the head of non-local means, so nothing had to be learnt. Hold the mouse over a "
+        "picture for its equation.",
     ),
     ALIKE: ("non-local means", "Press Pick, then move the mouse over the photo."),
     SINGLE: (
@@ -180,10 +178,8 @@ class PixelPage(QWidget):
         self.denoise_button = QPushButton("Denoise the photo", toolTip=DENOISE_HINT)
         self.about = Paragraph()
         self.text = Paragraph()
-        self.window_plot = WindowPlot()
-        self.six_plot = SixPlot()
-        self.six_page = ScrolledPage(self.six_plot)
-        self.six_page.setToolTip(SIX_HINT)
+        self.plot = Pictures("What the pixel attends to", 200)
+        self.plot_page = ScrolledPage(self.plot)
         self.numbers = Numbers()
         for box in (self.by, self.numbers.steps):
             let_shrink(box, LETTERS)
@@ -195,11 +191,10 @@ class PixelPage(QWidget):
             fill(QHBoxLayout(), self.h, self.denoise_button),
             self.about,
             self.text,
-            self.window_plot,
-            self.six_page,
+            self.plot_page,
             self.numbers,
         )
-        for part in (self.window_plot, self.six_page, self.numbers):
+        for part in (self.plot_page, self.numbers):
             layout.setStretchFactor(part, 1)
         # Takes the room of both while there is nothing to show.
         layout.addStretch(0)
@@ -232,14 +227,10 @@ class PixelPage(QWidget):
         self.text.setText(view.text)
         self.text.setVisible(bool(view.text))
         self.numbers.setVisible(view.steps is not None)
-        self.window_plot.setVisible(view.weights is not None)
-        self.six_page.setVisible(view.six is not None)
-        if view.six is not None:
-            self.six_plot.set_view(view.six)
+        self.plot_page.setVisible(bool(view.pictures))
+        self.plot.draw(view.pictures)
         if view.steps is not None:
             self.numbers.show_steps(view.steps)
-        if view.photo is not None and view.weights is not None:
-            self.window_plot.set_window(view.photo, view.weights)
 
     def _draw(self) -> None:
         self.h.setVisible(self.kind != NETWORK)

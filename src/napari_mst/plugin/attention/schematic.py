@@ -3,7 +3,7 @@
 import math
 
 from napari.utils.theme import Theme
-from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from qtpy.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import (
     QColor,
     QHelpEvent,
@@ -14,7 +14,7 @@ from qtpy.QtGui import (
     QPen,
     QPolygonF,
 )
-from qtpy.QtWidgets import QSizePolicy, QToolTip, QWidget
+from qtpy.QtWidgets import QToolTip, QWidget
 
 from napari_mst.attention.record import AttentionRecord, head_title
 from napari_mst.plugin.attention.exploration import Shares
@@ -23,8 +23,8 @@ LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""
 ROW, GAP, TOP, MARGIN = 30, 6, 20, 6
 """Pixels: height of a level, gap between blocks, space above the first, and around all."""
-NARROW, SMALL = 26, 9
-"""Pixels: a block narrower than the first has its channels in letters as small as the second."""
+NARROWEST, LETTERS = 280, 10
+"""Pixels: the width that all blocks need, and the height of the number of channels."""
 HOW_TO = "Click a cell, or use the arrow keys: left and right for blocks, up and down for heads."
 MOVES = {
     Qt.Key.Key_Left: (-1, 0),
@@ -55,7 +55,8 @@ class Schematic(QWidget):
         self.shares: Shares = {}
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(TOP + 3 * ROW + 2 * GAP + MARGIN)
+        self.setMinimumWidth(NARROWEST)
         self.setAccessibleName("Blocks of the network")
         self.setWhatsThis(HOW_TO)
 
@@ -70,11 +71,6 @@ class Schematic(QWidget):
         self.setAccessibleDescription(self._title(head))
         self.update()
 
-    @property
-    def blocks(self) -> dict[str, tuple[int, int]]:
-        """Channels and heads of each block, in the order in which they run."""
-        return self.record.shapes
-
     def _title(self, head: Head) -> str:
         block, number = head
         title = head_title(self.record, block, number)
@@ -82,36 +78,41 @@ class Schematic(QWidget):
             return title
         return f"{title}; equal weights change {self.shares[block][number]:.0%} of what all do"
 
+    # ------------------------------------------------------------------------ where all is
+
     @property
-    def levels(self) -> tuple[int, ...]:
-        """The depth of each block of a U-shape; the blocks of other networks stand in a row."""
-        is_u_shaped = next(iter(self.blocks), "").startswith("stages.")
-        return LEVELS if is_u_shaped else (0,) * len(self.blocks)
+    def is_u_shaped(self) -> bool:
+        """True if each five blocks are a U-shape; those of other networks stand in a row."""
+        return next(iter(self.record.shapes), "").startswith("stages.")
 
-    def cell(self, block: str, head: int) -> QRectF:
-        """Return where *head* of *block* is drawn."""
-        outline = self._outline(block)
-        _, heads = self.blocks[block]
-        width = outline.width() / heads
-        return QRectF(outline.left() + head * width, outline.top(), width, ROW)
-
-    def _outline(self, block: str) -> QRectF:
-        """Return where all heads of *block* are drawn."""
-        levels = self.levels
-        stage, part = divmod(list(self.blocks).index(block), len(levels))
+    def outlines(self) -> dict[str, QRectF]:
+        """Return where all heads of each block are drawn, in the order in which the blocks run."""
+        blocks = list(self.record.shapes)
+        levels = LEVELS if self.is_u_shaped else (0,) * len(blocks)
         # The last stage may lack blocks.
-        pitch = (self.width() - 2 * MARGIN) / math.ceil(len(self.blocks) / len(levels))
+        pitch = (self.width() - 2 * MARGIN) / math.ceil(len(blocks) / len(levels))
         step = (pitch - 2 * GAP) / len(levels)
-        left = MARGIN + stage * pitch + GAP + part * step
-        return QRectF(left, TOP + levels[part] * (ROW + GAP), step - 2, ROW)
+        places = {}
+        for number, block in enumerate(blocks):
+            stage, part = divmod(number, len(levels))
+            left = MARGIN + stage * pitch + GAP + part * step
+            places[block] = QRectF(left, TOP + levels[part] * (ROW + GAP), step - 2, ROW)
+        return places
 
-    def sizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the dock."""
-        return QSize(420, TOP + 3 * ROW + 2 * GAP + MARGIN)
+    def cells(self) -> dict[Head, QRectF]:
+        """Return where each head is drawn."""
+        places = {}
+        for block, outline in self.outlines().items():
+            _, heads = self.record.shapes[block]
+            width = outline.width() / heads
+            for head in range(heads):
+                left = outline.left() + head * width
+                places[block, head] = QRectF(left, outline.top(), width, ROW)
+        return places
 
-    def minimumSizeHint(self) -> QSize:
-        """Qt asks for this when it lays out the dock."""
-        return QSize(280, self.sizeHint().height())
+    def _head_at(self, point: QPointF) -> Head | None:
+        every = self.cells().items()
+        return next((head for head, cell in every if cell.contains(point)), None)
 
     # ------------------------------------------------------------------------ what the user does
 
@@ -128,89 +129,69 @@ class Schematic(QWidget):
             super().keyPressEvent(event)
             return
         block, head = self.current
-        names = list(self.blocks)
+        names = list(self.record.shapes)
         following = names[(names.index(block) + move[0]) % len(names)]
-        _, heads = self.blocks[block]
+        _, heads = self.record.shapes[block]
         self.chosen.emit(following, 0 if following != block else (head + move[1]) % heads)
 
     def event(self, event: QEvent | None) -> bool:
         """Show a tooltip for the head under the mouse."""
-        if isinstance(event, QHelpEvent):
-            head = self._head_at(QPointF(event.pos()))
-            if head is not None:
-                channels, heads = self.blocks[head[0]]
-                tip = f"{self._title(head)}, {channels // heads} channels"
-                QToolTip.showText(event.globalPos(), tip, self)
-                return True
+        head = self._head_at(QPointF(event.pos())) if isinstance(event, QHelpEvent) else None
+        if isinstance(event, QHelpEvent) and head is not None:
+            channels, heads = self.record.shapes[head[0]]
+            tip = f"{self._title(head)}, {channels // heads} channels"
+            QToolTip.showText(event.globalPos(), tip, self)
+            return True
         return bool(super().event(event))
-
-    def _head_at(self, point: QPointF) -> Head | None:
-        for block, (_, heads) in self.blocks.items():
-            for head in range(heads):
-                if self.cell(block, head).contains(point):
-                    return block, head
-        return None
 
     # ------------------------------------------------------------------------ what is drawn
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
         """Qt calls this to have the picture drawn."""
         super().paintEvent(event)
+        if not self.record.shapes:
+            return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        # The blocks cover the ends of the links.
-        self._draw_links(painter)
-        for number, block in enumerate(self.blocks):
-            self._draw_block(painter, number, block)
+        outlines = self.outlines()
+        # The blocks cover the ends of the way that leads through them.
+        painter.setPen(QPen(self._colour("secondary"), 2))
+        painter.drawPolyline(QPolygonF([outline.center() for outline in outlines.values()]))
+        for head, cell in self.cells().items():
+            self._draw_cell(painter, head, cell.adjusted(1, 1, -1, -1))
+        for number, (block, outline) in enumerate(outlines.items()):
+            self._draw_frame(painter, number, block, outline)
         painter.end()
 
     def _colour(self, part: str) -> QColor:
         """The colour of a *part* of napari's theme."""
         return QColor(getattr(self._theme, part).as_hex())
 
-    def _draw_links(self, painter: QPainter) -> None:
-        """Draw the way through the blocks, and the skips from encoder to decoder."""
-        centres = [self._outline(block).center() for block in self.blocks]
-        painter.setPen(QPen(self._colour("secondary"), 2))
-        painter.drawPolyline(QPolygonF(centres))
-        if any(self.levels):
-            painter.setPen(QPen(self._colour("secondary"), 1, Qt.PenStyle.DotLine))
-            # In a U-shape of five, block 0 skips to block 4, and block 1 to block 3.
-            for start, stop in ((0, 4), (1, 3)):
-                for centre, opposite in zip(centres[start::5], centres[stop::5], strict=False):
-                    painter.drawLine(centre, opposite)
-
-    def _draw_block(self, painter: QPainter, number: int, block: str) -> None:
-        """Draw the heads of *block*, a frame around them, and its number of channels."""
-        channels, heads = self.blocks[block]
-        for head in range(heads):
-            self._draw_cell(painter, (block, head))
-        outline = self._outline(block)
+    def _draw_frame(self, painter: QPainter, number: int, block: str, outline: QRectF) -> None:
+        """Draw a frame around a *block*, its number of channels, and the title of its stage."""
         is_chosen = self.current is not None and self.current[0] == block
         painter.setPen(QPen(self._colour("text"), 1.6 if is_chosen else 0.7))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(outline, 3, 3)
-        stage, part = divmod(number, len(LEVELS))
+        font = self.font()
+        font.setPixelSize(LETTERS)
+        painter.setFont(font)
+        channels, _ = self.record.shapes[block]
         centred = Qt.AlignmentFlag.AlignCenter
+        painter.drawText(outline, centred, str(channels))
+        stage, part = divmod(number, len(LEVELS))
         # The bottleneck is the middle of its stage.
-        if any(self.levels) and LEVELS[part] == max(LEVELS):
+        if self.is_u_shaped and LEVELS[part] == max(LEVELS):
             title = QRectF(outline.center().x() - 50, 0, 100, TOP)
             painter.drawText(title, centred, f"stage {stage + 1}")
-        font = self.font()
-        if outline.width() < NARROW:
-            font.setPixelSize(SMALL)
-        painter.setFont(font)
-        painter.drawText(outline, centred, str(channels))
-        painter.setFont(self.font())
 
-    def _draw_cell(self, painter: QPainter, head: Head) -> None:
+    def _draw_cell(self, painter: QPainter, head: Head, cell: QRectF) -> None:
         is_current = head == self.current
         frame = QPen(self._colour("foreground"), 1)
         if is_current and self.hasFocus():
             frame = QPen(self._colour("text"), 2)
         painter.setPen(frame)
         painter.setBrush(self._colour("current" if is_current else "primary"))
-        cell = self.cell(*head).adjusted(1, 1, -1, -1)
         painter.drawRect(cell)
         block, number = head
         if block in self.shares:

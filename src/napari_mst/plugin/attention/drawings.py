@@ -1,0 +1,157 @@
+"""What the attention dock draws of matrices, of a head step by step, and of a pixel; without Qt."""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from napari_mst.arrays import Array, Floats
+from napari_mst.attention.maps import AttentionMap, AttentionSteps
+from napari_mst.errors import shown
+from napari_mst.plugin.attention.exploration import RecordedHead
+
+if TYPE_CHECKING:
+    from napari_mst.attention.comparing import SideBySide
+
+STEPS = {
+    "X": (
+        "<b>features X</b><br>{channels} x {photo}",
+        "What enters the block: the norm of all channels of X.",
+    ),
+    "K": ("<b>keys K</b>, i = {i}<br>{d} x {photo}", "<i>K = W<sub>K</sub> X</i>"),
+    "Q": ("<b>queries Q</b>, j = {j}<br>{d} x {photo}", "<i>Q = W<sub>Q</sub> X</i>"),
+    "V": ("<b>values V</b>, j = {j}<br>{d} x {photo}", "<i>V = W<sub>V</sub> X</i>"),
+    "kq": (
+        "<b>keys by queries</b>: sum {logit:.3f}<br>{photo}",
+        "<i>k<sub>i</sub> q<sub>j</sub></i> at each pixel",
+    ),
+    "L": (
+        "<b>scores L</b>: {logit:.3f}<br>{d} x {d}",
+        "<i>L<sub>ij</sub></i>: the sum of <i>k<sub>i</sub> q<sub>j</sub></i> over all pixels",
+    ),
+    "A": (
+        "<b>attention A</b>: {share:.4f}<br>{d} x {d}",
+        "<i>A</i> = softmax of each row of <i>L</i>",
+    ),
+    "AV": (
+        "<b>result A V</b>, i = {i}<br>{d} x {photo}",
+        "row <i>i</i> of <i>A V</i>: <i>V</i> weighted by row <i>i</i> of <i>A</i>",
+    ),
+}
+"""The steps in the order of the formulas: a caption, which ends with the size of all of it, and the
+formula."""
+MATRICES = ("L", "A")
+"""The pictures that are matrices of channels, where a cell can be clicked."""
+UNSIGNED = ("X", "A")
+"""The pictures whose numbers are 0 or more."""
+NAME = 22
+"""Letters of a run's name that fit above a matrix beside another."""
+CLIPPED = 0.5
+"""Per cent of the pixels that lie beyond the colours: a few extremes would pale all others."""
+
+Cells = tuple[int, int, int, int]
+"""Column and row of the first cell, and how many columns and rows there are."""
+
+
+class Drawn(NamedTuple):
+    """A picture to draw: (rows, columns) values, or colours, below a title.
+
+    Attributes
+    ----------
+    limits
+        The values of the first and the last colour; a negative first one asks for two colours.
+    tip
+        The tooltip, such as a formula.
+    framed
+        The cells to put a frame around: the first column and row, and how many there are of each.
+    is_matrix
+        True if a click chooses a cell.
+    """
+
+    title: str
+    values: Array
+    limits: tuple[float, float]
+    tip: str = ""
+    framed: Cells | None = None
+    is_matrix: bool = False
+
+
+def window_pictures(photo: Array, made: AttentionMap) -> list[Drawn]:
+    """Draw the pixels of *photo* under the weights of *made*, and these; the pixel is framed."""
+    most = 1.0 if photo.dtype.kind == "f" else float(np.iinfo(photo.dtype).max)
+    high, pitch = float(made.values.max()), made.pitch
+    row, column = np.subtract(made.pixel or made.corner, made.corner).tolist()
+    pixel = (column, row, pitch, pitch)
+    weight = (column // pitch, row // pitch, 1, 1)
+    weights = f"and their weights:<br>black 0, bright {high:.3f}"
+    return [
+        Drawn("The pixels of its window", photo, (0.0, most), framed=pixel),
+        Drawn(weights, made.values, (0.0, high), framed=weight),
+    ]
+
+
+def six_pictures(six: "SideBySide") -> Iterator[Drawn]:
+    """Draw all attentions of a pixel, which is framed, and what makes tokens."""
+    row, column = six.place
+    pixel = (column, row, 1, 1)
+    for number, (title, equation, lines, image) in enumerate(six.pictures):
+        # The last attention is between channels.
+        framed = pixel if number < len(six.answers) - 1 else None
+        text = f"<b>{title}</b><br>{lines}".replace("\n", "<br>")
+        yield Drawn(text, image, (0.0, 255.0), equation, framed)
+
+
+def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Drawn]:
+    """Draw all steps of a head for key channel i = *key* and query channel j = *query*."""
+    logits, attention = steps.matrices.logits[0], steps.matrices.attention[0]
+    k, q = steps.keys[key], steps.queries[query]
+    values: dict[str, Floats] = {
+        "X": steps.features,
+        "K": k,
+        "Q": q,
+        "V": steps.values[query],
+        "kq": k * q,
+        "L": logits,
+        "A": attention,
+        "AV": steps.attended(key),
+    }
+    channels, rows, columns = steps.size
+    said = {
+        "i": key,
+        "j": query,
+        "channels": channels,
+        "d": len(logits),
+        "photo": f"{rows} x {columns}",
+        "logit": logits[key, query],
+        "share": attention[key, query],
+    }
+    for name, (caption, formula) in STEPS.items():
+        is_matrix = name in MATRICES
+        # A matrix has no extremes to clip: each of its cells counts.
+        clipped = 0 if is_matrix else CLIPPED
+        high = float(np.percentile(np.abs(values[name]), 100 - clipped)) or 1.0
+        limits = (0.0 if name in UNSIGNED else -high, high)
+        cell = (query, key, 1, 1) if is_matrix else None
+        yield Drawn(caption.format(**said), values[name], limits, formula, cell, is_matrix)
+
+
+def matrix_pictures(
+    heads: Iterable[RecordedHead], key: int | None, query: int | None
+) -> Iterator[Drawn]:
+    """Draw the matrices of *heads* on one scale, with key channels i down and queries j across.
+
+    The chosen cell is framed; a whole row or column where the other channel is None.
+    """
+    every = list(heads)
+    high = max((float(head.weights.max()) for head in every), default=1.0)
+    for chosen in every:
+        depth = chosen.channels
+        top, height = (0, depth) if key is None else (key, 1)
+        left, width = (0, depth) if query is None else (query, 1)
+        block, _, head = chosen.title.rpartition(", ")
+        run = escape(shown(chosen.recording.name, NAME))
+        title = f"{block}<br>{head}<br>{run}"
+        framed = (left, top, width, height)
+        weights = chosen.weights
+        yield Drawn(title, weights, (0.0, high), framed=framed, is_matrix=True)
