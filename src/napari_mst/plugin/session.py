@@ -25,7 +25,7 @@ from napari_mst.plugin.jobs.workspace import (
     reconstruct_pages,
 )
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.viewer.bands import FIRST_BAND, BandContrast
+from napari_mst.plugin.viewer.bands import FIRST_BAND, Bands
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
     cube_at,
@@ -165,7 +165,7 @@ def _replace(viewer: ViewerModel, layer: Image, cube: SpectralCube, photo: Layer
     before = cube_at(layer)
     data, arguments, _ = cube_layer(cube, layer.name, photo.placement_of(cube.shape[1:]))
     # Limits other than those that the preview came with were set by the user.
-    contrast = BandContrast.of(viewer)
+    contrast = Bands.of(viewer)
     is_of_preview = tuple(layer.contrast_limits) == contrast_limits(before.data)
     has_own_limits = not is_of_preview and not contrast.is_given(layer)
     put_cube(layer, data, arguments)

@@ -17,7 +17,7 @@ from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.pictures.bar import PictureBar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
-from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
+from napari_mst.plugin.viewer.bands import Bands
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 
@@ -94,11 +94,9 @@ def test_choices_are_remembered_by_the_next_session(
     bar: PictureBar, cube_viewer: ViewerModel
 ) -> None:
     bar.render_under("A")
-    for switch in (bar.own, bar.coloured):
-        switch.trigger()
+    bar.own.trigger()
     later = ViewerModel()
-    contrast = BandContrast.of(later)
-    assert (contrast.is_own, contrast.is_coloured) == (False, True)
+    assert not Bands.of(later).is_own
     composer = Composer.of(later)
     composer.look_at(add_cube(later, make_cube()))
     np.testing.assert_array_equal(picture_in(later).data, make_cube().render("A"))
@@ -110,17 +108,13 @@ def test_choices_are_remembered_by_the_next_session(
     np.testing.assert_array_equal(picture_in(later).data, bands.composite())
 
 
-def test_the_switches_of_the_bands_are_those_of_the_viewer(
-    bar: PictureBar, cube_viewer: ViewerModel, layer: Image
+def test_the_switch_of_the_bands_is_that_of_the_viewer(
+    bar: PictureBar, cube_viewer: ViewerModel
 ) -> None:
     assert bar.own.isChecked()
-    assert bar.colour_bar.isChecked()
-    bar.colour_bar.trigger()
-    assert not ColourBar.of(cube_viewer).is_on
-    bar.coloured.trigger()
+    Bands.of(cube_viewer).is_own = False
     bar.refresh()
-    assert bar.coloured.isChecked()
-    assert layer.colormap.name.endswith("nm")
+    assert not bar.own.isChecked()
 
 
 def test_the_bar_lies_on_the_image_of_a_window(

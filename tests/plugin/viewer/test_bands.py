@@ -1,4 +1,4 @@
-"""Single bands: their contrast or colour, and the colour bar of the band or map that is seen."""
+"""Single bands: their contrast, and the colour bar of the band or map that is seen."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,14 +11,14 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
-from napari_mst.cube.layer import COLORMAP, contrast_limits
-from napari_mst.plugin.viewer.bands import OVERLAY, BandContrast, ColourBar, colormap_of
+from napari_mst.cube.layer import contrast_limits
+from napari_mst.plugin.viewer.bands import OVERLAY, Bands, ColourBar
 from napari_mst.plugin.viewer.layers import UNIT_KEY
 
 
 @pytest.fixture
-def contrast(cube_viewer: ViewerModel) -> BandContrast:
-    return BandContrast(cube_viewer)
+def contrast(cube_viewer: ViewerModel) -> Bands:
+    return Bands(cube_viewer)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def layer(cube_viewer: ViewerModel) -> Image:
 
 
 def test_each_band_has_its_own_contrast_until_it_is_switched_off(
-    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
+    cube_viewer: ViewerModel, contrast: Bands, layer: Image
 ) -> None:
     for band in (3, 28):
         cube_viewer.dims.set_point(0, 400 + 10 * band)
@@ -39,30 +39,13 @@ def test_each_band_has_its_own_contrast_until_it_is_switched_off(
 
 
 def test_limits_of_the_user_stay_until_the_switch_is_turned(
-    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
+    cube_viewer: ViewerModel, contrast: Bands, layer: Image
 ) -> None:
     layer.contrast_limits = (0.1, 0.2)
     cube_viewer.dims.set_point(0, 450)
     assert tuple(layer.contrast_limits) == (0.1, 0.2)
     contrast.is_own = True
     assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6])
-
-
-def test_bands_have_the_colour_of_their_wavelength_while_asked_to(
-    cube_viewer: ViewerModel, contrast: BandContrast, layer: Image
-) -> None:
-    contrast.is_coloured = True
-    for wavelength, channel in ((450, 2), (530, 1), (650, 0)):
-        cube_viewer.dims.set_point(0, wavelength)
-        assert layer.colormap.name == f"{wavelength} nm"
-        assert int(layer.colormap.map(np.array([0.8]))[0, :3].argmax()) == channel
-    contrast.is_coloured = False
-    assert layer.colormap.name == COLORMAP
-
-
-def test_what_the_eye_does_not_see_is_grey() -> None:
-    assert colormap_of(900.0) == "gray"
-    assert colormap_of(np.inf) == COLORMAP
 
 
 def add_map(viewer: ViewerModel, unit: str = "spectral angle, deg") -> Image:
@@ -137,8 +120,6 @@ def test_a_bar_that_a_person_hides_stays_hidden_with_its_unit(cube_viewer: Viewe
     bar.update()
     assert not layer.colorbar.visible
     assert text_beside(cube_viewer) == ""
-    bar.is_on = True
-    assert text_beside(cube_viewer) == "reflectance"
 
 
 def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: ViewerModel) -> None:
@@ -148,16 +129,6 @@ def test_a_grid_has_the_bar_in_its_cell_and_no_unit_far_from_it(cube_viewer: Vie
     assert text_beside(cube_viewer) == ""
     cube_viewer.canvas.grid.enabled = False
     assert text_beside(cube_viewer) == "reflectance"
-
-
-def test_the_switch_takes_all_bars_away(cube_viewer: ViewerModel) -> None:
-    bar = ColourBar.of(cube_viewer)
-    bar.is_on = False
-    made = add_map(cube_viewer)
-    bar.update()
-    assert not made.colorbar.visible
-    assert not cube_viewer.layers["cube"].colorbar.visible
-    assert text_beside(cube_viewer) == ""
 
 
 def test_a_band_that_waits_for_its_first_picture_gets_no_bar(cube_viewer: ViewerModel) -> None:

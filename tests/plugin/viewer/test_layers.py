@@ -18,7 +18,7 @@ from tests.plugin.in_viewer import cube_in
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.viewer.bands import SliderLabel
+from napari_mst.plugin.viewer.bands import Bands
 from napari_mst.plugin.viewer.layers import band_of, cube_layer, cube_of, go_to
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.placement import Placement, pixel_at
@@ -114,7 +114,7 @@ def test_the_slider_of_a_cube_stands_at_wavelengths() -> None:
     viewer = ViewerModel()
     layer = viewer.add_layer(layer_of(cube()))
     go_to(viewer, layer, 553)
-    SliderLabel.of(viewer)
+    Bands.of(viewer)
     assert (viewer.dims.range[0].start, viewer.dims.range[0].stop, viewer.dims.range[0].step) == (
         400,
         700,
@@ -144,7 +144,7 @@ def test_a_cube_that_opens_is_seen_wherever_the_slider_stands(
     wavelengths: Sequence[float], told: str
 ) -> None:
     viewer = ViewerModel()
-    SliderLabel.of(viewer)
+    Bands.of(viewer)
     go_to(viewer, viewer.add_layer(layer_of(cube())), 700)
     bands = np.asarray(wavelengths, dtype=np.float64)
     other = SpectralCube(np.ones((len(bands), 6, 8), np.float32), bands)

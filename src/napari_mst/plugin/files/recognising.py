@@ -55,11 +55,9 @@ from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.pictures.refining import Refiner
 from napari_mst.plugin.viewer.bands import (
-    BandContrast,
+    Bands,
     ColourBar,
     FittedView,
-    PageSlider,
-    SliderLabel,
     bring_into_view,
 )
 from napari_mst.plugin.viewer.coordinates import EarthStatus
@@ -131,11 +129,9 @@ class Recogniser(ViewerHelper):
         watch_napari()
         viewer.layers.events.inserted.connect(self.hear)
         FittedView.of(viewer)
-        SliderLabel.of(viewer)
+        Bands.of(viewer)
         EarthStatus.of(viewer)
-        PageSlider.of(viewer)
         composer = Composer.of(viewer)
-        BandContrast.of(viewer)
         Refiner.of(viewer)
         bar = ColourBar.of(viewer)
         bar.is_awaiting_picture = composer.is_first_due
@@ -326,7 +322,7 @@ def _as_cube(viewer: ViewerModel, layer: Image, cube: SpectralCube) -> Image:
         layer.contrast_limits = arguments["contrast_limits"]
     put_cube(layer, data, arguments)
     if is_untouched:
-        BandContrast.of(viewer).renew(layer)
+        Bands.of(viewer).renew(layer)
     return layer
 
 

@@ -7,14 +7,13 @@ from typing import Any
 from napari.components import ViewerModel
 from napari.layers import Image
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QAction
 from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from napari_mst.cube.illuminants import illuminant_names
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
-from napari_mst.plugin.viewer.bands import BandContrast, ColourBar
+from napari_mst.plugin.viewer.bands import Bands
 from napari_mst.plugin.viewer.layers import active_cube_layer, is_picture_shown
 from napari_mst.plugin.viewer.sharing import OfViewer, calling, picture_choices, report, unwrapped
 
@@ -34,7 +33,6 @@ SIDES = (
 LIGHT = "Show the picture as under another light."
 BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot."
 OWN = "Else all bands of a cube have one contrast, so they compare."
-BAR = "The values of the colours of the band or map that is seen."
 EDGE = 6
 """Pixels between the bar and the corner of the image."""
 STYLE = "QPushButton { padding: 2px 6px; }"
@@ -69,13 +67,10 @@ class PictureBar(QFrame, OfViewer):
         self.lights = self._menu("Light", LIGHT)
         self._fill_lights()
         self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands.")
-        self.own = self._entry(
-            "Each band its own contrast", OWN, BandContrast.of, "is_own", "has_own_contrast"
-        )
-        self.coloured = self._entry(
-            "Bands in their colour", "", BandContrast.of, "is_coloured", "has_own_colour"
-        )
-        self.colour_bar = self._entry("Colour bar", BAR, ColourBar.of, "is_on")
+        self.own = self.more.addAction("Each band its own contrast", calling(self._flip_contrast))
+        self.own.setCheckable(True)
+        self.own.setToolTip(OWN)
+        self._states.append((self.own, Bands.of, "is_own"))
         Composer.of(self.viewer).changed.connect(self.refresh)
         self.viewer.layers.events.connect(self._on_layers)
         self.viewer.layers.selection.events.active.connect(self.refresh)
@@ -99,14 +94,6 @@ class PictureBar(QFrame, OfViewer):
         button.setMenu(menu)
         self._row.addWidget(button)
         return menu
-
-    def _entry(self, title: str, tip: str, of: Of, name: str, kept: str = "") -> QAction:
-        """Add an entry that flips the attribute *name*, and keeps it as the choice *kept*."""
-        action = self.more.addAction(title, calling(self._flip, of, name, kept))
-        action.setCheckable(True)
-        action.setToolTip(tip)
-        self._states.append((action, of, name))
-        return action
 
     def _fill_lights(self) -> None:
         self.lights.addAction("Best colours", calling(self._choose, BEST)).setToolTip(BEST_COLOURS)
@@ -150,11 +137,10 @@ class PictureBar(QFrame, OfViewer):
         of(self.viewer).toggle()
         self.refresh()
 
-    def _flip(self, of: Of, name: str, kept: str) -> None:
-        is_on = not getattr(of(self.viewer), name)
-        setattr(of(self.viewer), name, is_on)
-        if kept:
-            setattr(picture_choices(), kept, is_on)
+    def _flip_contrast(self) -> None:
+        bands = Bands.of(self.viewer)
+        bands.is_own = not bands.is_own
+        picture_choices().has_own_contrast = bands.is_own
 
     # ------------------------------------------------------------ colours
 

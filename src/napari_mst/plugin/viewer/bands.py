@@ -1,4 +1,4 @@
-"""The look of the band at the slider: contrast, colour, colour bar, wavelength; the fitted view.
+"""The look of the band at the slider: contrast, colour bar, wavelength; the fitted view.
 
 napari's own text of the slice (the overlay `current_slice`) is left alone: under software OpenGL it
 crashes napari when the layers are cleared.
@@ -13,14 +13,13 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.components.overlays import TextOverlay
 from napari.layers import Image
-from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
-from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
+from napari_mst.cube.layer import METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.errors import shown
 from napari_mst.plugin.viewer.layers import (
@@ -35,13 +34,13 @@ from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices
 
 VISIBLE = (380.0, 780.0)
-"""nm; bands beyond are shown in grey, as the eye sees no colour there."""
+"""nm; the eye sees no colour beyond."""
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
 
 
-class BandContrast(ViewerHelper):
-    """Gives the bands of its viewer their own contrast, or the colour of their wavelength.
+class Bands(ViewerHelper):
+    """Keeps the bands of its viewer true to its sliders: their page, contrast and label.
 
     At first each band has its own contrast: in that of the whole cube, most bands are dim. Limits
     that the user sets are not touched again until the switch is turned.
@@ -50,12 +49,13 @@ class BandContrast(ViewerHelper):
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._limits = weakref.WeakKeyDictionary[Image, Any]()
-        self._maps = weakref.WeakKeyDictionary[Image, Any]()
-        kept = picture_choices()
-        self._is_own = kept.has_own_contrast
-        self._is_coloured = kept.has_own_colour
-        viewer.dims.events.current_step.connect(self._on_step)
+        self._is_own = picture_choices().has_own_contrast
         viewer.layers.events.inserted.connect(self._on_inserted)
+        viewer.dims.events.current_step.connect(self._on_step)
+        viewer.layers.events.removed.connect(self.write)
+        viewer.layers.selection.events.active.connect(self.write)
+        # napari writes labels of its own when a layer is added.
+        viewer.dims.events.axis_labels.connect(self.write)
         for layer in viewer.layers:
             self._know(layer)
         self._on_step()
@@ -74,19 +74,6 @@ class BandContrast(ViewerHelper):
                 self._set_limits(layer, cube.data)
         self._on_step()
 
-    @property
-    def is_coloured(self) -> bool:
-        """True if each band has the colour of its wavelength."""
-        return self._is_coloured
-
-    @is_coloured.setter
-    def is_coloured(self, is_coloured: bool) -> None:
-        self._is_coloured = is_coloured
-        for layer, before in list(self._maps.items()):
-            layer.colormap = before
-        self._maps.clear()
-        self._on_step()
-
     def is_given(self, layer: Image) -> bool:
         """True if the limits of *layer* are not the user's."""
         return bool(self._limits.get(layer) == layer.contrast_limits)
@@ -96,11 +83,8 @@ class BandContrast(ViewerHelper):
         self._limits[layer] = layer.contrast_limits
         self._on_step()
 
-    def _set_limits(self, layer: Image, data: Any) -> None:
-        layer.contrast_limits = contrast_limits(data)
-        self._limits[layer] = layer.contrast_limits
-
     def _on_inserted(self, event: Any) -> None:
+        bring_into_view(self.viewer, event.value)
         self._know(event.value)
         self._on_step()
 
@@ -112,37 +96,69 @@ class BandContrast(ViewerHelper):
 
     def _on_step(self, _: object = None) -> None:
         for layer in self.viewer.layers:
+            if STACK_KEY in layer.metadata and layer.ndim == 4:
+                self._turn(layer, layer.metadata[STACK_KEY])
             cube = cube_of(layer)
-            if cube is not None and self.viewer.dims.ndisplay == 2:
+            # Limits that the user has set stay.
+            if cube is not None and self._is_own and self.is_given(layer):
                 self._dress(layer, cube)
+        self.write()
+
+    def _turn(self, layer: Image, stack: Stack) -> None:
+        """Put the cube of the page that is shown where the docks and the writers look for it."""
+        # A layer that the user has duplicated has numbers of its own.
+        if stack.data is not layer.data:
+            pages = zip(stack.cubes, layer.data, strict=True)
+            stack = Stack(layer.data, [replace(cube, data=page) for cube, page in pages])
+        cube = stack.cubes[page_shown(layer, [len(stack.cubes)], self.viewer.dims.point)[0]]
+        if layer.metadata[METADATA_KEY] is not cube:
+            layer.metadata = {**layer.metadata, METADATA_KEY: cube, STACK_KEY: stack}
 
     def _dress(self, layer: Image, cube: SpectralCube) -> None:
-        band = band_of(layer, self.viewer.dims.point)
-        # Limits that the user has set stay.
-        if self._is_own and self.is_given(layer):
+        """Give *layer* the contrast of the band that is shown; in 3-D, all of them are."""
+        if self.viewer.dims.ndisplay == 2:
+            band = band_of(layer, self.viewer.dims.point)
             # All pages of a stack have one contrast, so that a change over time is seen.
             is_stack = layer.ndim > 3
             of_band = layer.data[:, band] if is_stack else coarse_of(cube.data)[band : band + 1]
             self._set_limits(layer, of_band)
-        if self._is_coloured:
-            self._maps.setdefault(layer, layer.colormap)
-            at = float(cube.wavelengths[band]) if cube.has_wavelengths else np.inf
-            layer.colormap = colormap_of(at)
+
+    def _set_limits(self, layer: Image, data: Any) -> None:
+        layer.contrast_limits = contrast_limits(data)
+        self._limits[layer] = layer.contrast_limits
+
+    def write(self, _: object = None) -> None:
+        """Write the wavelength, or the number of the band, beside the slider of the active cube."""
+        dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
+        if layer is None:
+            return
+        cube, band = cube_at(layer), band_of(layer, dims.point)
+        is_counted = cube.unit == BAND_INDEX
+        text = f"band {band}" if is_counted else f"{cube.wavelengths[band]:.4g} {cube.unit}"
+        labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])
+        # Without this comparison, writing would call this method again, without end.
+        if dims.axis_labels != labels:
+            dims.axis_labels = labels
 
 
-def colormap_of(wavelength: float) -> Colormap | str:
-    """Return the colour map from black to the colour of *wavelength* (nm), and on to white.
+FIRST_BAND = 550.0
+"""nm; the band that is shown first, where the eye is most sensitive."""
 
-    Grey beyond what the eye sees; the usual map of bands where a cube has no wavelengths.
+
+def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
+    """Move the slider to a band of the cube *layer*, if it stands beside all of them.
+
+    That is `FIRST_BAND` if the cube covers it, else the middle band.
     """
-    if not np.isfinite(wavelength):
-        return COLORMAP
-    first, last = VISIBLE
-    if not first <= wavelength <= last:
-        return "gray"
-    hue = visible_spectrum(np.array([wavelength]))[0]
-    colours = [(0, 0, 0, 1), (*hue, 1), (1, 1, 1, 1)]
-    return Colormap(colours, controls=[0, 0.85, 1], name=f"{wavelength:.0f} nm")
+    cube = cube_of(layer)
+    # In 3-D napari draws all bands at once, and their axis has no slider.
+    if cube is None or viewer.dims.ndisplay != 2:
+        return
+    band = float(layer.world_to_data(viewer.dims.point)[-3])
+    if not -0.5 <= band <= len(cube.wavelengths) - 0.5:
+        every = cube.wavelengths
+        covers = cube.has_wavelengths and every.min() <= FIRST_BAND <= every.max()
+        go_to(viewer, layer, FIRST_BAND if covers else float(every[len(every) // 2]))
 
 
 def visible_spectrum(wavelengths: Doubles) -> Doubles:
@@ -199,8 +215,6 @@ class ColourBar(ViewerHelper):
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self.measured: Image | None = None
-        self._is_on = True
-        self._is_due = False
         viewer.canvas.overlays[OVERLAY] = TextOverlay(position=CORNER)
         self.is_awaiting_picture: Callable[[Image], bool] = lambda _: False
         # The list of layers passes on the events of each layer.
@@ -208,37 +222,20 @@ class ColourBar(ViewerHelper):
         viewer.canvas.grid.events.enabled.connect(self._write)
         self.update()
 
-    @property
-    def is_on(self) -> bool:
-        """True if bands and maps have a bar."""
-        return self._is_on
-
-    @is_on.setter
-    def is_on(self, is_on: bool) -> None:
-        self._is_on = is_on
-        # To turn the switch is to give up what was hidden by hand.
-        self._measure(None)
-        self.update()
-
     def update(self) -> None:
         """Show the bar of the layer that is seen now, and no other."""
-        layer = _seen(self.viewer) if self._is_on else None
+        layer, before = _seen(self.viewer), self.measured
         if layer is not None and self.is_awaiting_picture(layer):
             layer = None
-        if layer is not self.measured:
-            self._measure(layer)
-        self._write()
-
-    def _measure(self, layer: Image | None) -> None:
-        """Take the bar from the layer that had it to *layer*."""
-        before, self.measured = self.measured, layer
-        if before is not None:
+        self.measured = layer
+        if before is not None and layer is not before:
             before.colorbar.events.visible.disconnect(self._write)
             before.colorbar.visible = False
-        if layer is not None:
+        if layer is not None and layer is not before:
             layer.colorbar.position = CORNER
             layer.colorbar.visible = True
             layer.colorbar.events.visible.connect(self._write)
+        self._write()
 
     def _write(self, _: object = None) -> None:
         """Write the unit beside the bar that is shown, or nothing."""
@@ -249,16 +246,11 @@ class ColourBar(ViewerHelper):
         overlay.visible = bool(overlay.text) and not canvas.grid.enabled
 
     def request_update(self) -> None:
-        """Update a moment later, once for all requests until then; at once without a window."""
+        """Update a moment later; at once without a window."""
         if QApplication.instance() is None:
             self.update()
-        elif not self._is_due:
-            self._is_due = True
-            QTimer.singleShot(DELAY, calling(self._on_due))
-
-    def _on_due(self) -> None:
-        self._is_due = False
-        self.update()
+        else:
+            QTimer.singleShot(DELAY, calling(self.update))
 
     def _on_layers(self, event: Any) -> None:
         if event.type in _EVENTS:
@@ -270,83 +262,6 @@ def _seen(viewer: ViewerModel) -> Image | None:
     images = (one for one in reversed(viewer.layers) if isinstance(one, Image) and one.visible)
     topmost = next(images, None)
     return topmost if unit_of(topmost) else None
-
-
-FIRST_BAND = 550.0
-"""nm; the band that is shown first, where the eye is most sensitive."""
-
-
-class SliderLabel(ViewerHelper):
-    """Writes the wavelength of the active cube beside the slider.
-
-    It also moves the slider to a cube that opens.
-    """
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        super().__init__(viewer)
-        viewer.layers.events.inserted.connect(self._on_inserted)
-        viewer.layers.events.removed.connect(self.write)
-        viewer.layers.selection.events.active.connect(self.write)
-        viewer.dims.events.current_step.connect(self.write)
-        # napari writes labels of its own when a layer is added.
-        viewer.dims.events.axis_labels.connect(self.write)
-        self.write()
-
-    def write(self, _: object = None) -> None:
-        """Write the wavelength, or the number of the band; nothing where there is no cube."""
-        dims, layer = self.viewer.dims, active_cube_layer(self.viewer)
-        if layer is None:
-            return
-        cube, band = cube_at(layer), band_of(layer, dims.point)
-        is_counted = cube.unit == BAND_INDEX
-        text = f"band {band}" if is_counted else f"{cube.wavelengths[band]:.4g} {cube.unit}"
-        labels = (*dims.axis_labels[:-3], text, *dims.axis_labels[-2:])
-        # Without this comparison, writing would call this method again, without end.
-        if dims.axis_labels != labels:
-            dims.axis_labels = labels
-
-    def _on_inserted(self, event: Any) -> None:
-        bring_into_view(self.viewer, event.value)
-        self.write()
-
-
-def bring_into_view(viewer: ViewerModel, layer: Any) -> None:
-    """Move the slider to a band of the cube *layer*, if it stands beside all of them.
-
-    That is `FIRST_BAND` if the cube covers it, else the middle band.
-    """
-    cube = cube_of(layer)
-    # In 3-D napari draws all bands at once, and their axis has no slider.
-    if cube is None or viewer.dims.ndisplay != 2:
-        return
-    band = float(layer.world_to_data(viewer.dims.point)[-3])
-    if not -0.5 <= band <= len(cube.wavelengths) - 0.5:
-        every = cube.wavelengths
-        covers = cube.has_wavelengths and every.min() <= FIRST_BAND <= every.max()
-        go_to(viewer, layer, FIRST_BAND if covers else float(every[len(every) // 2]))
-
-
-class PageSlider(ViewerHelper):
-    """Has every stack of its viewer show the cube of the page at which the slider stands."""
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        super().__init__(viewer)
-        viewer.dims.events.current_step.connect(self.turn)
-        viewer.layers.events.inserted.connect(self.turn)
-
-    def turn(self, _: object = None) -> None:
-        """Put the cubes that are shown now where the docks and the writers look for them."""
-        for layer in self.viewer.layers:
-            stack = layer.metadata.get(STACK_KEY)
-            if stack is None or layer.ndim != 4:
-                continue
-            # A layer that the user has duplicated has numbers of its own.
-            if stack.data is not layer.data:
-                pages = zip(stack.cubes, layer.data, strict=True)
-                stack = Stack(layer.data, [replace(cube, data=page) for cube, page in pages])
-            cube = stack.cubes[page_shown(layer, [len(stack.cubes)], self.viewer.dims.point)[0]]
-            if layer.metadata[METADATA_KEY] is not cube:
-                layer.metadata = {**layer.metadata, METADATA_KEY: cube, STACK_KEY: stack}
 
 
 ALIKE = 0.1

@@ -112,13 +112,10 @@ class PictureChoices:
         The light that new cubes are rendered under, as in `Colours`.
     has_own_contrast
         Whether each band has a contrast of its own.
-    has_own_colour
-        Whether each band has the colour of its wavelength.
     """
 
     light: str = ""
     has_own_contrast: bool = True
-    has_own_colour: bool = False
 
 
 def picture_choices() -> Any:
