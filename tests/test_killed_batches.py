@@ -4,7 +4,6 @@ Real processes of the command line are killed at random moments, without a word.
 down what it begins, by a `sitecustomize` that wraps `SeenPhoto.reconstruct`.
 """
 
-import json
 import logging
 import os
 import signal
@@ -14,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,6 @@ import pytest
 from PIL import Image
 
 from napari_mst.formats import read_cube
-
-pytest.importorskip("distributed")
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,8 +37,7 @@ PATIENCE = 600
 
 SITE = """
 import os, sys
-if "multiprocessing" in " ".join(sys.orig_argv) or "napari_mst" in " ".join(sys.orig_argv) \
-        or "dask" in " ".join(sys.orig_argv):
+if "multiprocessing" in " ".join(sys.orig_argv) or "napari_mst" in " ".join(sys.orig_argv):
     from napari_mst.reconstruction.pipeline import SeenPhoto
     _reconstruct = SeenPhoto.reconstruct
     def reconstruct(seen, watch):
@@ -181,54 +177,3 @@ def test_a_killed_run_leaves_its_photos_to_another_run_over_the_folder(
     assert_is_whole(out, expected)
     assert begun.most <= 2
     LOG.info("%d begun, none more than %d times", len(begun.lines), begun.most)
-
-
-def test_a_killed_scheduler_ends_the_command_in_a_sentence_and_the_same_command_goes_on(
-    photos: Path, expected: Path, begun: Begun, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    with cluster_in(tmp_path / "first") as (address, scheduler):
-        with started(command(photos, out, "--scheduler", address)) as run:
-            wait_for(lambda: len(list(out.glob("*.hdr"))) >= 5, [run, scheduler])
-            scheduler.kill()
-            _, told = run.communicate(timeout=PATIENCE)
-        assert run.returncode == 2
-        errors = [line for line in told.splitlines() if line.startswith("error:")]
-        assert len(errors) == 1
-        assert "start the same command again" in errors[0]
-        assert "Traceback" not in told
-    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.hdr")}
-    assert 5 <= len(done) <= PHOTOS
-    with cluster_in(tmp_path / "second") as (address, _):
-        again = subprocess.run(
-            command(photos, out, "--scheduler", address), capture_output=True, timeout=PATIENCE
-        )
-    assert again.returncode == 0, again.stderr[-2000:]
-    assert_is_whole(out, expected)
-    assert begun.most <= 2
-    for name, written in done.items():
-        assert (out / name).stat().st_mtime_ns == written
-
-
-@contextmanager
-def cluster_in(folder: Path) -> Iterator[tuple[str, Process]]:
-    """A scheduler of dask and two workers: its address and its process."""
-    folder.mkdir()
-    file = folder / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    where = ["--scheduler-file", str(file), "--no-dashboard"]
-    workers = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder), "--no-dashboard"]
-    with ExitStack() as stack, (folder / "log").open("w") as log:
-
-        def start(*arguments: str) -> Process:
-            process = subprocess.Popen([*dask, *arguments], stdout=log, stderr=log, text=True)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
-
-        scheduler = start("scheduler", *where, "--host", "127.0.0.1", "--port", "0")
-        wait_for(lambda: file.exists() and bool(file.read_text()), [scheduler])
-        address: str = json.loads(file.read_text())["address"]
-        for _ in range(2):
-            start("worker", address, *workers)
-        yield address, scheduler

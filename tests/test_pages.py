@@ -39,8 +39,7 @@ PAGES = [
 ]
 TELLS = {
     "matlab": "there is no MATLAB here",
-    "text": "a scheduler, SLURM and a certificate of one's own; or words",
-    "yaml": "the settings of dask",
+    "text": "SLURM; or words",
 }
 """Languages of blocks that no test runs, and why."""
 

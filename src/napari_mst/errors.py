@@ -108,7 +108,7 @@ class DeviceError(NapariMstError, RuntimeError):
 
 
 class ClusterError(NapariMstError, RuntimeError):
-    """The workers of a cluster cannot be reached, or the scheduler went away."""
+    """One of several processes that make a cube together has ended before the others."""
 
 
 class OutOfMemory(NapariMstError, MemoryError):

@@ -1,16 +1,13 @@
-"""`napari-mst reconstruct --workers`, `--scheduler`: many photos, several processes."""
+"""`napari-mst reconstruct --workers`: many photos, several processes."""
 
-import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -20,11 +17,7 @@ from napari_mst.batch import processes
 from napari_mst.batch.jobs import BatchJob
 from napari_mst.batch.processes import TRIES
 from napari_mst.cli import reconstruct
-from napari_mst.errors import ClusterError
 from napari_mst.formats import read_cube
-
-# The sockets of dask close a moment after a cluster does.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 kills = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a thing of POSIX")
 
@@ -142,95 +135,6 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
         assert psutil.pid_exists(worker)
         run.kill()
     wait_for(lambda: not psutil.pid_exists(worker))
-
-
-@contextmanager
-def scheduler_of_a_worker(**options: bool) -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    before = dict(os.environ)
-    try:
-        with distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            dashboard_address=":0",  # several processes of the tests may each have a scheduler
-            silence_logs=logging.CRITICAL,
-            **options,
-        ) as workers:
-            yield workers
-    finally:
-        # distributed leaves MALLOC_TRIM_THRESHOLD_ behind, which other tests' processes would get.
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@kills
-def test_a_result_that_is_lost_with_its_worker_is_made_again(tmp_path: Path) -> None:
-    names = ["first", "second", "third"]
-    with scheduler_of_a_worker() as workers:
-        ending = processes.outcomes_of_cluster(
-            Making(tmp_path), jobs_named(*names), workers.scheduler_address
-        )
-        ended = [next(ending)]
-        wait_for(lambda: all((tmp_path / name).exists() for name in names))
-        (worker,) = (int(mark.name) for mark in (tmp_path / "first").iterdir())
-        os.kill(worker, signal.SIGKILL)
-        wait_for(lambda: not psutil.pid_exists(worker))
-        ended += ending
-    assert sorted(outcome.lines for outcome in ended) == [(name,) for name in names]
-
-
-@kills
-def test_a_photo_of_which_workers_of_a_cluster_die_fails_in_a_short_sentence(
-    tmp_path: Path,
-) -> None:
-    dask_config = pytest.importorskip("dask.config")
-    with (
-        dask_config.set({"distributed.scheduler.allowed-failures": 0}),
-        scheduler_of_a_worker() as workers,
-    ):
-        making, jobs = Making(tmp_path, times=1), jobs_named("deadly")
-        (ended,) = processes.outcomes_of_cluster(making, jobs, workers.scheduler_address)
-    assert ended.error == (
-        "Expected a worker to make it, got 1 that died of it; their logs say more. Start it again."
-    )
-
-
-def test_a_scheduler_that_goes_away_ends_the_run_in_a_sentence(tmp_path: Path) -> None:
-    with scheduler_of_a_worker(processes=False) as workers:
-        address = workers.scheduler_address
-        ending = processes.outcomes_of_cluster(Making(tmp_path), jobs_named("one", "two"), address)
-        next(ending)
-        workers.close()
-        with pytest.raises(ClusterError, match="start the same command again"):
-            list(ending)
-
-
-def test_a_scheduler_that_goes_away_while_it_is_asked_is_no_fault_of_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def closed(*_: object) -> NoReturn:
-        raise comm.CommClosedError("Stream is closed")  # an OSError
-
-    comm = pytest.importorskip("distributed.comm")
-    monkeypatch.setattr(processes, "_outcome", closed)
-    with scheduler_of_a_worker(processes=False) as workers:
-        jobs = jobs_named("one")
-        ending = processes.outcomes_of_cluster(Making(tmp_path), jobs, workers.scheduler_address)
-        with pytest.raises(ClusterError, match="start the same command again"):
-            list(ending)
-
-
-def test_a_scheduler_that_does_not_answer_is_refused(
-    run: Run, photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(processes, "TIMEOUT", 1)
-    address = "tcp://127.0.0.1:9"
-    photos = several(photo, 2)
-    code, _, errors = run("reconstruct", *photos, "-o", tmp_path / "o", "--scheduler", address)
-    assert code == 2
-    assert "Expected a scheduler at tcp://127.0.0.1:9" in errors
-    assert not (tmp_path / "o").exists()
 
 
 @pytest.mark.parametrize(("cores", "count"), [(2, 0), (15, 0), (16, 2), (64, 8)])

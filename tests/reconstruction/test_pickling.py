@@ -1,4 +1,4 @@
-"""Models and reconstructors that are sent to other processes, as to a cluster, compute the same."""
+"""Models and reconstructors that are sent to other processes, as to workers, compute the same."""
 
 import hashlib
 import pickle

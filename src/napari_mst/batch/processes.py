@@ -1,30 +1,26 @@
-"""The cubes of a batch: one after the other, or in several processes of this computer or a cluster.
+"""The cubes of a batch: one after the other, or in several processes of this computer.
 
-Finished cubes stay, and other runs share the work. A worker of either kind makes a cube as a run of
-its own would: it claims the cube, leaves what is finished, and saves crash-safely. So a job that is
-done twice, after a worker was killed, makes its cube once.
+Finished cubes stay, and other runs share the work. A worker makes a cube as a run of its own would:
+it claims the cube, leaves what is finished, and saves crash-safely. So a job that is done twice,
+after a worker was killed, makes its cube once.
 
-On this computer jobs and results go through pipes that only this process and the worker hold: there
-is no address to which another user could connect. A worker ends with this process, however that
-ends.
+Jobs and results go through pipes that only this process and the worker hold: there is no address to
+which another user could connect. A worker ends with this process, however that ends.
 """
 
-import logging
 import os
 import pickle
 import signal
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from napari_mst.batch.jobs import (
     BatchJob,
@@ -36,12 +32,9 @@ from napari_mst.batch.jobs import (
     set_aside,
 )
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import Cancelled, ClusterError, NapariMstError, shown
+from napari_mst.errors import Cancelled, NapariMstError, shown
 from napari_mst.formats import write_cube
 from napari_mst.watch import Watch
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 @dataclass(frozen=True)
@@ -254,99 +247,3 @@ def _work(packed: bytes, pipe: Connection, threads: int) -> None:
         make = pickle.loads(packed)  # noqa: S301 (the parent's own)
         while True:
             pipe.send(made(make, pipe.recv()))
-
-
-TIMEOUT = 30
-"""Seconds that a scheduler may take to answer."""
-
-
-def outcomes_of_cluster(make: Make, jobs: Sequence[BatchJob], scheduler: str) -> Iterator[Outcome]:
-    """Make *jobs* on the workers of a *scheduler*; yields each as it ends, in any order.
-
-    *make* is sent to each worker once, and called there from one thread at a time.
-
-    Parameters
-    ----------
-    scheduler
-        Its address, as "tls://host:8786". Anybody who can connect to it can run code in its
-        workers; with tls:// the certificates are those of dask's configuration.
-
-    Raises
-    ------
-    ClusterError
-        If dask.distributed is not installed, the scheduler does not answer, or it goes away.
-    """
-    if find_spec("distributed") is None:
-        advice = 'Run: pip install "napari-mst[cluster]"'
-        raise ClusterError(f"Expected dask.distributed, got none. {advice}")
-    from distributed.utils import silence_logging_cmgr
-
-    # dask would write pages about a scheduler that goes away; our error is one sentence.
-    with silence_logging_cmgr(logging.CRITICAL), _client(scheduler) as client:
-        try:
-            yield from _ended(client, make, jobs)
-        except OSError:  # of the connection, if the scheduler goes while it is being asked
-            raise _gone() from None
-
-
-def _client(scheduler: str) -> "Client":
-    from distributed import Client
-
-    try:
-        return Client(scheduler, timeout=TIMEOUT)
-    except (OSError, ValueError, TypeError) as error:
-        raise ClusterError(
-            f"Expected a scheduler at {shown(scheduler)}, got: {shown(error, 80)}. "
-            "Start it, or correct the address."
-        ) from None
-
-
-def _ended(client: "Client", make: Make, jobs: Sequence[BatchJob]) -> Iterator[Outcome]:
-    from distributed import as_completed
-
-    # The result of a task goes from worker to worker, and is made again if all of them die.
-    sent = client.submit(_unchanged, make)
-    job_of: dict[Any, BatchJob] = {}
-    for job in jobs:
-        job_of[client.submit(_made, sent, job, pure=False)] = job
-    for future in as_completed(job_of):
-        yield _outcome(future, job_of[future])
-
-
-def _outcome(future: Any, job: BatchJob) -> Outcome:
-    from distributed import KilledWorker
-
-    # A result that was lost with its worker is made again, and this waits for it.
-    failure = future.exception()
-    if failure is not None:
-        reason = shown(failure, 120)
-        if isinstance(failure, KilledWorker):
-            reason = f"{failure.allowed_failures + 1} that died of it; their logs say more"
-        return Outcome(job, error=f"Expected a worker to make it, got {reason}. Start it again.")
-    if not future.cancelled():
-        lines, error = future.result()
-        return Outcome(job, lines, error)
-    # A scheduler that goes away takes all futures with it.
-    raise _gone()
-
-
-def _gone() -> ClusterError:
-    return ClusterError(
-        "Expected the scheduler to stay, got none any more. What is done stays; "
-        "start the same command again."
-    )
-
-
-def _unchanged(make: Make) -> Make:
-    """Let the first worker hold what every worker needs."""
-    return make
-
-
-_one_at_a_time = threading.Lock()
-
-
-def _made(make: Make, job: BatchJob) -> tuple[tuple[str, ...], str]:
-    """Make *job* in a worker: its lines, and the sentence of its error."""
-    # A worker of a cluster may have several threads, a reconstructor takes one at a time.
-    with _one_at_a_time:
-        return made(make, job)

@@ -198,7 +198,7 @@ def finished_before(run: Run, jobs: Sequence[BatchJob]) -> dict[BatchJob, set[Pa
     return done
 
 
-def _make(run: Run, jobs: Sequence[BatchJob], workers: int | str) -> int:
+def _make(run: Run, jobs: Sequence[BatchJob], workers: int) -> int:
     """Make what is not done, here or in *workers*, if there are any; counts the failed."""
     done = finished_before(run, jobs)
     return make_elsewhere(run, jobs, done, workers) if workers else make_here(run, jobs, done)
@@ -244,7 +244,6 @@ def reconstruct_photos(
     taken: CaptureAnswers = UNANSWERED,
     shots: ShotAnswers = ALONE,
     workers: Annotated[int, _workers] = 0,
-    scheduler: str = "",
 ) -> int:
     """Make the cubes of photos, and print the path of each.
 
@@ -272,9 +271,6 @@ def reconstruct_photos(
         processes of this computer, or auto: one for every 8 cores; each takes --memory, by
         default a share of what is free. One alone uses all cores: for two cores, two processes
         took 1.35 times as long
-    scheduler : ADDRESS
-        scheduler of a dask cluster, as tls://host:8786; its workers must see the same folders,
-        and whoever can connect to it can run code in them
 
     Examples
     --------
@@ -289,14 +285,12 @@ def reconstruct_photos(
     that are there, undamaged and of the same photo, model and options, stay.
     Several such runs at once share the work.
     """
-    if workers and scheduler:
-        raise SaveError("Expected --workers or --scheduler, got both. Leave one of them out.")
     jobs, is_batch = _plan(photos, output, format, error_bands)
     shots.check(is_batch)
-    if (workers or scheduler) and not is_batch:
+    if workers and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
-            "Leave --workers and --scheduler out."
+            "Leave --workers out."
         )
     with folders_for(jobs if is_batch else ()):
         # A file is made for a moment to see whether it can be: Ctrl-C must not leave it.
@@ -318,7 +312,7 @@ def reconstruct_photos(
         run = Run(overwrite, reconstructor, shown_by, is_batch, shots)
         if is_rank():
             return _in_ranks(jobs, run)
-        failed = _make(run, jobs, workers or scheduler)
+        failed = _make(run, jobs, workers)
     if not failed:
         return DONE
     report(f"{len(jobs) - failed} of {len(jobs)} cubes written, {failed} failed")
@@ -354,17 +348,14 @@ def make_elsewhere(
     run: Run,
     jobs: Sequence[BatchJob],
     done: Mapping[BatchJob, set[Path]],
-    workers: int | str,
+    workers: int,
 ) -> int:
-    """Make what is not done in *workers*, so many or those of a scheduler; counts the failed."""
+    """Make what is not done in so many *workers*; counts the failed."""
     todo = [job for job in jobs if not done[job].issuperset(job.outputs)]
     for job in jobs:
         if job not in todo:
             print(*job.outputs, sep="\n", flush=True)
-    if isinstance(workers, int):
-        outcomes = processes.outcomes(run.make_apart, todo, workers, report)
-    else:
-        outcomes = processes.outcomes_of_cluster(run.make_apart, todo, workers)
+    outcomes = processes.outcomes(run.make_apart, todo, workers, report)
     failed = 0
     with progress_bar(f"{len(todo)} photos", Watch()) as bar:
         for number, (job, lines, error) in enumerate(outcomes, 1):
