@@ -107,6 +107,27 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
     return with_neighbours(lazy)
 
 
+def in_hdf5(path: Path, name: str) -> Lazy:
+    """The numbers of an array in chunks of an HDF5 file; those looked at last are kept.
+
+    The library crashes on some damaged files: another process has gone through all structures of
+    this one before, and did not.
+    """
+    import h5py
+
+    file = _OpenFile(path)
+    dataset: Any = h5py.File(path, "r")[name]
+    native = dataset.dtype.newbyteorder("=")
+    check_room(f"a chunk of {path.name}", prod(dataset.chunks) * native.itemsize)
+
+    def read(*ranges: range) -> Array:
+        key = tuple(slice(at.start, at.stop, at.step) for at in ranges)
+        with file.steady():
+            return dataset[key].astype(native, copy=False)
+
+    return kept(Lazy(path.name, dataset.shape, native, read), dataset.chunks)
+
+
 def with_neighbours(lazy: Lazy) -> Lazy:
     """*lazy* (B, H, W) that keeps the neighbours of a band, where these can only be read with it.
 

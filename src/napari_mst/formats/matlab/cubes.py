@@ -31,6 +31,7 @@ from napari_mst.formats.arrays import (
     key_of,
     wavelengths_of,
 )
+from napari_mst.formats.in_files import in_hdf5
 from napari_mst.formats.matlab.stored import (
     CLASSES,
     HDF5_MARK,
@@ -40,7 +41,6 @@ from napari_mst.formats.matlab.stored import (
     USERBLOCK,
     StoredArray,
     hdf5_arrays,
-    in_hdf5_chunks,
     version_5_arrays,
     version_5_header,
 )
@@ -108,9 +108,9 @@ def stored_cube(
     facts, data = isolation.decoded(
         "napari_mst.formats.matlab.cubes:answer", path, options, refusal
     )
-    if "chunks" in facts:
-        lazy = in_hdf5_chunks(path, data, **facts["chunks"])
-        data = np.transpose(lazy, (2, 1, 0) if facts["order"] == "F" else (0, 1, 2))
+    if "is_chunked" in facts:
+        axes = (2, 1, 0) if facts["order"] == "F" else (0, 1, 2)
+        data = in_hdf5(path, facts["name"]).transpose(axes)
     return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
@@ -161,10 +161,9 @@ def answer(
             return described | {"axis": axis, "order": array.order}, ()
         _check_size(path, array)
         warnings += array.check()
-        if array.chunks is not None and array.nbytes > lazy:
-            table = array.table()
-            described |= {"chunks": array.chunks, "axis": axis, "order": array.order}
-            return described | {"shape": table.shape, "dtype": table.dtype.str}, [table]
+        if array.is_chunked and array.nbytes > lazy:
+            described |= {"is_chunked": True, "axis": axis, "order": array.order}
+            return described | {"shape": (0,), "dtype": "u1"}, ()
         cube = np.moveaxis(_numbers(array, limit), axis, 0)
     except NapariMstError:
         raise

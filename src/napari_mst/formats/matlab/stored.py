@@ -9,20 +9,17 @@ Level 5 File Format".
 import math
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import imagecodecs
 import numpy as np
 
 from napari_mst import isolation
 from napari_mst.arrays import Array, DType
-from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, mismatch, shown
-from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN
 
@@ -74,9 +71,8 @@ class StoredArray:
     offset, order
         Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
         pieces.
-    chunks, table
-        For an HDF5 file in chunks that can be had one by one: the arguments of `in_hdf5_chunks`,
-        and what gives its table.
+    is_chunked
+        True for an HDF5 file in chunks, which can be had one by one.
     axes
         Their names in an HDF5 file, in lower case; empty where it has none.
     attributes
@@ -92,8 +88,7 @@ class StoredArray:
     read: Callable[[], Array]
     offset: int | None = None
     order: str = "F"
-    chunks: Mapping[str, Any] | None = None
-    table: Callable[[], Any] = list
+    is_chunked: bool = False
     axes: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], list[str]] = list
@@ -219,10 +214,6 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
-    plan = item.id.get_create_plist()
-    filters = [plan.get_filter(at)[0] for at in range(plan.get_nfilters())]
-    chunks = {"sides": item.chunks, "of": item.shape, "filters": filters}
-    chunks |= {"kind": item.dtype.str, "fill": item.fillvalue.item()}
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
     return StoredArray(
         shape=tuple(item.shape[::-1] if is_matlab else item.shape),
@@ -231,8 +222,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         read=read,
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
-        chunks=chunks if item.chunks and _UNDO.keys() >= set(filters) else None,
-        table=partial(_table, item),
+        is_chunked=item.chunks is not None,
         axes=_axes(item),
         attributes=_attributes(item),
         check=partial(_check_stored, path, item),
@@ -347,41 +337,3 @@ def _is_whole(item: Any, table: Array) -> bool:
     is_plain = (table[:, 1] > 0) & (table[:, 2] & no_filter == no_filter)
     nbytes = math.prod(item.chunks) * item.dtype.itemsize
     return bool((table[is_plain, 1] == nbytes).all())
-
-
-def in_hdf5_chunks(  # noqa: PLR0913 (what the process says)
-    path: Path,
-    table: Array,
-    of: Sequence[int],
-    sides: Sequence[int],
-    kind: str,
-    filters: Sequence[int],
-    fill: float,
-) -> Lazy:
-    """The numbers of an HDF5 file, whose chunks lie as the *table* says."""
-    dtype, nbytes = np.dtype(kind), math.prod(sides) * np.dtype(kind).itemsize
-
-    def decode(mask: int, raw: Array) -> Array:
-        for number in reversed(range(len(filters))):
-            if not mask >> number & 1:
-                raw = _UNDO[filters[number]](raw, nbytes, dtype.itemsize)
-        return np.frombuffer(raw, dtype, math.prod(sides)).reshape(sides)
-
-    return in_chunks(path, tuple(of), sides, dtype, table, decode, fill)
-
-
-def _checked_sum(raw: Any, *_: int) -> Any:
-    raw = np.frombuffer(raw, np.uint8)
-    if imagecodecs.h5checksum_fletcher32(raw[:-4]) != int(raw[-4:].view("<u4")[0]):
-        raise ValueError("a chunk with another checksum")
-    return raw[:-4]
-
-
-# What undoes the filters of HDF5 that h5py brings, by their numbers: it gets the bytes, how many
-# there may be at the end, and those of a number. Four more may be a checksum.
-_UNDO: Mapping[int, Callable[[Any, int, int], Any]] = {
-    1: lambda raw, nbytes, _: imagecodecs.deflate_decode(raw, raw=False, out=nbytes + 4),
-    2: lambda raw, _, size: np.frombuffer(raw, np.uint8).reshape(size, -1).T.tobytes(),
-    3: _checked_sum,
-    32000: lambda raw, nbytes, _: imagecodecs.lzf_decode(raw, out=nbytes),
-}
