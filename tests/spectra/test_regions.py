@@ -146,15 +146,13 @@ def test_pixels_that_are_no_numbers_are_left_out_and_counted() -> None:
     data[0, 4, 6] = np.inf
     data[3] = np.nan  # a bad band, which costs no pixels
     spectrum = read(data, "everything")
-    good = np.isfinite(data[[0, 1, 2, 4]]).all(axis=0)
-    assert (spectrum.origin.pixels, spectrum.origin.excluded) == (good.sum(), 2)
-    assert spectrum.origin.area == good.size
+    assert (spectrum.origin.pixels, spectrum.origin.excluded) == (data[0].size - 1, 1)
+    assert spectrum.origin.area == data[0].size
     lower, upper = bounds(spectrum)
-    for bound, expected in ((spectrum.values, 0), (upper, 1), (lower, -1)):
-        values = data[:, good].astype(float)
-        np.testing.assert_allclose(
-            bound, values.mean(axis=1) + expected * values.std(axis=1), rtol=1e-9
-        )
+    for band in (0, 1, 2, 4):
+        good = data[band][np.isfinite(data[band])].astype(float)
+        for bound, expected in ((spectrum.values, 0), (upper, 1), (lower, -1)):
+            np.testing.assert_allclose(bound[band], good.mean() + expected * good.std(), rtol=1e-9)
     assert np.isnan(spectrum.values[3])
 
 

@@ -129,22 +129,22 @@ def separability(
     from spectral import GaussianStats, bdist
 
     data = usable(cube).data
-    counts, means = np.zeros(len(numbers)), np.zeros((len(numbers), len(data)))
-    squares = np.zeros((len(numbers), len(data), len(data)))
+    counts, totals = np.zeros(len(numbers)), np.zeros((len(numbers), len(data)))
+    squares, origin = np.zeros((len(numbers), len(data), len(data))), np.zeros(())
     chosen = np.where(np.isin(labels, numbers), labels, 0)
     for _, groups, (values,) in Pixels(chosen, numbers, watch=watching(watch)).blocks(data):
         good = np.isfinite(values.sum(axis=0))
         groups, values = groups.only(good), values[:, good]
-        parts = np.split(values, groups.starts[1:], axis=1)
-        # Blocks are merged as those of `Moments`.
+        # The squares of numbers far from zero would hide a small variance.
+        origin = origin if counts.any() else values.mean(axis=1, keepdims=True)
+        parts = np.split(values - origin, groups.starts[1:], axis=1)
         for at, part in zip(groups.labels, parts, strict=False):
-            mean, size = part.mean(axis=1), part.shape[1]
-            step, share = mean - means[at], size / (counts[at] + size)
-            part -= mean[:, None]
-            squares[at] += part @ part.T + np.outer(step, step) * (counts[at] * share)
-            means[at] += step * share
-            counts[at] += size
+            counts[at] += part.shape[1]
+            totals[at] += part.sum(axis=1)
+            squares[at] += part @ part.T
     check_enough(int(counts.min()))
+    means = totals / counts[:, None]
+    squares -= np.einsum("nb,nc->nbc", totals, means)
     powers, axes = np.linalg.eigh(squares.sum(axis=0))
     most = max(1, int(counts.min()) - 2)
     axes = axes[:, powers > _LEAST_SHARE * powers[-1]][:, -most:].T

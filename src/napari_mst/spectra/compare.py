@@ -201,7 +201,7 @@ class Scores:
             has_angle = ~np.isnan(turns)
             angles.add(counted.only(has_angle), turns[None, has_angle])
             errors.add(counted, ours - theirs)
-        self.pixels = errors.count
+        self.pixels = errors.count[0]
         self.mean = errors.mean
         self.deviation = errors.deviation
         # The mean square is that of the mean plus the variance.

@@ -91,34 +91,40 @@ class Moments:
 
     Blocks are merged as in Chan, Golub & LeVeque, The American Statistician 37 (1983) 242,
     doi:10.2307/2683386.
+
+    Attributes
+    ----------
+    count
+        (B, N) how many numbers each band of each label has.
     """
 
     def __init__(self, bands: int, labels: int = 1) -> None:
-        self.count = np.zeros(labels, dtype=np.int64)
-        self._mean = np.zeros((bands, labels))
-        self._squares = np.zeros((bands, labels))
+        self.count, self._mean, self._squares = np.zeros((3, bands, labels))
 
     def add(self, groups: Groups, values: Doubles) -> None:
-        """Count (B, n) *values* in, which are overwritten."""
+        """Count (B, n) *values* in, which are overwritten; NaN and infinity do not count."""
         at = groups.labels
-        with np.errstate(invalid="ignore"):
-            mean = groups.total(values) / groups.sizes
-            values -= groups.spread_out(mean)
-            squares = groups.total(np.square(values, out=values))
-            share = groups.sizes / (self.count[at] + groups.sizes)
-            step = mean - self._mean[:, at]
-            self._squares[:, at] += squares + step**2 * (self.count[at] * share)
-            self._mean[:, at] += step * share
-        self.count[at] += groups.sizes
+        is_none = ~np.isfinite(values)
+        np.copyto(values, 0, where=is_none)
+        count = groups.total(1.0 - is_none)
+        mean = groups.total(values) / np.maximum(count, 1)
+        values -= groups.spread_out(mean)
+        np.copyto(values, 0, where=is_none)
+        squares = groups.total(np.square(values, out=values))
+        share = count / np.maximum(self.count[:, at] + count, 1)
+        step = mean - self._mean[:, at]
+        self._squares[:, at] += squares + step**2 * (self.count[:, at] * share)
+        self._mean[:, at] += step * share
+        self.count[:, at] += count
 
     @property
     def mean(self) -> Doubles:
-        """(B, N); NaN for a label without pixels."""
+        """(B, N); NaN where there are no numbers."""
         return np.where(self.count != 0, self._mean, np.nan)
 
     @property
     def deviation(self) -> Doubles:
-        """(B, N) standard deviations; NaN for a label without pixels."""
+        """(B, N) standard deviations; NaN where there are no numbers."""
         with np.errstate(invalid="ignore"):
             return np.sqrt(self._squares / self.count)
 
@@ -173,78 +179,43 @@ class Averages:
 
     Attributes
     ----------
-    mean, lower, upper
-        (N, B); no bounds if none are wanted.
-    spread
-        The meaning of the bounds, in the words of `Spectrum.spread`.
+    mean, deviation
+        (N, B); no deviation if none is wanted.
     pixels, sizes
-        (N,) pixels that count, and all pixels.
+        (N,) pixels that count, in the band that has the fewest, and all pixels.
     """
 
     mean: Doubles
-    lower: Doubles | None
-    upper: Doubles | None
-    spread: str
-    pixels: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    deviation: Doubles | None
+    pixels: Doubles
+    sizes: Doubles
 
     def fields(self, at: int, origin: Origin, pixel_area: float) -> dict[str, Any]:
         """Return the fields of the `Spectrum` of label number *at*, with its *origin* completed."""
         pixels, size = int(self.pixels[at]), int(self.sizes[at])
         area = float(size * pixel_area)
-        return {
-            "values": self.mean[at],
-            "lower": None if self.lower is None else self.lower[at],
-            "upper": None if self.upper is None else self.upper[at],
-            "spread": self.spread,
-            "origin": replace(origin, pixels=pixels, excluded=size - pixels, area=area),
-        }
+        origin = replace(origin, pixels=pixels, excluded=size - pixels, area=area)
+        fields = {"values": self.mean[at], "origin": origin}
+        if self.deviation is None:
+            return fields
+        mean, deviation = self.mean[at], self.deviation[at]
+        return fields | {"lower": mean - deviation, "upper": mean + deviation, "spread": STD}
 
 
-def averages(
-    pixels: Pixels,
-    cube: SpectralCube,
-    spread: Spread,
-) -> Averages:
-    """Mean and bounds of every label of *pixels* in *cube*, NaN in bad bands.
+def averages(pixels: Pixels, cube: SpectralCube, spread: Spread) -> Averages:
+    """Mean and deviation of every label of *pixels* in *cube*, NaN in bad bands.
 
-    Pixels without a number in a band where their label has some do not count. A band without any
-    number is NaN, and so is everything if no pixel is left.
+    Each band is that of the pixels that have a number there; NaN if there are none.
     """
     if spread not in ("", STD):
         raise SpectrumError(f"Expected spread 'std' or '', got {shown(spread, 30)!r}.")
     data = usable(cube).data
-    moments = moments_of(pixels, data)
-    sizes = moments.count
-    if not np.isfinite(moments.mean).all():
-        # Some value is not a number. A second pass leaves such pixels out, seldom needed.
-        pixels, gaps = _without_gaps(pixels, data)
-        moments = moments_of(pixels, data, gaps)
-    counts = moments.count
-    mean, deviation = (in_all_bands(cube, each.T) for each in (moments.mean, moments.deviation))
-    lower, upper = (mean - deviation, mean + deviation) if spread else (None, None)
-    return Averages(mean, lower, upper, spread, counts, sizes)
-
-
-def moments_of(pixels: Pixels, data: Array, gaps: Mask | None = None) -> Moments:
-    """Count, mean and deviation of each label and band; NaN in *gaps* (B, N)."""
     moments = Moments(len(data), len(pixels.numbers))
+    sizes = np.zeros(len(pixels.numbers))
     for _, groups, (values,) in pixels.blocks(data):
-        if gaps is not None:
-            np.copyto(values, np.nan, where=groups.spread_out(gaps[:, groups.labels]))
+        sizes[groups.labels] += groups.sizes
         moments.add(groups, values)
-    return moments
-
-
-def _without_gaps(pixels: Pixels, data: Array) -> tuple[Pixels, Mask]:
-    """The labels without pixels that do not count, and (B, N) where a label has no number."""
-    has_numbers = np.zeros((len(data), len(pixels.numbers)), dtype=bool)
-    for _, groups, (values,) in pixels.blocks(data):
-        is_finite = np.isfinite(values)
-        has_numbers[:, groups.labels] |= np.logical_or.reduceat(is_finite, groups.starts, axis=1)
-    counted = pixels.labels.copy()
-    for rows, groups, (values,) in pixels.blocks(data):
-        is_wanted = groups.spread_out(has_numbers[:, groups.labels])
-        is_good = (np.isfinite(values) | ~is_wanted).all(axis=0) & is_wanted.any(axis=0)
-        np.put(counted[rows], groups.order[~is_good], 0)
-    return replace(pixels, labels=counted), ~has_numbers
+    mean = in_all_bands(cube, moments.mean.T)
+    deviation = in_all_bands(cube, moments.deviation.T) if spread else None
+    fewest = np.where(moments.count > 0, moments.count, np.inf).min(axis=0)
+    return Averages(mean, deviation, np.where(np.isfinite(fewest), fewest, 0), sizes)

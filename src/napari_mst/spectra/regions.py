@@ -189,9 +189,8 @@ def region_spectrum(  # noqa: PLR0913 (public, its options by name)
 ) -> Spectrum:
     """Return the mean spectrum of *region*.
 
-    Some bands may have numbers in only part of the region. Pixels without a number in such a band
-    are left out and counted in `origin.excluded`. A band without any number is NaN; so is
-    everything if no pixel is left.
+    Each band is the mean of the pixels that have a number there, and NaN if there are none.
+    `origin.excluded` counts the pixels that are left out, in the band with the fewest others.
 
     Parameters
     ----------
