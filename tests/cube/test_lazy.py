@@ -3,7 +3,6 @@
 import copy
 import os
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -138,22 +137,6 @@ def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "b.img").write_bytes(bytes(423))
     (tmp_path / "b.img").replace(tmp_path / "a.img")
     np.testing.assert_array_equal(numbers, NUMBERS)
-
-
-def test_the_bands_after_those_that_are_looked_at_are_read_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (lazy, in_files):
-        monkeypatch.setattr(module, "KEPT_BYTES", 4 * NUMBERS[0].nbytes)  # two bands, and two more
-    numbers = stored(tmp_path / "a.img", (1, 2, 0))
-    np.testing.assert_array_equal(numbers[0], NUMBERS[0])
-    for thread in set(threading.enumerate()) - {threading.main_thread()}:
-        thread.join(10)
-    os.truncate(tmp_path / "a.img", 50)
-    for band in (1, 2, 3):
-        np.testing.assert_array_equal(numbers[band], NUMBERS[band])
-    with pytest.raises(CubeFileError, match="written to since"):
-        numbers[4]
 
 
 def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:

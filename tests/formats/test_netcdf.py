@@ -155,7 +155,7 @@ def test_a_chunk_that_is_damaged_later_is_refused(
     path.write_bytes(damaged)
     cube = read_cube(path)
     np.testing.assert_array_equal(cube.data[:, 0, 0], h5py.File(path)["r"][:, 0, 0])
-    with pytest.raises(CubeFileError, match="Expected a complete file in a.nc"):
+    with pytest.raises(CubeFileError, match="Expected a complete file"):
         cube.data[0, 9]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_mst.arrays import Array, Doubles
-from napari_mst.cube.lazy import Lazy
+from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.parts import PlainCube, metadata_of_bands, without
 
 _BAD = "bbl"
@@ -35,23 +35,15 @@ def usable(cube: Cube) -> Cube:
 
     They are read, and changed, where somebody looks at them.
     """
-    bands, data = good_bands(cube), cube.data
+    bands = good_bands(cube)
     if len(bands) == len(cube.wavelengths) and not _has_fill(cube.metadata):
         return cube
-
-    def read(chosen: range, rows: range, columns: range) -> Array:
-        at = bands[chosen.start : chosen.stop : chosen.step]
-        # A range of bands is a view, or one read; a list of them would copy whole bands.
-        cuts = (slice(each.start, each.stop, each.step) for each in (rows, columns))
-        block = np.asarray(data[(slice(at[0], at[-1] + 1), *cuts)])
-        return known(block[at - at[0]], cube.metadata).astype(kind, copy=False)
-
-    kind = np.result_type(data.dtype, np.float32)
-    sides = data.sides if isinstance(data, Lazy) else (1, 1, 1)
+    kind = np.result_type(cube.data.dtype, np.float32)
+    data = lazy_of(cube.data).part(bands.tolist())
     fields = metadata_of_bands(cube.metadata, bands.tolist(), len(cube.wavelengths))
     return replace(
         cube,
-        data=Lazy("the cube", (len(bands), *cube.shape[1:]), kind, read, sides),
+        data=data.mapped(lambda part, _: known(part, cube.metadata), kind),
         wavelengths=cube.wavelengths[bands],
         metadata=without(fields, [_IGNORED]),
     )

@@ -8,17 +8,16 @@ import operator
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import product
 from math import prod
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from napari_mst.arrays import Array
-from napari_mst.errors import NapariMstError, OutOfMemory, shown
+from napari_mst.errors import OutOfMemory, shown
 from napari_mst.memory import free_host_memory
 
 KEPT_BYTES = 2**29
@@ -194,6 +193,36 @@ def sample_of(data: Numbers, pixels: float) -> list[tuple[slice, slice]]:
     return [(slice(top, top + 8), slice(left, left + 8)) for top, left in product(tops, lefts)]
 
 
+def changed(data: Numbers, change: Callable[[Array, range], Array], dtype: DTypeLike) -> Numbers:
+    """*data* (B, H, W) after *change*, see `Lazy.mapped`: in memory or lazy, as *data* are.
+
+    Raises `OutOfMemory` if they do not fit into memory.
+    """
+    numbers = lazy_of(data).mapped(change, dtype)
+    return numbers if isinstance(data, Lazy) else np.asarray(numbers)
+
+
+def lazy_of(data: Numbers) -> Lazy:
+    """*data* (B, H, W), perhaps an array, as `Lazy` ones."""
+    if isinstance(data, Lazy):
+        return data
+
+    def read(*ranges: range) -> Array:
+        return np.asarray(data[tuple(slice(at.start, at.stop, at.step) for at in ranges)])
+
+    return Lazy("the cube", data.shape, data.dtype, read)
+
+
+def planes_of(data: Numbers, bands: Sequence[int], *cuts: slice) -> Array:
+    """The numbers of some *bands* of *data* (B, H, W); neighbours are read at once."""
+    first = min(bands)
+    if max(bands) - first < len(bands):
+        near = np.asarray(data[(slice(first, max(bands) + 1), *cuts)])
+        places = np.subtract(bands, first)
+        return near if np.array_equal(places, np.arange(len(near))) else near[places]
+    return np.stack([np.asarray(data[(band, *cuts)]) for band in bands])
+
+
 def part_of(data: Any, *cuts: slice | list[int]) -> Any:
     """Some bands, rows and columns of *data* (B, H, W): in memory or lazy, as *data* are."""
     return data.part(*cuts) if isinstance(data, Lazy) else data[cuts]
@@ -331,30 +360,6 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     lazy = Lazy(numbers.name, numbers.shape, numbers.dtype, read, sides)
     lazy.tiles = tiles
     return lazy
-
-
-def reading_ahead(near: Lazy) -> Lazy:
-    """*near*, which keeps tiles; those of the bands that follow are read on another thread."""
-    step = near.sides[0]
-    reader = Thread()
-
-    def load(*ranges: range) -> None:
-        # A file that has changed is an error of the next look.
-        with suppress(NapariMstError, MemoryError):
-            near._read(*ranges)
-
-    def read(bands: range, rows: range, columns: range) -> Array:
-        nonlocal reader
-        part = near._read(bands, rows, columns)
-        after = (bands[-1] // step + 1) * step
-        is_known = (after // step, 0, 0) in near.tiles
-        if near.tiles and after < near.shape[0] and not is_known and not reader.is_alive():
-            ranges = range(after, after + 1), *map(range, near.shape[1:])
-            reader = Thread(target=load, args=ranges, daemon=True)
-            reader.start()
-        return part
-
-    return Lazy(near.name, near.shape, near.dtype, read)
 
 
 def _fetch(

@@ -19,7 +19,7 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.cube.curves import NANOMETRES
 from napari_mst.cube.gaps import good_bands, known
 from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illuminant_title
-from napari_mst.cube.lazy import sample_of
+from napari_mst.cube.lazy import planes_of, sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
 from napari_mst.errors import CubeError, shown
 from napari_mst.watch import UNWATCHED, Watch
@@ -275,12 +275,7 @@ def paint(cube: PlainCube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UN
 
 def _mixed(cube: PlainCube, recipe: Recipe, part: Part) -> Singles:
     """Linear red, green and blue of *part*, (3, k, W); NaN where a number is missing."""
-    first, last = recipe.bands[[0, -1]].tolist()
-    # Neighbouring bands lie beside each other in many files: one read is faster than many.
-    if last - first + 1 == len(recipe.bands):
-        planes = np.asarray(cube.data[first : last + 1, *part])
-    else:
-        planes = np.stack([np.asarray(cube.data[band, *part]) for band in recipe.bands])
+    planes = planes_of(cube.data, recipe.bands.tolist(), *part)
     values = known(planes, cube.metadata).astype(np.float32, copy=False)
     bands, rows, columns = values.shape
     # What is not a number becomes none, and needs no warning.

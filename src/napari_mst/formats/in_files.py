@@ -25,7 +25,6 @@ from napari_mst.cube.lazy import (
     check_room,
     cuts,
     kept,
-    reading_ahead,
 )
 from napari_mst.errors import complete, mismatch
 
@@ -138,7 +137,7 @@ def with_neighbours(lazy: Lazy) -> Lazy:
     if together == 1:
         return lazy
     most = min(together, max(1, KEPT_BYTES // 2 // (lazy.nbytes // bands)))
-    near = reading_ahead(kept(lazy, (most, 64, width), height * width // 8))
+    near = kept(lazy, (most, 64, width), height * width // 8)
     near.sides = lazy.sides
     return near
 

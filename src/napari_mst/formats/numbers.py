@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles, DType
-from napari_mst.cube.lazy import Lazy, Numbers, check_room
+from napari_mst.cube.lazy import Lazy, Numbers, changed
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.in_files import in_file, with_neighbours
 from napari_mst.watch import UNWATCHED, Watch
@@ -189,14 +189,9 @@ def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
     """
     if data.dtype.kind != "c":
         return data, []
+    floats = np.empty(0, data.dtype).real.dtype
     warnings = ["The numbers are complex; their magnitude is shown."]
-    if isinstance(data, Lazy):
-        return data.mapped(
-            lambda part, _: np.abs(part), np.empty(0, data.dtype).real.dtype
-        ), warnings
-    check_room("the magnitude of complex numbers", data.nbytes // 2)
-    # The default order would be that of the file, whose axes may have been turned.
-    return np.abs(data, order="C"), warnings
+    return changed(data, lambda part, _: np.abs(part), floats), warnings
 
 
 def scaled(
@@ -223,11 +218,4 @@ def scaled(
             numbers[part == ignored] = np.nan
         return numbers
 
-    if isinstance(stored, Lazy):
-        return stored.mapped(meant, dtype)
-    check_room("the scaled numbers", stored.size * dtype.itemsize)
-    numbers = np.empty(stored.shape, dtype)
-    # Band by band: products of the whole cube would take its size twice more.
-    for band in range(len(stored)):
-        numbers[band] = meant(stored[band : band + 1], range(band, band + 1))[0]
-    return numbers
+    return changed(stored, meant, dtype)

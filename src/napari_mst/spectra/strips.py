@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from napari_mst.arrays import Array, Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import mapped
+from napari_mst.cube.lazy import mapped, planes_of
 from napari_mst.errors import SpectrumError
 from napari_mst.formats.numbers import is_large
 from napari_mst.watch import Watch
@@ -53,12 +53,8 @@ def raw_strips(
         rows = slice(start, min(height, start + step))
         if bands is None:
             yield rows, np.asarray(cube.data[:, rows])
-        elif max(bands) - min(bands) < len(bands):
-            # Neighbours are read at once.
-            near = np.asarray(cube.data[min(bands) : max(bands) + 1, rows])
-            yield rows, near[np.subtract(bands, min(bands))]
         else:
-            yield rows, np.stack([np.asarray(cube.data[band, rows]) for band in bands])
+            yield rows, planes_of(cube.data, bands, rows)
         watch.reach(rows.stop / height)
 
 

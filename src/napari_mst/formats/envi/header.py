@@ -5,9 +5,8 @@ first character is `;` is a comment.
 
 Our own headers say `napari mst encoding = percent`: their text values are percent-encoded ASCII.
 They end in a seal, a checksum of the text before it. Where another program copied or edited the
-text, the seal is broken: the checksum of the data no longer counts, and the reader is warned. Where
-the data are still those that we saved, but not as the header says, the header is damaged.
-`raster` writes headers.
+text, or it was damaged, the seal is broken: the checksum of the data no longer counts, and the
+reader is warned. `raster` writes headers.
 
 Nothing inside a header names its data file, so each is found by the name of the other, in any case:
 `name.hdr` or `name.dat.hdr` beside `name.dat`.
@@ -86,11 +85,6 @@ class DataLayout:
     def data_bytes(self) -> int:
         """Bytes of the numbers alone."""
         return self.count * self.dtype.itemsize
-
-    def __str__(self) -> str:
-        # Headers that we saved hold this text and are compared with it: it must not change.
-        sizes = f"{self.bands} x {self.rows} x {self.columns}"
-        return f"{self.dtype.str} {sizes} {self.interleave} + {self.offset}"
 
 
 @dataclass(frozen=True)

@@ -131,4 +131,4 @@ def _header_text(library: Curves, values: Floats) -> str:
         f"{OWN}encoding": "percent",
         f"{OWN}spectra": "{" + percent_encode(json.dumps(records)) + "}",
     }
-    return sealed(fields, layout, f"{crc32(values):08x}")
+    return sealed(fields, f"{crc32(values):08x}")

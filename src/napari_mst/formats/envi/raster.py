@@ -164,9 +164,9 @@ def load(
             f"The data file is {excess} bytes longer than its header says; they are ignored."
         )
     # A checksum counts only in a header that is as we wrote it.
-    if not header.is_sealed:
-        warnings += _doubts(header, path, layout, excess)
-    elif verify or (verify is None and not isinstance(flat, np.memmap)):
+    if header.is_ours and not header.is_sealed:
+        warnings.append(CHANGED)
+    elif header.is_sealed and (verify or (verify is None and not isinstance(flat, np.memmap))):
         expected = header.text(f"{OWN}data crc32")
         checksum = f"{crc32(flat):08x}"
         if checksum != expected:
@@ -186,29 +186,6 @@ def _numbers(path: Path, layout: DataLayout) -> Array:
     if flat.size != layout.count:
         raise mismatch(path.name, f"{layout.count} numbers", str(flat.size), "Read it again.")
     return flat
-
-
-def _doubts(header: Header, path: Path, layout: DataLayout, excess: int) -> list[str]:
-    """The warning about a header of ours that was changed.
-
-    Raises `CubeFileError` if the header is damaged: where the data are still those that we saved,
-    they cannot lie otherwise than we wrote.
-    """
-    if not header.is_ours:
-        return []
-    saved = header.text(f"{OWN}data layout")
-    if saved == str(layout):
-        return [CHANGED]
-    size = header.text(f"{OWN}data bytes")
-    crc = header.text(f"{OWN}data crc32")
-    # Who cuts an image changes its data and its layout. Where the data are as they were, nobody
-    # cut it, and the layout is damaged.
-    is_told = size.isdecimal() and len(crc) == 8 and not excess
-    is_cut = size != str(path.stat().st_size)
-    if not is_told or not (is_cut or crc != f"{crc32(np.memmap(path, np.uint8, 'r')):08x}"):
-        advice = "The header was damaged since it was saved."
-        raise header.error(f"the layout {shown(saved)}", str(layout), advice)
-    return [CHANGED]
 
 
 def write_envi(data: Path, header: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
@@ -251,7 +228,7 @@ def _header_text(cube: SpectralCube, dtype: DType, crc: str) -> str:
         f"{OWN}quantity": percent_encode(cube.quantity),
         f"{OWN}provenance": "{" + history + "}",
     }
-    return sealed(fields, layout, crc)
+    return sealed(fields, crc)
 
 
 def layout_fields(layout: DataLayout, kind: str) -> dict[str, object]:
@@ -279,13 +256,9 @@ def axis_fields(wavelengths: Doubles, unit: str) -> dict[str, object]:
     }
 
 
-def sealed(fields: dict[str, object], layout: DataLayout, crc: str) -> str:
-    """The text of a header: *fields* as they are, layout and checksum of the data, and the seal."""
-    pairs = fields | {
-        f"{OWN}data layout": layout,
-        f"{OWN}data bytes": layout.data_bytes,
-        f"{OWN}data crc32": crc,
-    }
+def sealed(fields: dict[str, object], crc: str) -> str:
+    """The text of a header: *fields* as they are, the checksum of the data, and the seal."""
+    pairs = fields | {f"{OWN}data crc32": crc}
     lines = [f"{key} = {value}" for key, value in pairs.items()]
     text = "\n".join(["ENVI", *lines, ""])
     # The seal comes last, because it covers all text before it.

@@ -105,6 +105,7 @@ def stored_cube(
     """
     options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
+    data: Numbers
     facts, data = isolation.decoded(
         "napari_mst.formats.matlab.cubes:answer", path, options, refusal
     )
