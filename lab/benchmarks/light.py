@@ -6,6 +6,7 @@ seen by cameras that training never saw.
 white    angles between told and true whites, as the sensor sees them and in linear sRGB, the space of the prototype:
          the 15 illuminants and 6 mixtures of them, and the lights never trained with
 surfaces the same error, the light estimated with a grey, or with 4 or 16 pixels of the scene whose spectra are known
+bands    what the 90 % error bands hold, the light told, estimated, and estimated with 4 spectra, also without its doubt
 penalty  relative error (MRAE) of the pixelwise part of mstpp-camera with the light told, estimated and assumed,
          at every fourth pixel; a held-out light is not in the table of lights that the estimate may choose from
 srgb     how often sRGB photos are warned of, by their light
@@ -27,11 +28,16 @@ from lab.camera_scenes import TRAINING_LIGHTS
 from lab.fit_light import SIZE
 from lab.lights import HELD_OUT_LIGHTS
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.cube.metrics import mrae
+from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.light import estimating
 from napari_mst.light.seeing import common_response, light_table, sampled, to_common
-from napari_mst.photo.cameras import light_power, unbalanced_response
+from napari_mst.models.cards import NOISE
+from napari_mst.photo.cameras import GRID, OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction import lighting
+from napari_mst.reconstruction.error_bands import half_widths, photo_band
+from napari_mst.reconstruction.options import RunOptions
+from napari_mst.reconstruction.setup import set_up
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
 from napari_mst.training.scenes import read_scenes
 
@@ -199,6 +205,60 @@ def by_surfaces(network, cube, camera, light):
     }
 
 
+def bands(scenes):
+    """Print what the 90 % error bands hold, by what tells the light, without its doubt and with it."""
+    kinds = {"known": PENALTY_LIGHTS, "never trained with": HELD_OUT_LIGHTS}
+    rows = {}
+    for name, cube in scenes:
+        for camera, (kind, lights) in product(PENALTY_CAMERAS, kinds.items()):
+            for light in lights:
+                for label, row in by_band(cube, camera, light).items():
+                    rows.setdefault((kind, label), []).append(row)
+        print(name, flush=True)
+    for (kind, label), each in rows.items():
+        held = np.array([held for held, _ in each])
+        print(
+            f"{kind:20} {label:34} {held.mean():.3f}  least band {held.mean(axis=0).min():.2f}  least photo {held.mean(axis=1).min():.2f}  width {np.mean([width for _, width in each]):.2f}"
+        )
+
+
+def by_band(cube, camera, light):
+    """The shares (31,) of the core of a *cube* in the error band, and its width, by what tells the light."""
+    model = nm.load_model("mstpp-camera")
+    random = np.random.default_rng(5)
+    photo = common.sensor_photo(sensor(cube, camera, light, random))
+    small = np.ascontiguousarray(cube[:, ::PENALTY_STEP, ::PENALTY_STEP])
+    values = sensor(small, camera, light)
+    white = unbalanced_response(camera, light).sum(axis=0).max()
+    bright = np.argwhere(small.mean(axis=0) > 0.08)
+    at = tuple(bright[random.integers(len(bright), size=4)].T)
+    spectra = estimated(photo, camera, light, random, (small[:, *at].T, values[:, *at].T))
+    linear = (white * values).reshape(3, -1, 1).astype(np.float32)
+    core, found = core_pixels(small), {}
+    for label, told in {
+        "told": None,
+        "estimated": estimated(photo, camera, light),
+        "with 4 spectra": spectra,
+    }.items():
+        name = light if told is None else told.illuminant
+        response = unbalanced_response(camera, name)
+        estimate = lighting._spectra(model.network.pixelwise, linear, response, None)
+        estimate = estimate.reshape(small.shape)
+        band = photo_band(model.card, NOISE)
+        doubts = {"": 0.0}
+        if told is not None:
+            capture = nm.Capture(camera, name, common.FULL / white, OF_SENSOR)
+            options = RunOptions(device="cpu", capture=capture)
+            doubts[" and its doubt"] = lighting._doubt(set_up(model, options), photo, told)
+        for more, doubt in doubts.items():
+            wide = {**band, "doubt": np.hypot(band["doubt"], doubt)}
+            below, above = half_widths(estimate, wide, GRID)
+            held = (small >= np.maximum(estimate - below, 0)) & (small <= estimate + above)
+            width = (below + above)[:, core] / estimate[:, core].clip(0.01)
+            found[label + more] = held[:, core].mean(axis=1), width.mean()
+    return found
+
+
 def estimated(photo, camera, light, random=None, seen=None):
     """The estimate for a *photo* whose *light*, if it was never trained with, is not known either.
 
@@ -213,9 +273,11 @@ def estimated(photo, camera, light, random=None, seen=None):
             return told
         reflectances, values = seen
         noisy = values * (1 + 0.01 * random.standard_normal(values.shape))
-        _, likely = estimating._likely(sampled(photo, SIZE), camera, reflectances, noisy)
-        name = estimating._named_mixture(estimating.light_table(), likely)
-        return replace(told, illuminant=name)
+        _, likely, shares = estimating._likely(sampled(photo, SIZE), camera, reflectances, noisy)
+        table = estimating.light_table()
+        name = estimating._named_mixture(table, shares)
+        candidates = estimating._candidates(camera, table, likely)
+        return replace(told, illuminant=name, candidates=candidates)
     finally:
         estimating.light_table = whole_table
 
@@ -267,4 +329,4 @@ if __name__ == "__main__":
         () if sys.argv[1] == "time" else [(scene.name, scene.cube) for scene in read_scenes(folder)]
     )
     kinds = {"white": white, "penalty": penalty, "srgb": srgb, "time": duration}
-    {**kinds, "surfaces": surfaces}[sys.argv[1]](read)
+    {**kinds, "surfaces": surfaces, "bands": bands}[sys.argv[1]](read)

@@ -233,8 +233,9 @@ def test_known_spectra_tell_the_light_better(run: Run) -> None:
     code, err = reconstruct(run, f"wall.tif -o told.hdr {UNBALANCED} {option}")
     assert code == 0
     told = read_cube("told.hdr").provenance
-    assert err.count("The illuminant was estimated with known spectra (1): ") == 1
-    assert any("with known spectra (1)" in each for each in told.assumptions)
+    assert err.count("The illuminant was estimated from 1 known spectrum in the photo: ") == 1
+    assert any("from 1 known spectrum" in each for each in told.assumptions)
+    assert told.is_light_estimated
     photo = Photo.read("wall.tif", encoding="linear")
     known = {(5, 5): Spectrum(GRID, np.full(31, 0.5))}
     assert told.illuminant == estimate_light(photo, "Nikon_D5100", known).illuminant
@@ -246,6 +247,8 @@ def test_known_spectra_tell_the_light_better(run: Run) -> None:
     write_spectra("twice.csv", [grey, replace(grey, name="again")])
     code, err = reconstruct(run, f"wall.tif -o no.hdr {UNBALANCED} --light-spectra twice.csv")
     assert "got two at one" in err
+    code, err = reconstruct(run, f"wall.tif noise.tif -o no {UNBALANCED} {option}")
+    assert "Expected one photo with --light-spectra, got 2" in err
 
 
 def test_attention_needs_the_camera_and_estimates_the_light_as_a_cube_does(run: Run) -> None:

@@ -165,3 +165,30 @@ def test_a_vision_transformer_of_somebody_else_makes_no_cube(tmp_path: Path) -> 
 def test_the_network_that_tells_lights_makes_no_cube() -> None:
     with pytest.raises(ModelError, match="Expected a model that makes cubes, got light-vit"):
         nm.Reconstructor(nm.load_model("light-vit"), "cpu")
+
+
+def test_spectra_that_are_known_in_the_photo_tell_its_light(
+    model: Model, photo: Photo, estimated: SpectralCube
+) -> None:
+    pixels = photo.pixels.copy()
+    grey = unbalanced_response(CAMERA, "A").sum(axis=0) * 20_000
+    pixels[:, 10:20, 10:20] = grey.astype(np.uint16)[:, None, None]
+    pixels[:, 30:40, 30:40] = 65_535
+    shown = replace(photo, pixels=pixels)
+    known = {(15, 15): 0.3, (35, 35): 0.3}
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR, known=known)
+    reconstructor = nm.Reconstructor(model, "cpu", capture=capture)
+    past = reconstructor.reconstruct(shown).provenance
+    assert past.illuminant == nm.light.estimate(shown, CAMERA, {(15, 15): 0.3}).illuminant
+    said = "\n".join(past.assumptions)
+    assert "The illuminant was estimated from 1 known spectrum in the photo: " in said
+    assert "The known spectrum at row 35, column 35 does not tell the light: Expected" in said
+    assert past.is_light_estimated
+    assert np.mean(past.error_band["doubt"]) < np.mean(estimated.provenance.error_band["doubt"])
+    # A batch makes the cube anew where something else is known.
+    assert past.gives_the_cube_of(reconstructor.origin(photo.sha256, "linear"))
+    assert not past.gives_the_cube_of(
+        nm.Reconstructor(model, "cpu", capture=replace(capture, known={})).origin(
+            photo.sha256, "linear"
+        )
+    )

@@ -68,7 +68,7 @@ def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
     past = cube.provenance
     if past.camera:
         named = past.camera, past.illuminant, past.white, past.white_balance
-        capture = RecordedCapture(*named, past.sensor) if past.sensor else Capture(*named)
+        capture = RecordedCapture(*named, sensor=past.sensor) if past.sensor else Capture(*named)
         white = capture.white / photo.full_scale if capture.white else 1.0
         response = capture.response / balancing_gains(photo, capture)
         return ColourView(photo, response * white, HALF_CODE)

@@ -61,8 +61,8 @@ class CaptureAnswers:
         estimate: RAW and --unbalanced photos show it themselves (default: the one that a grey
         patch or a white frame shows; estimate with --unbalanced)
     light_spectra : FILE
-        measured spectra with rows and columns in the photo (or --patch-photo), which tell an
-        estimated light better: a CSV as `napari-mst spectra` writes it
+        measured spectra with rows and columns in the photo, which tell an estimated light better:
+        a CSV as `napari-mst spectra` writes it
     white : VALUE
         stored value of a white surface (default: full scale)
     unbalanced
@@ -246,38 +246,25 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | N
     return Capture(camera, light, taken.white, balance)
 
 
-def told_by_spectra(
-    taken: CaptureAnswers, photos: Sequence[Path], capture: Capture | None
-) -> tuple[Capture | None, str]:
-    """Set the light of *capture* by known spectra, and say so in a sentence; "" without spectra.
+def told_by_spectra(capture: Capture | None, file: Path, photos: Sequence[Path]) -> Capture:
+    """The *capture* with the known spectra of a *file*, which tell the light of the only photo.
 
-    Raises
-    ------
-    CameraError, PhotoError, SpectrumError
-        If the light is not to be estimated, or photo or spectra do not tell it.
+    Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
     """
-    file = taken.light_spectra
-    if file is None:
-        return capture, ""
     if capture is None or not capture.is_estimated:
         raise CameraError(
             "Expected --illuminant estimate with --light-spectra, got another. Add it."
         )
-    # It imports torch, which a refused argument must not wait for.
-    from napari_mst.reconstruction.lighting import estimated
-
-    path = one_photo(taken.patch_photo, photos, "--light-spectra", "patch")
-    photo = Photo.read(path, encoding="linear")
-    known = placed(read_spectra(file, as_reflectance=True), file)
-    spectra = dict(known)
-    if len(spectra) < len(known):
+    if len(photos) != 1:
+        raise PhotoError(f"Expected one photo with --light-spectra, got {len(photos)}. Name one.")
+    pairs = placed(read_spectra(file, as_reflectance=True), file)
+    known = dict(pairs)
+    if len(known) < len(pairs):
         raise SpectrumError(
             f"Expected each spectrum of {shown(file.name)} at another pixel, got two at one. "
             "Leave one out."
         )
-    estimate = estimated(photo, capture, spectra)
-    text = f"The illuminant was estimated with known spectra ({len(spectra)}): {estimate}."
-    return replace(capture, illuminant=estimate.illuminant), text
+    return replace(capture, known=known)
 
 
 def _camera_of(photos: Sequence[Path]) -> str:
@@ -325,8 +312,6 @@ class PhotoOptions:
         photo shows its own; None if they stay as they are.
     chart
         The calibration by a chart that the photo itself shows: its patches are known spectra.
-    light
-        A sentence for the history about an illuminant that known spectra told; "" for none.
     """
 
     is_linear: bool
@@ -334,7 +319,6 @@ class PhotoOptions:
     correction: "Calibration | FlatField | None" = None
     balance: "WhiteBalance | str | None" = None
     chart: "Calibration | None" = None
-    light: str = ""
 
     @classmethod
     def of(cls, taken: CaptureAnswers, photos: Sequence[Path]) -> "PhotoOptions":
@@ -349,7 +333,9 @@ class PhotoOptions:
             chart = calibration if taken.chart_photo is None else None
             return cls(taken.linear, calibration.capture, calibration, chart=chart)
         flat_field = flat_field_of(taken)
-        capture, light = told_by_spectra(taken, photos, capture_of(taken, photos, flat_field))
+        capture = capture_of(taken, photos, flat_field)
+        if taken.light_spectra is not None:
+            capture = told_by_spectra(capture, taken.light_spectra, photos)
         balance: WhiteBalance | str | None = None
         if isinstance(taken.balance, str):
             balance = taken.balance
@@ -358,7 +344,7 @@ class PhotoOptions:
 
             path = one_photo(taken.patch_photo, photos, "--balance ROW,COLUMN", "patch")
             balance = white_balance(Photo.read(path), taken.balance)
-        return cls(taken.linear, capture, flat_field, balance, light=light)
+        return cls(taken.linear, capture, flat_field, balance)
 
     @property
     def encoding(self) -> Encoding | None:
@@ -387,8 +373,6 @@ class PhotoOptions:
                 photo.check_linear()
             except PhotoError as error:
                 raise PhotoError(f"{photo.name}: {error} (--linear)") from error
-        if self.light:
-            photo = replace(photo, assumptions=(*photo.assumptions, self.light))
         if self.balance is not None:
             return self._balanced(photo)
         return photo if self.correction is None else self.correction.corrected(photo)

@@ -244,10 +244,10 @@ def estimate_light(
     sample = sampled(photo, _network().hyperparameters.size)
     known = known or {}
     values = np.array([patch_values(photo, place) for place in known]).reshape(-1, 3)
-    reflectances = np.array([*map(_reflectance, known.values())]).reshape(-1, len(GRID))
-    encoding, probabilities = _likely(sample, camera, reflectances, values)
+    reflectances = np.array([*map(reflectance_of, known.values())]).reshape(-1, len(GRID))
+    encoding, probabilities, shares = _likely(sample, camera, reflectances, values)
     table = light_table()
-    illuminant = _named_mixture(table, probabilities)
+    illuminant = _named_mixture(table, shares)
     candidates = _candidates(camera, table, probabilities)
     white = sensor_white(camera, illuminant)
     weights = np.array([each.probability for each in candidates])
@@ -259,8 +259,8 @@ def estimate_light(
     return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 
-def _reflectance(known: Spectrum | float) -> Doubles:
-    """The reflectance (31,) of a known surface."""
+def reflectance_of(known: Spectrum | float) -> Doubles:
+    """The reflectance (31,) of a *known* surface. Raises `PhotoError` for less than 420-680 nm."""
     if not isinstance(known, Spectrum):
         return np.full(len(GRID), float(known))
     is_known = np.isfinite(known.values)
@@ -276,8 +276,8 @@ def _reflectance(known: Spectrum | float) -> Doubles:
 
 def _likely(
     sample: Sample, camera: str, reflectances: Doubles, values: Doubles
-) -> tuple[Encoding, Doubles]:
-    """The encoding of *sample*, and the probabilities of known lights.
+) -> tuple[Encoding, Doubles, Doubles]:
+    """The encoding of *sample*, the probabilities of known lights, and their shares of its light.
 
     *values* (n, 3) of the sensor are those of known *reflectances* (n, 31).
     """
@@ -285,12 +285,11 @@ def _likely(
     bright = _in_common_space(sample.bright[:, None, None], camera)[:, 0, 0]
     table = light_table()
     probabilities = _seconded(table, table.probabilities(posterior), bright)
-    if len(values):
-        seen = np.einsum(
-            "nb,kb,bc->knc", reflectances, table.powers, unbalanced_response(camera, "E")
-        )
-        probabilities = _narrowed(probabilities, np.maximum(seen, _TINY) / values)
-    return encoding, probabilities
+    if not len(values):
+        return encoding, probabilities, probabilities
+    response = unbalanced_response(camera, "E")
+    seen = np.einsum("nb,kb,bc->knc", reflectances, table.powers, response)
+    return encoding, *_narrowed(probabilities, np.maximum(seen, _TINY) / values)
 
 
 def warning_of(photo: Photo) -> str:
@@ -366,11 +365,11 @@ def _seconded(table: KnownLights, probabilities: Doubles, bright: Doubles) -> Do
     return weighted / weighted.sum()
 
 
-def _narrowed(probabilities: Doubles, ratios: Doubles) -> Doubles:
+def _narrowed(probabilities: Doubles, ratios: Doubles) -> tuple[Doubles, Doubles]:
     """The *probabilities* (K,), given the *ratios* (K, n, 3) of what each light shows to what is.
 
-    What no light gives alone, a mixture of lights does: that by non-negative least squares, held to
-    the probabilities.
+    What no light gives alone, a mixture of lights does. Its shares (K,) come with them: those of
+    non-negative least squares, held to the probabilities.
     """
     logs = np.log(ratios)
     squares = np.square(logs - logs.mean(axis=2, keepdims=True)).sum(axis=(1, 2))
@@ -386,7 +385,7 @@ def _narrowed(probabilities: Doubles, ratios: Doubles) -> Doubles:
     from scipy.optimize import nnls  # the docks, which import this module, are not to wait for it
 
     shares, _ = nnls(np.concatenate([off, sums, held]), wanted)
-    return shares / shares.sum()
+    return alone, shares / shares.sum()
 
 
 def _candidates(

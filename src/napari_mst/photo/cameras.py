@@ -10,11 +10,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import illuminant, srgb_response, stored
 from napari_mst.cube.illuminants import measured, names_a_file, nearest, numbers_of, plain, table_of
 from napari_mst.cube.provenance import BY_CHART
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, shown
 from napari_mst.photo.lights import WAVELENGTHS, made_light
 
@@ -77,6 +78,9 @@ class Capture:
     balance
         `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are; or what the photo has
         for a white surface, red, green and blue in one text: "0.52 1 0.67".
+    known
+        Places in the photo and their reflectances, which tell an estimated illuminant, as
+        `light.estimate` takes them.
 
     Raises
     ------
@@ -88,6 +92,7 @@ class Capture:
     ===============  ==============================================================================
     white            a stored value: up to 255 for 8 bits, 65535 for 16 bits, 1 for floats; 0: full
                      scale
+    known            reflectance, 0 to about 1; wavelengths in nm
     response         (31, 3): reflectance 0-1 to linear RGB 0-1
     sensor           (31, 3): reflectance 0-1 to values of the sensor, green of white being 1
     gains            (3,) factors, 1 for a photo that is balanced
@@ -107,6 +112,7 @@ class Capture:
     illuminant: str
     white: float = 0.0
     balance: str = BALANCED
+    known: Mapping[Any, Spectrum | float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.white) and self.white >= 0):

@@ -3,22 +3,26 @@
 Letters: B bands, P pixels.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 
 from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube.colour import SRGB_D65
-from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CameraError
-from napari_mst.light.estimating import LightEstimate, estimate_light, warning_of
+from napari_mst.errors import CameraError, PhotoError
+from napari_mst.light.estimating import (
+    LightEstimate,
+    estimate_light,
+    reflectance_of,
+    warning_of,
+)
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.white import patch_values
 from napari_mst.reconstruction.setup import Setup, copied
 
 _COVERED = 0.9
@@ -51,10 +55,9 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
         return setup, (), tuple(filter(None, warnings))
     if not capture.is_estimated:
         return setup, (), ()
-    estimate = estimated(photo, capture)
+    estimate, notes = estimated(photo, capture)
     lit = setup.with_capture(replace(capture, illuminant=estimate.illuminant))
-    note = f"The illuminant was estimated from the photo: {estimate}."
-    return lit, _doubt(lit, photo, estimate), (note,)
+    return lit, _doubt(lit, photo, estimate), notes
 
 
 def _exposure_warning(photo: Photo) -> str:
@@ -69,19 +72,30 @@ def _exposure_warning(photo: Photo) -> str:
     )
 
 
-def estimated(
-    photo: Photo, capture: Capture, known: Mapping[Any, Spectrum] | None = None
-) -> LightEstimate:
-    """The light of *photo*, taken as *capture* says, with *known* spectra as `estimate_light`.
+def estimated(photo: Photo, capture: Capture) -> tuple[LightEstimate, tuple[str, ...]]:
+    """The light of *photo*, taken as *capture* says, and sentences that say what told it.
 
-    Errors are those of `lighting_of`.
+    What *capture* knows at places that are clipped, dark or uneven is left out, and said. Errors
+    are those of `lighting_of`.
     """
     if not _is_of_sensor(photo, capture):
         raise CameraError(
             "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
             "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
         )
-    return estimate_light(photo, capture.camera, known)
+    known, left_out = dict(capture.known), list[str]()
+    for place, surface in capture.known.items():
+        try:
+            patch_values(photo, place)
+            reflectance_of(surface)
+        except PhotoError as error:
+            del known[place]
+            where = "row {}, column {}".format(*place[:2])
+            left_out.append(f"The known spectrum at {where} does not tell the light: {error}")
+    estimate = estimate_light(photo, capture.camera, known)
+    spectra = f"{len(known)} known spectr{'um' if len(known) == 1 else 'a'} in " if known else ""
+    note = f"The illuminant was estimated from {spectra}the photo: {estimate}."
+    return estimate, (note, *left_out)
 
 
 def _is_of_sensor(photo: Photo, capture: Capture) -> bool:

@@ -3,6 +3,7 @@
 Letters: B bands, H rows, W columns.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from importlib.metadata import version
@@ -63,7 +64,8 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
             each.name: str(getattr(options, each.name))
             for each in fields(options)
             if each.name not in ELSEWHERE and getattr(options, each.name) != each.default
-        },
+        }
+        | _known(options.capture),
         versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
     )
 
@@ -168,6 +170,18 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
         "is_light_estimated": capture.is_estimated,
         "sensor": _sensor(capture),
     }
+
+
+def _known(capture: Capture | None) -> dict[str, str]:
+    """The option that names what is known in the photo by a checksum; none if nothing is."""
+    if capture is None or not capture.known:
+        return {}
+    numbers = [
+        (place, *np.ravel(getattr(surface, "values", surface)).tolist())
+        for place, surface in capture.known.items()
+    ]
+    checksum = hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
+    return {"known in the photo": f"{len(numbers)} ({checksum})"}
 
 
 def _sensor(capture: Capture) -> Sequence[Sequence[float]]:

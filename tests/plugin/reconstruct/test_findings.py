@@ -12,13 +12,15 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QFormLayout
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.adaptation.calibrating import calibrate
+from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.light.balancing import white_balance
-from napari_mst.light.estimating import LightAttention
+from napari_mst.light.estimating import LightAttention, estimate_light
 from napari_mst.models import MODELS
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
@@ -49,7 +51,10 @@ from napari_mst.plugin.reconstruct.orders import (
     search_order,
 )
 from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.known import grey
 from napari_mst.plugin.spectra.regions import region_layers
+from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
@@ -270,6 +275,40 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     assert finding.capture is None
     form.finding = finding
     assert next_run(form, viewer).options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+
+
+def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
+    viewer: ViewerModel, sensor_form: ReconstructionForm
+) -> None:
+    form, photo = sensor_form, viewer.layers[0]
+
+    def capture_of(light: str) -> Capture:
+        form.illuminant = light
+        capture = next_run(form, viewer).options.capture
+        assert capture is not None
+        return capture
+
+    assert capture_of(ESTIMATED).known == {}
+    history = Provenance(source=photo.name)
+    data = np.full((31, 80, 100), 0.3, np.float32)
+    add_cube(viewer, SpectralCube(data, GRID, provenance=history))
+    bench = Bench(viewer)
+    bench.attach()
+    for place in ((5, 8), (70, 90)):
+        assert picks.pin(viewer, (400, *place))
+    tile = grey(30, GRID)
+    bench.known.mark(bench.finish().entries[:1], tile)
+    known = capture_of(ESTIMATED).known
+    assert [*known] == [(5, 8)]
+    np.testing.assert_array_equal(np.asarray(known[5, 8].values), tile.values)  # type: ignore[union-attr]
+    finding = done(light_order(form, viewer), viewer)
+    seen = Photo.from_array(photo.data, encoding="linear")
+    assert finding.light.illuminant == estimate_light(seen, CAMERA, known).illuminant
+    assert "estimated from 1 known spectrum in the photo" in finding.text
+    # They say nothing of a light that is named, nor of another photo of the same size.
+    assert capture_of("A") == Capture(CAMERA, "A", balance=OF_SENSOR)
+    form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True, name="another"))
+    assert capture_of(ESTIMATED).known == {}
 
 
 def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(

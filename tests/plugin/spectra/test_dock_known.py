@@ -16,8 +16,8 @@ from napari_mst.adaptation.adapting import adapt
 from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
-from napari_mst.plugin.spectra.rows import keys_of
 from napari_mst.plugin.viewer.layers import composite_of
+from napari_mst.plugin.viewer.picks import keys_of
 from napari_mst.spectra.library import colour_checker, write_spectra
 
 

@@ -28,7 +28,8 @@ from napari_mst.plugin.jobs.job import Start, run_now
 from napari_mst.plugin.spectra import adapter, resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
-from napari_mst.plugin.spectra.rows import curve_of, keys_of
+from napari_mst.plugin.spectra.rows import curve_of
+from napari_mst.plugin.viewer.picks import keys_of
 from napari_mst.spectra.library import colour_checker
 
 

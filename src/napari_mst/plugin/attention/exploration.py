@@ -31,7 +31,7 @@ from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.orders import chosen_photo, request_of
+from napari_mst.plugin.reconstruct.orders import chosen_photo, known_in, request_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 if TYPE_CHECKING:
@@ -268,7 +268,8 @@ def recording_order(
         reports.record(recorded)
         return recorded
 
-    return replace(request_of(form, chosen_photo(form, viewer)), job=SideJob(record))
+    photo = chosen_photo(form, viewer)
+    return replace(request_of(form, photo, known_in(form, viewer)), job=SideJob(record))
 
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:

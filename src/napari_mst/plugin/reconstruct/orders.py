@@ -4,7 +4,7 @@ A look asks how the photo was taken, and puts the `Finding` into the form: a gre
 and balance, a ColorChecker the colours, all pixels together the light.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart, Corners, find_chart
@@ -24,6 +25,7 @@ from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
 from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.picks import SOURCE, known_on, picks_layer
 from napari_mst.plugin.viewer.sharing import shared
 
 NO_WEIGHTS = "Choose the weights file of this model first."
@@ -35,6 +37,9 @@ SAMPLE = 100_000
 """About how many pixels of a photo show how it will be corrected, at once."""
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
+Known = Mapping[Place, Spectrum]
+"""Spectra that are known at places of a photo."""
+NONE: Known = {}
 Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
 
@@ -50,17 +55,29 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     photo = chosen_photo(form, viewer)
     if not form.is_ready:
         raise PhotoError(NO_DEVICES)
-    request = request_of(form, photo_part(viewer, photo, form.part))
+    part = photo_part(viewer, photo, form.part)
     if not (form.all_pages and form.has_pages):
-        return request
+        return request_of(form, part, known_in(form, viewer))
     # This shows layers, and so needs Qt, which a script may lack.
     from napari_mst.plugin.session import request_of_pages
 
-    return request_of_pages(request)
+    return request_of_pages(request_of(form, part))
 
 
-def request_of(form: ReconstructionForm, source: LayerPhoto) -> Request:
+def known_in(form: ReconstructionForm, viewer: ViewerModel) -> Known:
+    """The spectra at pixels of the chosen photo that are known by the marked picks of its cube."""
+    points, layer = picks_layer(viewer), form.layer
+    if points is None or layer is None or points.metadata.get(SOURCE) != layer.name:
+        return {}
+    spots = known_on(points, layer).values()
+    curves = ((spot, spot.spectrum) for spot in spots)
+    return {(s.row, s.column): curve for s, curve in curves if isinstance(curve, Spectrum)}
+
+
+def request_of(form: ReconstructionForm, source: LayerPhoto, known: Known = NONE) -> Request:
     """Return the order for the photo of *source*, or the photos, with the settings of *form*.
+
+    Spectra that are *known* in the photo tell its light, where that is to be estimated.
 
     Raises
     ------
@@ -69,7 +86,10 @@ def request_of(form: ReconstructionForm, source: LayerPhoto) -> Request:
     """
     if not form.model:
         raise PhotoError(NO_WEIGHTS)
-    options = replace(form.options, capture=_capture(form) if form.needs_camera else None)
+    capture = _capture(form) if form.needs_camera else None
+    if capture is not None and capture.is_estimated:
+        capture = replace(capture, known=known)
+    options = replace(form.options, capture=capture)
     request = Request(
         source, form.model, options, corrections=form.finding.corrections, extent=form.extent
     )
@@ -130,7 +150,8 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     camera = form.camera.strip()
     if not camera:
         raise PhotoError(NO_CAMERA)
-    capture = Capture(camera, ESTIMATED, balance=_balance(form))
+    known = known_in(form, viewer)
+    capture = Capture(camera, ESTIMATED, balance=_balance(form), known=known)
     return _order(form, viewer, partial(_light, capture))
 
 
@@ -241,8 +262,8 @@ def _light(capture: Capture, photo: Photo) -> Finding:
     # Imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.reconstruction.lighting import estimated
 
-    estimate = estimated(photo, capture)
-    text = f"Likely lights: {estimate}. A run takes their mixture; press one to take it alone."
+    estimate, notes = estimated(photo, capture)
+    text = " ".join([*notes, "A run takes the mixture of these; press one to take it alone."])
     return Finding(text, light=estimate)
 
 

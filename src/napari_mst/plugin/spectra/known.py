@@ -153,7 +153,9 @@ class KnownSpectra(Adapter):
             named = replace(curve, name=curve.name or UNNAMED)
             pick = self._pick_at(layer, spot.row, spot.column)
             marks[pick] = replace(spot, spectrum=named)
-        rows.put_marks(self._points(), marks)
+        points = self._points()
+        points.metadata[picks.SOURCE] = cube.provenance.source
+        rows.put_marks(points, marks)
         self._scene.end_action()
 
     # ------------------------------------------------------------ where to measure
@@ -182,7 +184,7 @@ class KnownSpectra(Adapter):
             return
         layer = self._base()
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
-        pairs = enumerate(zip(picks.names(points), rows.keys_of(points), strict=True))
+        pairs = enumerate(zip(picks.names(points), picks.keys_of(points), strict=True))
         picks.remove(points, [at for at, (name, key) in pairs if rows.is_spot(name) and not key])
         added = [self._pick_at(layer, *place) for place in places]
         names = picks.names(points)
@@ -237,7 +239,7 @@ class KnownSpectra(Adapter):
             if layer is self._layers.adapted or not past.adaptation:
                 continue
             points = self._scene.points
-            if points is not None and any(rows.keys_of(points)):
+            if points is not None and any(picks.keys_of(points)):
                 said = f"The known spectra of {layer.name} were left out: there are some."
                 self._scene.say(said)
                 continue
@@ -284,17 +286,7 @@ class KnownSpectra(Adapter):
     def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
         """Return the known spectra of the pixels of *layer*, by the keys of their marks."""
         points = self._scene.points
-        if points is None:
-            return {}
-        pixels, inside = picks.pixels_of(points, layer)
-        marks = zip(rows.keys_of(points), rows.marks_of(points), strict=True)
-        return {
-            key: replace(mark, row=row, column=column)
-            for (key, mark), (row, column), is_inside in zip(
-                marks, pixels.tolist(), inside, strict=True
-            )
-            if is_inside and mark is not None
-        }
+        return {} if points is None else picks.known_on(points, layer)
 
     def _pick_at(self, layer: Image, row: int, column: int) -> int:
         """Return the index of the pick at a pixel of *layer*; a new one if there is none."""

@@ -26,23 +26,15 @@ from napari_mst.spectra.regions import point_spectrum
 
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
-_STORE = "napari_mst_known"
-"""The key of the marks in the metadata of the layer of picks."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
 Read = dict[tuple[Any, ...], Spectrum]
 """Spectra by all that they depend on: cube, row, column, window, and look."""
 
 
-def keys_of(points: Points) -> list[str]:
-    """Return the name of the mark of each pick; "" for one that is not known."""
-    return picks.texts(points, KNOWN)
-
-
 def marks_of(points: Points) -> list[KnownSpectrum | None]:
     """Return what is known of each pick, or was where it was marked; None if nothing is."""
-    store = _store_of(points)
-    return [store.get(key) for key in keys_of(points)]
+    return [picks.marks(points).get(key) for key in picks.keys_of(points)]
 
 
 def curve_of(mark: KnownSpectrum) -> Spectrum:
@@ -52,8 +44,8 @@ def curve_of(mark: KnownSpectrum) -> Spectrum:
 
 def put_marks(points: Points, marks: Mapping[int, KnownSpectrum | None]) -> None:
     """Mark the picks at these indices; None takes a mark away."""
-    keys = keys_of(points)
-    store = _store_of(points)
+    keys = picks.keys_of(points)
+    store = picks.marks(points)
     for index, mark in marks.items():
         keys[index] = ""
         if mark is not None:
@@ -70,7 +62,7 @@ def tidy_marks(points: Points) -> None:
 
     The copy of a pick lies elsewhere, where the spectrum may be another one.
     """
-    keys = keys_of(points)
+    keys = picks.keys_of(points)
     kept = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
     if kept != keys:
         picks.set_feature(points, KNOWN, kept)
@@ -98,10 +90,6 @@ def _number_spots(points: Points, keys: list[str]) -> None:
 def is_spot(name: str) -> bool:
     """True for the name of a pick where a measurement would help, such as "spot 3"."""
     return name.startswith(SPOT) and name.removeprefix(SPOT).isdecimal()
-
-
-def _store_of(points: Points) -> dict[str, KnownSpectrum]:
-    return points.metadata.setdefault(_STORE, {})
 
 
 class Rows:

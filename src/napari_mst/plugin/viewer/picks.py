@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count, filterfalse
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -18,6 +19,7 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
+from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.layers import layer_of_role, shown_cube_layers
@@ -46,7 +48,11 @@ SAME_COLOUR = 0.01
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
 KNOWN = "known"
-"""The feature that says what is known of a pick: "" for nothing; see `spectra.marks`."""
+"""The feature that says what is known of a pick: "" for nothing; see `marks`."""
+MARKS = "napari_mst_known"
+"""The key of the marks in the metadata of the layer of picks."""
+SOURCE = "napari_mst_known_in"
+"""The key, in the metadata of the layer of picks, of the photo in which their spectra are known."""
 STATES = 100
 """The number of changes that can be undone."""
 
@@ -113,7 +119,8 @@ def pixels_of(points: Points, layer: Layer) -> tuple[NDArray[np.int_], Mask]:
         return np.zeros((len(points.data), 2), dtype=int), np.zeros(len(points.data), dtype=bool)
     exact = points.data[:, -2:] @ matrix[:2, :2].T + matrix[:2, 2]
     at = np.floor(exact + 0.5)
-    inside = ((at >= 0) & (at < layer.data.shape[-2:])).all(axis=1)
+    shape = layer.data.shape[:2] if getattr(layer, "rgb", False) else layer.data.shape[-2:]
+    inside = ((at >= 0) & (at < shape)).all(axis=1)
     return np.where(inside[:, None], at, -1).astype(int), inside
 
 
@@ -135,6 +142,29 @@ def texts(points: Points, feature: str) -> list[str]:
     stored = points.features.get(feature, [""] * len(points.data))
     # A pick that was added without features has NaN there.
     return [text if isinstance(text, str) else "" for text in stored]
+
+
+def keys_of(points: Points) -> list[str]:
+    """Return the name of the mark of each pick; "" for one that is not known."""
+    return texts(points, KNOWN)
+
+
+def marks(points: Points) -> dict[str, KnownSpectrum]:
+    """Return what is known of picks, by the names of the marks, also of those that were undone."""
+    return points.metadata.setdefault(MARKS, {})
+
+
+def known_on(points: Points, layer: Layer) -> dict[str, KnownSpectrum]:
+    """Return what is known at pixels of *layer*, by the names of the marks."""
+    pixels, inside = pixels_of(points, layer)
+    store = marks(points)
+    return {
+        key: replace(store[key], row=row, column=column)
+        for key, (row, column), is_inside in zip(
+            keys_of(points), pixels.tolist(), inside, strict=True
+        )
+        if is_inside and key in store
+    }
 
 
 def colours(layer: Any) -> list[str]:
