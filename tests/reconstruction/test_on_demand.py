@@ -10,6 +10,8 @@ import pytest
 from napari_mst import Model, Reconstructor, load_model, read_cube, write_cube
 from napari_mst.arrays import Array
 from napari_mst.cube.lazy import Lazy
+from napari_mst.denoising import photos
+from napari_mst.denoising.photos import denoised_photo
 from napari_mst.engine.crop import execute_crop
 from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
@@ -126,6 +128,22 @@ def texture() -> Array:
     drawn = np.random.default_rng(2)
     small = drawn.integers(40, 216, (10, 11, 3), dtype=np.uint8).repeat(64, 0).repeat(64, 1)
     return small[:600, :640] + drawn.integers(0, 30, (600, 640, 3), dtype=np.uint8)
+
+
+def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    denoised = list[int]()
+
+    def counted(photo: Photo, *how: Any) -> Photo:
+        denoised.append(photo.shape[0] * photo.shape[1])
+        return denoised_photo(photo, *how)
+
+    monkeypatch.setattr(photos, "denoised_photo", counted)
+    noisy = np.tile(waves(9.0), (10, 10, 1))
+    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").open(noisy, estimate=True)
+    assert cube.provenance.denoising
+    denoised.clear()
+    cube.spectrum(700, 900)
+    assert 0 < sum(denoised) < 60**2
 
 
 def test_an_estimate_says_how_far_it_is_off_and_so_does_its_file(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ Letters: B bands, H rows, W columns.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Doubles, Floats
+from napari_mst.arrays import Array, Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
+from napari_mst.cube.lazy import Lazy, kept
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.non_local_means import (
     WindowWeights,
@@ -23,9 +25,13 @@ from napari_mst.denoising.streaming import (
     non_local_rows,
     working_bytes,
 )
+from napari_mst.engine.windows import Window
 from napari_mst.errors import DenoisingError, check_pixel
 from napari_mst.photo.photo import Photo
 from napari_mst.watch import UNWATCHED, Watch
+
+TILE = 128
+"""Pixels along each side of the tiles that are denoised where one of their pixels is read."""
 
 BEST_H = 1.2
 """The h of "auto", in units of the noise: best on the CAVE scenes of 0.8 to 1.5."""
@@ -113,6 +119,22 @@ def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Ph
     return replace(photo, pixels=pixels)
 
 
+def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
+    """As `denoised_photo`, whose pixels are `Lazy`: computed where they are read, and kept."""
+
+    def read(channels: range, rows: range, columns: range) -> Array:
+        window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)
+        # All pixels that decide those of the window.
+        grown = window.grown(how.filter.halo).clipped(photo.shape)
+        pixels = denoised_photo(photo.cropped(grown), how).pixels
+        down, across = window.inside(grown)
+        return pixels[list(channels), down, across][:, :: rows.step, :: columns.step]
+
+    whole = Lazy(photo.name, photo.pixels.shape, photo.pixels.dtype, read)
+    pixels: Any = kept(whole, (3, TILE, TILE), 2 * TILE**2)
+    return replace(photo, pixels=pixels)
+
+
 def pixel_weights(photo: Photo, how: Denoising, row: int, column: int) -> WindowWeights:
     """The weights with which `denoised_photo` takes the pixels around *row* and *column*.
 
@@ -154,7 +176,7 @@ def in_codes(photo: Photo, near: WindowWeights, row: int, column: int) -> tuple[
 def denoising_bytes(photo: Photo, how: Denoising) -> int:
     """About the bytes of memory that denoising *photo* takes, with the pixels that it makes."""
     height, width = (side + 2 * how.filter.halo for side in photo.shape)
-    return 3 * height * width * photo.pixels.itemsize + working_bytes(width, 3, 3, how.filter)
+    return 3 * height * width * photo.pixels.dtype.itemsize + working_bytes(width, 3, 3, how.filter)
 
 
 def _stored(photo: Photo, linear: Doubles) -> Floats:

@@ -2,7 +2,7 @@
 
 import functools
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,15 +141,15 @@ class PhotoRows(NamedTuple):
     fold
         Makes what passes use of totals: of several runs of parts they can be added first.
     own
-        The first row that counts in the totals, and one past the last; None: all do. Others are
-        there because rows of the part depend on them. Tiles end there.
+        Windows of the padded photo that count in the totals; None: all of it. Other pixels are
+        there because those depend on them.
     """
 
     rows: ReadRows
     height: int
     width: int
     fold: Fold = fold_alone
-    own: tuple[int, int] | None = None
+    own: Sequence[Window] | None = None
 
 
 class PaddedPhoto:

@@ -13,7 +13,7 @@ GPU they are strips of whole rows. Letters: B bands, C feature channels, H rows,
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -199,11 +199,7 @@ class Execution:
         totals: dict[str, Tensor] = {}
         gathered: dict[str, list[Tensor]] = {}
         # Tiles come in their order, so that sums are the same bit for bit in every run.
-        tiles = list(self.tiles(sweep))
-        first, last = self._own(sweep)
-        for tile, sums in zip(tiles, workers.each(compute, tiles, cost), strict=True):
-            if not first <= tile.top < last:
-                continue
+        for sums in workers.each(compute, self.tiles(sweep), cost):
             for name, more in sums.items():
                 if self._program.writer(name).gathers:
                     gathered.setdefault(name, []).append(more)
@@ -247,9 +243,22 @@ class Execution:
             parts = {name: within(window, *maps[name]) for name, window in wanted.items()}
             for name in sweep.keeps:
                 self._write(name, wanted[name], parts[name])
-            return {name: add_up(parts[name]).to(self._home) for name, add_up in statistics.items()}
+            counted = {name: self._counted(name, wanted[name], parts[name]) for name in statistics}
+            return {
+                name: reduce(torch.add, map(statistics[name], values)).to(self._home)
+                for name, values in counted.items()
+                if values
+            }
 
         return compute
+
+    def _counted(self, name: str, have: Window, values: Tensor) -> list[Tensor]:
+        """The parts of *values*, a window of the map *name*, that count in its total."""
+        if self._source.own is None:
+            return [values]
+        scale = self._program.scales[name]
+        windows = [own.scaled(scale).shared(have) for own in self._source.own]
+        return [within(window, have, values) for window in windows if min(window.size) > 0]
 
     def _statistic(self, name: str) -> Callable[[Tensor], Tensor]:
         statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
@@ -280,19 +289,7 @@ class Execution:
             return [whole(size)]
         rows, columns = self.tile(size, sweep.reach)
         grain = sweep.grain(self._program.scales)
-        shape = up_to(rows, grain), up_to(columns, grain)
-        edges = sorted({0, *self._own(sweep), size[0]})
-        return [
-            tile.moved(top)
-            for top, bottom in pairwise(edges)
-            for tile in tiles((bottom - top, size[1]), *shape)
-        ]
-
-    def _own(self, sweep: Sweep) -> tuple[int, int]:
-        """The rows of the base of *sweep* that count in totals: the first, and past the last."""
-        full, height = self._sizes[PHOTO][0], self._sizes[sweep.base][0]
-        first, last = self._source.own or (0, full)
-        return first * height // full, last * height // full
+        return tiles(size, up_to(rows, grain), up_to(columns, grain))
 
     def tile(self, size: Size, reach: int = 0) -> Size:
         """Rows and columns of the tiles of a map of *size*, for passes that *reach* beyond them."""

@@ -63,9 +63,15 @@ class Window(NamedTuple):
 
     def clipped(self, size: Size) -> "Window":
         """The pixels of the window that a map of *size* has."""
-        height, width = size
+        return self.shared(whole(size))
+
+    def shared(self, other: "Window") -> "Window":
+        """The pixels of both this window and *other*."""
         return Window(
-            max(self.top, 0), min(self.bottom, height), max(self.left, 0), min(self.right, width)
+            max(self.top, other.top),
+            min(self.bottom, other.bottom),
+            max(self.left, other.left),
+            min(self.right, other.right),
         )
 
     def joined(self, other: "Window") -> "Window":

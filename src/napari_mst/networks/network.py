@@ -195,6 +195,12 @@ class Program:
         return rows, columns
 
     @property
+    def grain(self) -> int:
+        """A part of a photo that begins at a multiple of so many pixels has the same windows."""
+        aligned = (int(each.align / self.scales[each.reads[0]]) for each in self.passes)
+        return math.lcm(self.multiple, *aligned)
+
+    @property
     def has_windows(self) -> bool:
         """True if a pass works in whole windows, to which the photo is padded."""
         return any(each.align > 1 for each in self.passes)

@@ -9,8 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from napari_mst.cube.colour import SRGB_D65
+from napari_mst.cube.lazy import part_of
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
-from napari_mst.denoising.photos import BEST_H, Denoising, denoised_photo, denoising_bytes
+from napari_mst.denoising.photos import (
+    BEST_H,
+    Denoising,
+    denoised_photo,
+    denoised_where_read,
+    denoising_bytes,
+)
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import Cells
@@ -49,10 +56,11 @@ def decided(job: Job) -> Job:
     return replace(job, denoising=Denoising(noise, BEST_H))
 
 
-def denoised(job: Job, watch: Watch) -> Job:
+def denoised(job: Job, watch: Watch | None = None) -> Job:
     """The *job* with its part denoised as `decided` says, which a note says.
 
-    The pixels of a region are those that the whole photo would have.
+    The pixels of a region are those that the whole photo would have. Without a *watch*, pixels are
+    denoised where they are read.
 
     Raises
     ------
@@ -62,15 +70,15 @@ def denoised(job: Job, watch: Watch) -> Job:
     how = job.denoising
     if how is None:
         return job
-    region = job.options.region
-    if region is None or job.is_preview:
-        pixels = denoised_photo(job.part, how, watch).pixels
-    else:
-        inner = Window(*region)
+    photo, rows, columns = job.part, slice(None), slice(None)
+    if job.options.region is not None and not job.is_preview:
+        inner = Window(*job.options.region)
         # All pixels that decide those of the region.
         grown = inner.grown(how.filter.halo).clipped(job.photo.shape)
-        pixels = denoised_photo(job.photo.cropped(grown), how, watch).pixels
-        pixels = pixels[:, *inner.inside(grown)]
+        photo = job.photo.cropped(grown)
+        rows, columns = inner.inside(grown)
+    seen = denoised_where_read(photo, how) if watch is None else denoised_photo(photo, how, watch)
+    pixels = part_of(seen.pixels, slice(None), rows, columns)
     note = f"The photo was denoised before the network: {how}."
     return replace(job.noted(note), part=replace(job.part, pixels=pixels))
 

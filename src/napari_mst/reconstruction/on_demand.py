@@ -12,19 +12,19 @@ from itertools import product
 import numpy as np
 import torch
 
-from napari_mst.arrays import Array, DType
+from napari_mst.arrays import Array, DType, Floats
 from napari_mst.cube.lazy import Lazy, Read, kept
 from napari_mst.engine.crop import Known, execute_crop
-from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan
+from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Window
-from napari_mst.networks.network import Program
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.consistency.cells import ColourCheck
 from napari_mst.reconstruction.consistency.correction import REGION, Correction, aim, corrected
 from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
+from napari_mst.reconstruction.denoising import decided, denoised
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
+from napari_mst.reconstruction.preparing import averaged_down
 from napari_mst.reconstruction.running import RunResult, least_of, response_of
 from napari_mst.reconstruction.statistics import Statistics, added_up, estimated, keep, recalled
 
@@ -78,9 +78,9 @@ def on_demand(
         keep(job, Statistics(known, noise))
     numbers = kept(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
     if shot.shape[0] * shot.shape[1] >= COARSE_FROM:
-        small = replace(job, part=job.part.reduced(PREVIEW_PIXELS, job.watch))
-        seen = small.part if job.part is shot else shot.reduced(PREVIEW_PIXELS, job.watch)
-        numbers.coarse = np.asarray(_finished(small, _raw(small, known), seen, None))
+        small = decided(averaged_down(replace(job, part=shot, denoising=None)))
+        seen = _raw(denoised(small, job.watch), known)
+        numbers.coarse = np.asarray(_finished(small, seen, small.part, None))
     return RunResult(_noted(job, statistics.error), plan, numbers), correction
 
 
@@ -114,11 +114,22 @@ def _raw(job: Job, known: Known) -> Lazy:
     program = job.setup.program
     dtype = torch.empty(0, dtype=program.dtype).numpy().dtype
     shape = (program.output.channels, *job.part.shape)
-    return Lazy(job.photo.name, shape, dtype, _estimated(program, known, job.source(), dtype))
+    return Lazy(job.photo.name, shape, dtype, _estimated(job, known, dtype))
 
 
-def _estimated(program: Program, known: Known, source: PhotoRows, dtype: DType) -> Read:
+def _estimated(job: Job, known: Known, dtype: DType) -> Read:
     """Computes the cube of a photo whose statistics are *known*, where it is read."""
+    program, photo = job.setup.program, job.part
+    sizes = program.sizes(*photo.shape)
+
+    def estimate(window: Window) -> Floats:
+        """Compute *window* of the cube from no more of the photo than it depends on."""
+        # At its end a photo is reflected by less than `multiple` pixels.
+        reach = photo_window(program, window, sizes).joined(window).grown(program.multiple)
+        seen = reach.aligned(program.grain).clipped(photo.shape)
+        source = replace(job, part=photo.cropped(seen)).source()
+        (top, bottom), (left, right) = ((at.start, at.stop) for at in window.inside(seen))
+        return execute_crop(program, known, source, Window(top, bottom, left, right))
 
     def part(bands: range, rows: range, columns: range) -> Array:
         numbers = np.empty((len(bands), len(rows), len(columns)), dtype)
@@ -128,8 +139,8 @@ def _estimated(program: Program, known: Known, source: PhotoRows, dtype: DType) 
         for top, left in product(range(0, len(rows), height), range(0, len(columns), width)):
             down, across = rows[top : top + height], columns[left : left + width]
             window = Window(down.start, down[-1] + 1, across.start, across[-1] + 1)
-            part = execute_crop(program, known, source, window)
-            inside = part[bands.start : bands.stop : bands.step, :: down.step, :: across.step]
+            part = estimate(window)[bands.start : bands.stop : bands.step]
+            inside = part[:, :: down.step, :: across.step]
             numbers[:, top : top + height, left : left + width] = inside
         return numbers
 
@@ -144,9 +155,9 @@ def _finished(job: Job, raw: Lazy, shot: Photo, noise: Noise | None) -> Lazy:
 
     def part(bands: range, rows: range, columns: range) -> Array:
         window = Window(rows.start, rows[-1] + 1, columns.start, columns[-1] + 1)
-        # A noisy photo is corrected by regions, each beside its neighbours.
+        # A noisy photo is corrected by regions: a pixel by those whose centres are around it.
         side = 1 if noise is None else REGION
-        grown = window.grown(side - 1).aligned(side).clipped(shot.shape)
+        grown = window.grown(side // 2).aligned(side).clipped(shot.shape)
         numbers: Array = raw[:, grown.rows, grown.columns]
         photo = shot.cropped(grown)
         if job.setup.corrects_colour:

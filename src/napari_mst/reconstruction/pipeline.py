@@ -95,10 +95,10 @@ class SeenPhoto:
                 f"{self._setup.options.precision}. Use `reconstruct` for the whole cube."
             )
         watch = watching(watch)
-        job = self.job(watch.part(0, SEEING))
-        stage = replace(job, watch=watch.part(SEEING, 1))
+        seen = self._decided(watch.part(0, SEEING))
+        stage = replace(denoised(seen), watch=watch.part(SEEING, 1))
         statistics = None if add_up is None else add_up(stage)
-        return build_cube(*on_demand(stage, self._decided(watch).part, estimate, statistics))
+        return build_cube(*on_demand(stage, seen.part, estimate, statistics))
 
     def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.

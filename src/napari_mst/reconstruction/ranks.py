@@ -12,7 +12,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import lcm
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from napari_mst.engine.crop import Known
 from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
+from napari_mst.engine.windows import Window
 from napari_mst.errors import ClusterError, ModelError, PhotoError
 from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.zarr.reading import is_zarr
@@ -141,8 +141,7 @@ def _strip(job: Job) -> PhotoRows:
     program, source = job.setup.program, job.source()
     height, width = source.height, source.width
     rank, count = distributed.get_rank(), distributed.get_world_size()
-    aligned = [int(each.align / program.scales[each.reads[0]]) for each in program.passes]
-    grain = lcm(program.multiple, *aligned)
+    grain = program.grain
     if height < grain * count:
         raise PhotoError(
             f"Expected {grain * count} rows or more for {count} processes, got {height}. Use fewer."
@@ -151,7 +150,8 @@ def _strip(job: Job) -> PhotoRows:
     margin = -(-margin_of(program, job.setup.device.device) // grain) * grain
     is_last = rank + 1 == count
     top, bottom = max(first - margin, 0), height if is_last else min(last + margin, height)
-    padded, _ = program.padded(bottom - top, width)
+    rows, columns = program.padded(bottom - top, width)
+    own = Window(first - top, rows if is_last else last - top, 0, columns)
     sizes = program.sizes(height, width)
 
     def fold(each: Pass, total: Tensor, _: int) -> Any:
@@ -160,8 +160,7 @@ def _strip(job: Job) -> PhotoRows:
         rows, columns = sizes[each.writes]
         return each.fold(summed.to(total.dtype), rows * columns)
 
-    def rows(start: int, stop: int) -> Any:
+    def read(start: int, stop: int) -> Any:
         return source.rows(top + start, top + stop)
 
-    own = first - top, padded if is_last else last - top
-    return PhotoRows(rows, bottom - top, width, fold, own)
+    return PhotoRows(read, bottom - top, width, fold, [own])

@@ -69,6 +69,8 @@ UNTURNED = ORIENTATIONS[-1]
 
 def turned(planes: Array, orientation: Orientation) -> Array:
     """*planes* (C, H, W) as *orientation* says: a view."""
+    if orientation == UNTURNED:
+        return planes
     row_step = -1 if orientation.flips_rows else 1
     column_step = -1 if orientation.flips_columns else 1
     flipped = planes[:, ::row_step, ::column_step]

@@ -7,11 +7,12 @@ that, estimated from squares of the photo. Letters: C channels, H rows, W column
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,11 +21,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from napari_mst import crash_safe
-from napari_mst.arrays import Floats
-from napari_mst.engine.crop import Known
-from napari_mst.engine.features import PaddedPhoto, PhotoRows
+from napari_mst.arrays import Floats, Singles
+from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
-from napari_mst.engine.run import exact_products, execute
+from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import Sweep
 from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window
@@ -125,27 +126,64 @@ def estimated(job: Job) -> Statistics | None:
     is_summed = all(each.halo is not None and not each.gathers for each in program.passes)
     if not is_summed or not _makers(program):
         return None
-    margin = margin_of(program, device)
-    full = SIDE + 2 * margin
+    margin, grain = margin_of(program, device), program.grain
+    full = -(-(SIDE + 2 * margin) // grain) * grain
     count = max(2, int((SAMPLE / full**2) ** 0.5))
     if min(job.part.shape) < count * full:
         return None
     tops, lefts = (
-        (np.linspace(0, side - full, count) // program.multiple * program.multiple).astype(int)
+        (np.linspace(0, side - full, count) // grain * grain).astype(int).tolist()
         for side in job.part.shape
     )
-    photo = PaddedPhoto(job.source(), device, program)
-    windows = [Window(top, top + full, left, left + full) for top in tops for left in lefts]
-    with exact_products(device), torch.inference_mode():
-        squares = torch.cat([photo.read(window) for window in windows])
-        folded, *halves = _of_squares(program, squares, margin, job.watch)
-        judged = squares[::JUDGED].split(1)
-        first, second = (torch.cat([program.whole(one, half) for one in judged]) for half in halves)
-    inner = (..., slice(margin, -margin or None), slice(margin, -margin or None))
-    largest = float(first[inner].abs().max()) or 1.0
-    error = float((first - second)[inner].abs().max()) / 2 / largest
+    corners = product(tops, lefts)
+    crops = [job.part.cropped((top, top + full, left, left + full)) for top, left in corners]
+    squares = [replace(job, part=crop).source().rows(0, full) for crop in crops]
+    inner = Window(margin, margin + SIDE, margin, margin + SIDE)
+    totals: Folded = {}
+    halves = [
+        _of_squares(job.stage(at / 2.5, (at + 1) / 2.5), squares[at::2], inner, totals)
+        for at in range(2)
+    ]
+    folded = {
+        each.writes: each.fold(totals[each.writes], len(squares) * _pixels(program, each, inner))
+        for each in program.passes
+        if each.statistic is not None
+    }
+    largest = error = 0.0
+    for square in squares[::JUDGED]:
+        source = _rows_of(square)
+        first, second = (
+            execute_crop(program, Known(half, device=device), source, inner) for half in halves
+        )
+        largest = max(largest, float(np.abs(first).max()))
+        error = max(error, float(np.abs(first - second).max()) / 2)
     # Never 0, by which an exact cube is known.
-    return Statistics(Known(folded, device=device), error=max(error, 1e-6))
+    error = max(error / (largest or 1), 1e-6)
+    return Statistics(Known(folded, device=device), error=error)
+
+
+def _of_squares(job: Job, squares: list[Singles], inner: Window, totals: Folded) -> Folded:
+    """The statistics of the *inner* parts of *squares*, whose sums are added to the *totals*."""
+    program, full = job.setup.program, squares[0].shape[1]
+
+    def fold(each: Pass, total: Tensor, _: int) -> Any:
+        totals[each.writes] = totals.get(each.writes, 0) + total
+        return each.fold(total, len(squares) * _pixels(program, each, inner))
+
+    # One below the other: what lies around the inner part of each makes it what it is.
+    own = [inner.moved(full * at) for at in range(len(squares))]
+    source = _rows_of(np.concatenate(squares, 1))._replace(fold=fold, own=own)
+    thin = cast("Program", up_to_statistics(program))
+    return execute(thin, source, job.setup.device.device, watch=job.watch).folded
+
+
+def _rows_of(photo: Singles) -> PhotoRows:
+    return PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
+
+
+def _pixels(program: Program, each: Pass, window: Window) -> int:
+    rows, columns = window.scaled(program.scales[each.writes]).size
+    return rows * columns
 
 
 def margin_of(program: Program, device: torch.device) -> int:
@@ -156,29 +194,6 @@ def margin_of(program: Program, device: torch.device) -> int:
     steps = steps_of(everything, device, precisions(program, program.dtype, program.dtype))
     read = needs(steps, {program.output.writes: window}, program.sizes(2 * far, 2 * far))[PHOTO]
     return -(-max(far - read.top, read.bottom - far - SIDE) // grain) * grain
-
-
-def _of_squares(program: Program, squares: Tensor, margin: int, watch: Watch) -> list[Folded]:
-    """The statistics of the middles of all *squares* (N, C, H, W), and of every other one."""
-    found: list[Folded] = [{}, {}, {}]
-
-    def apply(each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
-        watch.reach(program.passes.index(each) / len(program.passes))
-        # One after the other, so that a pass needs little memory beside the maps.
-        reads = zip(*(one.split(1) for one in maps), strict=True)
-        result = torch.cat([each.apply(of_one, folded) for of_one in reads])
-        if each.statistic is not None:
-            step = squares.shape[-1] // result.shape[-1]
-            inner = slice(margin // step, (margin + SIDE) // step)
-            sums = [each.statistic(one[..., inner, inner]) for one in result.split(1)]
-            for folds, mine in zip(found, (sums, sums[::2], sums[1::2]), strict=True):
-                pixels = (SIDE // step) ** 2 * len(mine)
-                folds[each.writes] = each.fold(torch.stack(mine).sum(0), pixels)
-            folded[each.writes] = found[0][each.writes]  # type: ignore[index] # of `whole` itself
-        return result
-
-    program.whole(squares, apply=apply)
-    return found
 
 
 # ------------------------------------------------------------------------------------------- kept
