@@ -12,6 +12,7 @@ from tests.plugin.in_viewer import cube_in, picture_in
 from napari_mst import Reconstructor, load_model
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, kept
+from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.job import Reports
@@ -56,9 +57,13 @@ def test_an_estimate_is_drawn_refined_where_it_is_seen_and_replaced(
     exact = make_cube().data[BAND]
     desk.qtbot.waitUntil(lambda: bool((drawn(layer) == exact + np.float32(0.01)).all()))
     assert cube_in(layer).provenance.is_estimate
-    # The picture is that of the coarse cube, and covers the photo.
+    # The picture is at first that of the coarse cube, and painted finely where it is seen.
     picture = picture_in(desk.viewer)
-    assert picture.data.shape == (5, 6, 3)
+    cube = cube_in(layer)
+    fine = paint(cube, composite_of(replace(cube, data=cube.data.coarse)))
+    assert [level.shape[:2] for level in picture.data] == [(20, 30), (10, 15), (5, 6)]
+    assert np.ptp(fine) > 0
+    desk.qtbot.waitUntil(lambda: np.array_equal(picture.data[0][:, :, :], fine))
     sides = layer._extent_augmented.world[:, 1:]
     np.testing.assert_array_equal(picture._extent_augmented.world, sides)
     assert pixel_under(desk.viewer, (550, 19.4, 29.4)) == (layer, 19, 29)

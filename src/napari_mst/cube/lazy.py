@@ -84,9 +84,12 @@ class Lazy:
         The tiles that are kept, see `kept`.
     coarse
         The numbers (B, h, w) averaged down over the image, in memory, for viewers; None without.
+    base
+        The numbers of which these are a transposition; None for any other.
     """
 
     ndim = 3
+    base: "Lazy | None" = None
 
     def __init__(
         self,
@@ -174,7 +177,9 @@ class Lazy:
             return self._of(*(ranges[axes.index(at)] for at in range(3))).transpose(axes)
 
         shape, sides = (tuple(each[at] for at in axes) for each in (self.shape, self.sides))
-        return Lazy(self.name, shape, self.dtype, read, sides)
+        turned = Lazy(self.name, shape, self.dtype, read, sides)
+        turned.base = self
+        return turned
 
     def _of(self, *ranges: range) -> Array:
         sizes = tuple(map(len, ranges))

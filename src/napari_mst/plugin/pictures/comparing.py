@@ -17,7 +17,6 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from napari.utils.notifications import show_info
 
-from napari_mst.arrays import Codes
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.canvas_mouse import LEFT
@@ -134,8 +133,8 @@ class _Cut:
 
     layer: Image
     picture: Image
-    whole: Codes
-    part: Codes
+    whole: Any
+    part: Any
     line: Image
 
 
@@ -202,13 +201,15 @@ class Wiper(ViewerHelper):
         cut = self._cut
         if cut is None:
             return
-        columns = cut.whole.shape[1]
+        # Of a pyramid, the coarsest level is cut.
+        codes = cut.whole if isinstance(cut.whole, np.ndarray) else cut.whole[-1]
+        columns = codes.shape[1]
         # One column stays on each side, so that neither picture gets lost.
         column = int(np.clip(round(share * columns), min(1, columns - 1), columns - 1))
         self.share = column / columns
-        cut.part = cut.whole[:, column:]
-        place = place_of_picture(cut.layer, cut.whole).of_part((0, column))
-        set_picture(cut.picture, cut.layer, cut.part, place)
+        place = place_of_picture(cut.layer, codes).of_part((0, column))
+        set_picture(cut.picture, cut.layer, codes[:, column:], place)
+        cut.part = cut.picture.data
         follow(cut.line, _place_of_line(cut.layer, self.share))
 
     # ----------------------------------------------------------------------------- listening

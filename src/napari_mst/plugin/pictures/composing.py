@@ -18,7 +18,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube, pictures
-from napari_mst.cube.lazy import coarse_of
+from napari_mst.cube.lazy import Lazy, coarse_of, kept, levels_of
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Job, Latest
@@ -77,8 +77,8 @@ class Colours:
 BEST = Colours()
 
 
-Painted = tuple[Codes, str]
-"""A picture, and the recipe's name for it."""
+Painted = tuple[Codes | list[Any], str]
+"""A picture, or the levels of one, and the recipe's name for it."""
 
 
 @dataclass(eq=False)
@@ -95,10 +95,21 @@ class Sitter:
 
 
 def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> Painted:
-    """Paint the picture of *cube*, averaged down where not all of its numbers are at hand."""
-    cube = replace(cube, data=coarse_of(cube.data), quality=None)
-    recipe = colours.recipe(cube)
-    return paint(cube, recipe, watch=watch), recipe.title
+    """Paint the picture of *cube*: averaged down, and what is looked at later, where it is lazy."""
+    small = replace(cube, data=coarse_of(cube.data), quality=None)
+    recipe = colours.recipe(small)
+    picture = paint(small, recipe, watch=watch)
+    if small.data is cube.data:
+        return picture, recipe.title
+
+    def read(channels: range, rows: range, columns: range) -> Codes:
+        part = (slice(at.start, at.stop, at.step) for at in (rows, columns))
+        return paint(cube, recipe, (next(part), next(part))).transpose(2, 0, 1)[list(channels)]
+
+    _, *sides = cube.data.sides
+    fine = Lazy(cube.data.name, (3, *cube.shape[1:]), np.uint8, read)
+    levels = levels_of(kept(fine, (3, *sides)), picture.transpose(2, 0, 1))
+    return [level.transpose((1, 2, 0)) for level in levels], recipe.title
 
 
 class Composer(ViewerHelper):

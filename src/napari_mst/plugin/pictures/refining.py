@@ -42,7 +42,7 @@ class Refiner(ViewerHelper):
     def _attend(self, layer: Any) -> None:
         if not isinstance(layer, Image) or not layer.multiscale:
             return
-        level = layer.data[0]
+        level = _level_of(layer)
         if isinstance(level, Level):
             level.on_missing = partial(self._refine, weakref.ref(layer))
             layer.refresh(extent=False)
@@ -55,7 +55,7 @@ class Refiner(ViewerHelper):
         self._busy.add(layer)
         _, row, column = missing[len(missing) // 2]
         nearest = sorted(missing, key=lambda at: (at[1] - row) ** 2 + (at[2] - column) ** 2)
-        numbers = layer.data[0].numbers
+        numbers = _level_of(layer).numbers
         run = partial(_compute, numbers, nearest[:AT_A_TIME])
         job = Job(run, on_failed=report, on_done=partial(self._on_done, layer))
         start(job, is_listed=False)
@@ -64,6 +64,12 @@ class Refiner(ViewerHelper):
         self._busy.discard(layer)
         if self.has(layer):
             layer.refresh(extent=False)
+
+
+def _level_of(layer: Image) -> Any:
+    """The finest level of *layer*; that of a picture has its colours last."""
+    level = layer.data[0]
+    return getattr(level, "base", None) or level
 
 
 def _compute(numbers: Lazy, places: Sequence[Place], watch: Watch) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Layer, Points, Shapes
 
-from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import (
     METADATA_KEY,
@@ -79,14 +78,16 @@ def is_picture_shown(viewer: ViewerModel, cube_layer: Layer) -> bool:
     return any(layer.visible for layer in composites_of(viewer, cube_layer))
 
 
-def add_composite(
-    viewer: ViewerModel, cube_layer: Image, picture: Codes, *, is_shown: bool
-) -> Image:
-    """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected."""
+def add_composite(viewer: ViewerModel, cube_layer: Image, picture: Any, *, is_shown: bool) -> Image:
+    """Put *picture* (H, W, 3) directly above *cube_layer*; what was selected stays selected.
+
+    It may be a pyramid, the finest level first.
+    """
     with selection_kept(viewer):
         added: Image = viewer.add_image(
             picture,
             rgb=True,
+            multiscale=isinstance(picture, list),
             contrast_limits=CONTRAST,
             name=f"{cube_layer.name}{ENDING}",
             visible=is_shown and bool(cube_layer.visible),
@@ -115,17 +116,19 @@ def put_above(viewer: ViewerModel, cube_layer: Layer, composite: Layer) -> None:
 
 
 def set_picture(
-    composite: Image, cube_layer: Image, picture: Codes, place: Placement | None = None
+    composite: Image, cube_layer: Image, picture: Any, place: Placement | None = None
 ) -> None:
     """Show *picture* on the *place* in the world, or on that of the whole *cube_layer*."""
     place = place or place_of_picture(cube_layer, picture)
-    composite.data = picture
+    is_plain = isinstance(picture, np.ndarray)
+    composite.data = [picture] if composite.multiscale and is_plain else picture
     follow(composite, place.image_kwargs())
 
 
-def place_of_picture(cube_layer: Layer, picture: Codes) -> Placement:
+def place_of_picture(cube_layer: Layer, picture: Any) -> Placement:
     """Return where *picture* (h, w, 3), perhaps of larger pixels, covers all of *cube_layer*."""
-    step = np.array(cube_layer.data.shape[-2:]) / picture.shape[:2]
+    finest = picture if isinstance(picture, np.ndarray) else picture[0]
+    step = np.array(cube_layer.data.shape[-2:]) / finest.shape[:2]
     return Placement.of(cube_layer).of_part((step - 1) / 2, step)
 
 
