@@ -171,21 +171,6 @@ def test_the_place_on_earth_moves_with_the_corner() -> None:
     assert place.transform == (30.0, 0.0, 5e5 + 120, 0.0, -30.0, 4e6 - 60)
 
 
-@pytest.mark.parametrize("rotation", ["", ", rotation=30"])
-def test_the_map_info_of_a_foreign_header_moves_with_the_corner(rotation: str) -> None:
-    from napari_mst.formats.envi.georeference import georeference_of
-
-    map_info = "{Arbitrary, 1.5, 2, 500000, 4000000, 30, 30, 0, North" + rotation + "}"
-    cube = a_cube(metadata={"map info": map_info})
-    whole = georeference_of(cube.metadata)
-    part = georeference_of(cube.crop((2, 5), (4, 6)).metadata)
-    assert whole is not None
-    assert part is not None
-    assert part.transform == pytest.approx(whole.cropped(2, 4).transform, rel=1e-12)
-    senseless = a_cube(metadata={"map info": "{}"}).crop((2, 5), (4, 6))
-    assert senseless.metadata["map info"] == "{}"
-
-
 def test_metadata_that_name_pixels_of_the_whole_stay_with_it() -> None:
     metadata = {"picks": "[[1, 2]]", "x start": "7", "sensor type": "none"}
     part = a_cube(metadata=metadata).crop((2, 5), (4, 6))

@@ -21,6 +21,7 @@ from napari_mst.cube.georeference import (
     Georeference,
 )
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.photo.photo import Photo
 
 pytestmark = [
@@ -107,7 +108,9 @@ def test_a_header_of_gdal_keeps_its_place_in_a_tiff(tmp_path: Path, crs: str | N
     cube = read_cube(tmp_path / "a.hdr")
     for name in ("b.tif", "b.hdr"):
         assert_on_earth(write_cube(tmp_path / name, cube), crs, transform)
-    assert read_cube(tmp_path / "b.tif").metadata["map info"] == cube.metadata["map info"]
+    assert read_cube(tmp_path / "b.tif").metadata == cube.metadata
+    part = write_cube(tmp_path / "part.tif", cube.crop((2, 5), (4, 6)))
+    assert_on_earth(part, crs, transform @ Affine.translation(4, 2))
 
 
 def test_a_geographic_system_without_a_code_stays_geographic(tmp_path: Path) -> None:
@@ -132,7 +135,7 @@ def test_map_info_alone_tells_the_zone(tmp_path: Path) -> None:
             "EPSG:4269",
         ),
     ):
-        cube = SpectralCube(RGB, WAVELENGTHS, metadata={"map info": text})
+        cube = SpectralCube(RGB, WAVELENGTHS, metadata=read_from_envi({"map info": text}))
         _, expected = on_earth(write_cube(tmp_path / "a.hdr", cube, overwrite=True))
         assert_on_earth(write_cube(tmp_path / "a.tif", cube, overwrite=True), crs, expected)
 
@@ -170,10 +173,9 @@ def test_any_affine_transform_is_kept_or_said_to_be_lost(
         return
     header = write_cube(tmp_path / "a.hdr", cube)
     assert_on_earth(header, ZONE, transform)
-    plain = {key: value for key, value in cube.metadata.items() if key != FIELD}
     info = next(line for line in header.read_text().splitlines() if line.startswith("map info"))
-    plain["map info"] = info.partition("= ")[2]
-    assert_on_earth(write_cube(tmp_path / "b.tif", replace(cube, metadata=plain)), ZONE, transform)
+    fields = read_from_envi({"map info": info.partition("= ")[2]})
+    assert_on_earth(write_cube(tmp_path / "b.tif", replace(cube, metadata=fields)), ZONE, transform)
 
 
 def test_numbers_that_stand_for_points_do_so_in_a_tiff(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_a_header_that_another_program_wrote_from_ours_counts_as_it_is_now(tmp_p
         tmp_path / "b.hdr", image[:, :], metadata=moved, interleave="bsq", byteorder=0
     )
     again = read_cube(tmp_path / "b.hdr")
-    assert FIELD not in again.metadata
+    assert again.metadata[FIELD] != cube.metadata[FIELD]
     assert_on_earth(write_cube(tmp_path / "b.tif", again), ZONE, from_origin(400000, 5300000, 2, 2))
 
 
@@ -247,16 +249,15 @@ def test_a_tiff_of_others_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_map_info_that_makes_no_sense_stays_text(tmp_path: Path) -> None:
-    cube = SpectralCube(
-        RGB, WAVELENGTHS, metadata={"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"}
-    )
-    with pytest.warns(UserWarning, match="makes no sense"):
+    fields = read_from_envi({"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"})
+    cube = SpectralCube(RGB, WAVELENGTHS, metadata=fields)
+    with pytest.warns(UserWarning, match="place of '{UTM, 1, 1, here"):
         again = read_cube(write_cube(tmp_path / "a.tif", cube))
     assert again.metadata == cube.metadata
-    unknown = SpectralCube(
-        RGB, WAVELENGTHS, metadata={"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"}
-    )
-    with pytest.warns(UserWarning, match="coordinate system of 'State Plane"):
+    fields = read_from_envi({"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"})
+    unknown = SpectralCube(RGB, WAVELENGTHS, metadata=fields)
+    assert "map info" not in unknown.crop((2, 5), (4, 6)).metadata
+    with pytest.warns(UserWarning, match="place of '{State Plane"):
         again = read_cube(write_cube(tmp_path / "b.tif", unknown))
     assert again.provenance != Provenance()
 

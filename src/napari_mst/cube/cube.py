@@ -77,7 +77,7 @@ class SpectralCube(PlainCube):
     quantity
         The meaning of the numbers: "reflectance", "radiance", or "" if unknown.
     metadata
-        Further fields of its file, by their names there (`fwhm`, `band names`, `map info`, ...);
+        Further fields of its file, by their names there (`fwhm`, `band names`, ...);
         `georeference` says where the pixels lie on earth (text of `georeference.Georeference`).
     quality
         (H, W) float32: how far the network's colour was from the photo's, in 8-bit codes; NaN where

@@ -51,14 +51,8 @@ def plain_array(source: ArrayLike) -> Array:
 Span = slice | tuple[int, int]
 """Some rows or columns, (start, stop) or a slice: from *start*, up to but without *stop*."""
 
-_MAP_INFO = "map info"
-"""ENVI's field for the coordinates of one pixel, which it counts from 1."""
-
-_OF_PIXELS = frozenset({"geo points", "picks", "rpc info", "x start", "y start"})
+_OF_PIXELS = frozenset({"geo points", "map info", "picks", "rpc info", "x start", "y start"})
 """Fields of metadata that name pixels of the whole image: a part of it has no use for them."""
-
-_PLACES = frozenset({FIELD, _MAP_INFO})
-"""Fields of metadata that say where the image lies on earth."""
 
 _OF_BANDS = ("band names", "bbl", "fwhm", "data gain values", "data offset values")
 """Fields of metadata that have one value for each band."""
@@ -246,8 +240,6 @@ def cropped_metadata(metadata: Mapping[str, Any], top: int, left: int) -> dict[s
     place = Georeference.from_json(str(kept.get(FIELD)))
     if place is not None:
         kept[FIELD] = place.cropped(top, left).to_json()
-    if _MAP_INFO in kept:
-        kept[_MAP_INFO] = _cropped_map_info(str(kept[_MAP_INFO]), top, left)
     return kept
 
 
@@ -261,21 +253,10 @@ def metadata_of_cut(
     """
     kept = dict(metadata)
     if then[1:] != now[1:]:
-        kept = without(kept, _OF_PIXELS | _PLACES)
+        kept = without(kept, _OF_PIXELS | {FIELD})
     if then[0] != now[0]:
         kept = without(kept, ABOUT_BANDS)
     return kept
-
-
-def _cropped_map_info(text: str, top: int, left: int) -> str:
-    """ENVI's `map info` for the same part: its pixel, a column and a row, has new numbers."""
-    items = [item.strip() for item in text.strip("{} ").split(",")]
-    try:
-        column = float(items[1]) - left
-        row = float(items[2]) - top
-    except (IndexError, ValueError):  # it made no sense for the whole image either
-        return text
-    return "{" + ", ".join([items[0], repr(column), repr(row), *items[3:]]) + "}"
 
 
 def metadata_of_bands(

@@ -95,24 +95,6 @@ FIELDS = (MAP_INFO, SYSTEM, PROJECTION)
 _TOLERANCE = 1e-9
 
 
-def georeference_of(metadata: Mapping[str, Any]) -> Georeference | None:
-    """The georeference of a cube, from its *metadata*; None if there is none.
-
-    Its own, else the one that the fields of an ENVI header give.
-    """
-    if FIELD in metadata:
-        return Georeference.from_json(str(metadata[FIELD]))
-    items = [item.strip() for item in str(metadata.get(MAP_INFO, "")).strip("{} ").split(",")]
-    transform = _transform(items)
-    if transform is None:
-        return None
-    wkt = str(metadata.get(SYSTEM, "")).strip("{} ")
-    code, is_geographic = _code(wkt, items)
-    if code:
-        return Georeference.of_code(transform, code, is_geographic=is_geographic)
-    return Georeference.of_wkt(transform, wkt) if wkt else Georeference(transform)
-
-
 def envi_fields(georeference: Georeference) -> tuple[dict[str, str], list[str]]:
     """The fields of an ENVI header that mean *georeference*.
 
@@ -152,7 +134,7 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
 
     The cube's history says what those cannot hold (see `with_losses`).
     """
-    georeference = georeference_of(cube.metadata) if FIELD in cube.metadata else None
+    georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:
         return cube
     fields, lost = envi_fields(georeference)
@@ -160,15 +142,31 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
     return with_losses(replace(cube, metadata=others | fields), lost)
 
 
-def read_from_envi(fields: Mapping[str, Any], *, is_sealed: bool) -> dict[str, Any]:
-    """The *fields* of a header with one georeference.
+def read_from_envi(fields: Mapping[str, Any], *, is_sealed: bool = False) -> dict[str, Any]:
+    """The *fields* of a header with one georeference, in the words of GeoTIFF.
 
-    Our own text where the header is as we wrote it, else the fields of ENVI: another program that
-    cut or moved the image changes `map info`, and copies our text as it was.
+    It is our own text where the header is as we wrote it, else that of ENVI: another program that
+    cut or moved the image changes `map info`, and copies our text as it was. A `map info` that
+    makes no sense, or whose coordinate system is not known, stays text.
     """
-    if FIELD not in fields:
-        return dict(fields)
-    return without(fields, FIELDS if is_sealed else [FIELD])
+    if is_sealed and FIELD in fields:
+        return without(fields, FIELDS)
+    fields = without(fields, [FIELD])
+    items = [item.strip() for item in str(fields.get(MAP_INFO, "")).strip("{} ").split(",")]
+    wkt = str(fields.get(SYSTEM, "")).strip("{} ")
+    code, is_geographic = _code(wkt, items)
+    transform = _transform(items)
+    if transform is None:
+        return fields
+    if code:
+        place = Georeference.of_code(transform, code, is_geographic=is_geographic)
+    elif wkt:
+        place = Georeference.of_wkt(transform, wkt)
+    elif items[0].lower().startswith(("arbitrary", "pixel")):
+        place = Georeference(transform)
+    else:
+        return fields
+    return {**without(fields, FIELDS), FIELD: place.to_json()}
 
 
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:

@@ -20,13 +20,11 @@ import numpy as np
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
-from napari_mst.cube.parts import without
 from napari_mst.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of
 from napari_mst.formats.envi import values
-from napari_mst.formats.envi.georeference import FIELDS
+from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
 from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
@@ -108,11 +106,9 @@ def read_tiff(
     data = in_native_order(cube)
     check(path.name, data, description, verify)
     if header is not None:
-        # The GeoTIFF's own tags say where the image lies, so the header does not have to.
-        others = without(header.fields, FIELDS if FIELD in description.fields else ())
-        data, fields, doubts = values.described(
-            data, replace(header, fields=others), description.fields, scale=scale
-        )
+        data, fields, doubts = values.described(data, header, description.fields, scale=scale)
+        # The GeoTIFF's own tags come before the header where both say where the image lies.
+        fields = read_from_envi(fields, is_sealed=True)
         quantity = values.quantity_of(fields) or description.quantity
         description = replace(description, fields=fields, quantity=quantity)
         warnings += doubts

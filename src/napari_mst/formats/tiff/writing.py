@@ -22,7 +22,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.errors import shown
-from napari_mst.formats.envi.georeference import MAP_INFO, georeference_of, with_losses
+from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
 from napari_mst.formats.numbers import write_planes
 from napari_mst.formats.record import (
     IGNORED,
@@ -225,16 +225,11 @@ def _located(cube: SpectralCube) -> tuple[SpectralCube, list[Tag]]:
 
     The cube's history says what the tags cannot hold (see `with_losses`).
     """
-    georeference = georeference_of(cube.metadata)
-    info = str(cube.metadata.get(MAP_INFO, "")).strip("{} ")
+    georeference = Georeference.from_json(str(cube.metadata.get(FIELD)))
     if georeference is None:
-        lost = ["The 'map info' of the cube makes no sense; it is kept as text only."]
+        info = shown(cube.metadata.get(MAP_INFO, ""), 60)
+        lost = [f"The place of '{info}' is not known; it is kept as text only."]
         return with_losses(cube, lost if info else []), []
-    has_system = bool(info) and not info.lower().startswith(("arbitrary", "pixel"))
-    if has_system and FIELD not in cube.metadata and not georeference.directory:
-        system = shown(info, 60)
-        lost = [f"The coordinate system of '{system}' is not known; it is kept as text only."]
-        cube = with_losses(cube, lost)
     tags: list[Tag] = []
     for code, (kind, value) in sorted(georeference.tags().items()):
         # tifffile counts the characters of a text itself.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from napari.components import ViewerModel
 
-from napari_mst.formats.envi.georeference import georeference_of
+from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -31,7 +31,7 @@ def earth_text(viewer: ViewerModel) -> str:
     """The coordinates under the mouse, their unit and system; "" where none are known."""
     layer, position = active_cube_layer(viewer), viewer.cursor.position
     cube = cube_of(layer)
-    place = georeference_of(cube.metadata) if cube is not None else None
+    place = Georeference.from_json(str(cube.metadata.get(FIELD))) if cube is not None else None
     if layer is None or place is None or place.transform is None:
         return ""
     if pixel_at(layer, position) is None:
