@@ -15,11 +15,12 @@ import numpy as np
 from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
+from napari_mst.cube.spectrum import STD
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
 from napari_mst.spectra.library import csv_text, write_text
-from napari_mst.spectra.means import Numbers, Pixels
-from napari_mst.spectra.regions import label_spectra
+from napari_mst.spectra.means import Numbers, Pixels, averages
+from napari_mst.spectra.regions import labelled_pixels
 from napari_mst.spectra.strips import check_enough
 from napari_mst.watch import UNWATCHED, Watched, watching
 
@@ -75,35 +76,33 @@ def label_table(  # noqa: PLR0913 (its options by name)
     from scipy.ndimage import center_of_mass
 
     watch = watching(watch)
-    sizes: dict[str, Any] = {"pixel_area": pixel_area, "area_unit": area_unit}
-    read = label_spectra(cube, labels, **sizes, watch=watch.part(0, 0.5))
-    if not len(read):
+    pixels = labelled_pixels(cube, labels, watch.part(0, 0.5))
+    numbers = pixels.numbers
+    if not numbers.size:
         raise SpectrumError("Expected an image with labels, got only 0. Draw some.")
-    spectra = list(read.values())
-    origins = [spectrum.origin for spectrum in spectra]
-    centres = np.transpose(center_of_mass(labels != 0, labels, read.numbers)).tolist()
+    found = averages(pixels, cube, STD)
+    centres = np.transpose(center_of_mass(pixels.labels != 0, pixels.labels, numbers)).tolist()
     table: Table = {
-        "label": list(read),
-        "name": [(names or {}).get(number, "") for number in read],
+        "label": numbers.tolist(),
+        "name": [(names or {}).get(number, "") for number in numbers.tolist()],
         "row": centres[0],
         "column": centres[1],
-        "pixels": [origin.pixels for origin in origins],
-        "excluded": [origin.excluded for origin in origins],
-        f"area ({area_unit})": [origin.area for origin in origins],
+        "pixels": found.pixels.astype(int).tolist(),
+        "excluded": (found.sizes - found.pixels).astype(int).tolist(),
+        f"area ({area_unit})": (found.sizes * pixel_area).tolist(),
     }
-    bounds = np.reshape([spectrum.upper for spectrum in spectra], read.curves.shape)
-    for kind, values in (("mean", read.curves), ("sd", bounds - read.curves)):
-        for at, column in zip(cube.wavelengths, values.T.tolist(), strict=True):
+    for kind, values in (("mean", found.mean), ("sd", found.deviation)):
+        for at, column in zip(cube.wavelengths, np.transpose(values).tolist(), strict=True):
             table[f"{kind} {at:g} {cube.unit}"] = column
     # A cube of one column, whose pixels are the means.
-    means = replace(cube, data=read.curves.T[..., None])
+    means = replace(cube, data=found.mean.T[..., None])
     for name in formulas.indices_of(cube):
         table[name] = formulas.evaluated(means, name, UNWATCHED)[:, 0].tolist()
-    large = [at for at, origin in enumerate(origins) if origin.pixels >= FEWEST_PIXELS]
+    large = np.flatnonzero(found.pixels >= FEWEST_PIXELS)
     if 1 < len(large) <= MOST_COMPARED:
-        apart = np.full((len(large), len(read)), np.nan)
-        apart[:, large] = separability(cube, labels, read.numbers[large], watch.part(0.5, 1))
-        titles = (f"JM to {number}" for number in read.numbers[large])
+        apart = np.full((len(large), len(numbers)), np.nan)
+        apart[:, large] = separability(cube, pixels.labels, numbers[large], watch.part(0.5, 1))
+        titles = (f"JM to {number}" for number in numbers[large])
         table |= dict(zip(titles, apart.tolist(), strict=True))
     watch.reach(1.0)
     return table

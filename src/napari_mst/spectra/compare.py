@@ -24,7 +24,7 @@ from napari_mst.spectra.regions import (
     Labelled,
     Region,
     check_inside,
-    label_numbers,
+    labelled_pixels,
     pixels_of,
     region_name,
 )
@@ -129,14 +129,14 @@ def compare_labels(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    numbers = label_numbers(labels)
-    scores = Scores(cube, reference, Pixels(labels, numbers, watch=watching(watch)))
+    pixels = labelled_pixels(cube, labels, watch)
+    scores = Scores(cube, reference, pixels)
 
     def made(at: int) -> Comparison:
-        name = f"label {numbers[at]}"
+        name = f"label {pixels.numbers[at]}"
         return scores.comparison(at, name, Origin(region=name))
 
-    return Labelled(numbers, scores.mean.T, made)
+    return Labelled(pixels.numbers, scores.mean.T, made)
 
 
 def cube_errors(cube: SpectralCube, reference: SpectralCube, watch: Watched = None) -> "Scores":

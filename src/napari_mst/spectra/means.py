@@ -180,13 +180,16 @@ class Averages:
     Attributes
     ----------
     mean, deviation
-        (N, B); no deviation if none is wanted.
+        (N, B).
+    spread
+        The bounds that are wanted.
     pixels, sizes
         (N,) pixels that count, in the band that has the fewest, and all pixels.
     """
 
     mean: Doubles
-    deviation: Doubles | None
+    deviation: Doubles
+    spread: Spread
     pixels: Doubles
     sizes: Doubles
 
@@ -196,7 +199,7 @@ class Averages:
         area = float(size * pixel_area)
         origin = replace(origin, pixels=pixels, excluded=size - pixels, area=area)
         fields = {"values": self.mean[at], "origin": origin}
-        if self.deviation is None:
+        if not self.spread:
             return fields
         mean, deviation = self.mean[at], self.deviation[at]
         return fields | {"lower": mean - deviation, "upper": mean + deviation, "spread": STD}
@@ -216,6 +219,6 @@ def averages(pixels: Pixels, cube: SpectralCube, spread: Spread) -> Averages:
         sizes[groups.labels] += groups.sizes
         moments.add(groups, values)
     mean = in_all_bands(cube, moments.mean.T)
-    deviation = in_all_bands(cube, moments.deviation.T) if spread else None
+    deviation = in_all_bands(cube, moments.deviation.T)
     fewest = np.where(moments.count > 0, moments.count, np.inf).min(axis=0)
-    return Averages(mean, deviation, np.where(np.isfinite(fewest), fewest, 0), sizes)
+    return Averages(mean, deviation, spread, np.where(np.isfinite(fewest), fewest, 0), sizes)

@@ -360,17 +360,9 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     >>> list(spectra), spectra[1].values
     ([1, 2], array([ 2., 14.]))
     """
-    labels = np.ma.filled(np.asanyarray(labels), 0)
-    if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
-        raise SpectrumError(
-            f"Expected an image of whole numbers of {cube.shape[1]} x {cube.shape[2]} pixels, "
-            f"got {labels.dtype} of {' x '.join(map(str, labels.shape))}. "
-            "Take the labels of this cube."
-        )
-    # A mask is an image of one label, 1.
-    labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
-    numbers = label_numbers(labels)
-    statistics = averages(Pixels(labels, numbers, watch=watching(watch)), cube, spread)
+    pixels = labelled_pixels(cube, labels, watch)
+    numbers = pixels.numbers
+    statistics = averages(pixels, cube, spread)
     # The spectra are made later; they must not keep the cube alive until then.
     wavelengths = cube.wavelengths
     unit = cube.unit
@@ -384,7 +376,19 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     return Labelled(numbers, statistics.mean, made)
 
 
-def label_numbers(labels: Numbers) -> Numbers:
-    """(N,) the values of an image of labels but 0, rising."""
+def labelled_pixels(cube: SpectralCube, labels: Numbers, watch: Watched = None) -> Pixels:
+    """Return the pixels of an (H, W) image of labels of *cube*; 0 is no label.
+
+    Raises `SpectrumError` if it is not one of whole numbers, or of another size.
+    """
+    labels = np.ma.filled(np.asanyarray(labels), 0)
+    if labels.shape != cube.shape[1:] or labels.dtype.kind not in "iub":
+        raise SpectrumError(
+            f"Expected an image of whole numbers of {cube.shape[1]} x {cube.shape[2]} pixels, "
+            f"got {labels.dtype} of {' x '.join(map(str, labels.shape))}. "
+            "Take the labels of this cube."
+        )
+    # A mask is an image of one label, 1.
+    labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
     numbers = np.unique(labels)
-    return numbers[numbers != 0]
+    return Pixels(labels, numbers[numbers != 0], watch=watching(watch))
