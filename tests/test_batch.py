@@ -75,7 +75,7 @@ def test_a_folder_is_searched_but_for_the_output_and_cubes_of_ours(tmp_path: Pat
         tmp_path / "ours.tif",
         SpectralCube(cube.data, cube.wavelengths, provenance=Provenance(model="tiny")),
     )
-    assert found_in(tmp_path, output=tmp_path / "out") == ["a.png", "grey.tif"]
+    assert found_in(tmp_path, output=tmp_path / "out") == ["a.png"]
 
 
 def test_a_folder_without_photos_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ most of them take to decode.
 """
 
 import json
-import mmap
 import os
 import re
 import signal
@@ -192,15 +191,6 @@ def is_limited_from_outside() -> bool:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         return hard == soft
-    return True
-
-
-def has_room(size: int) -> bool:
-    """True if this process can get *size* more bytes of memory."""
-    try:
-        mmap.mmap(-1, size).close()
-    except OSError:
-        return False
     return True
 
 

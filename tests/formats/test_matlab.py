@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import h5py
 import numpy as np
@@ -16,7 +15,6 @@ import pytest
 from scipy.io import loadmat, savemat
 from tests.formats.conftest import bad_input, refuse
 
-from napari_mst import isolation
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
@@ -275,15 +273,6 @@ with patch("napari_mst.isolation.limit_memory", room):
         is_outside
         or "at most 4294967296 bytes of numbers in a.mat, got more declared" in told["error"]
     )
-
-
-def test_a_file_that_asks_for_more_than_any_machine_has_is_damaged() -> None:
-    """HDF5 lets a damaged length become memory; a limit from outside is then not to blame."""
-    error = RuntimeError("memory allocation failed for on disk image buffer")
-    with patch.object(isolation, "is_limited_from_outside", return_value=True):
-        assert isinstance(cubes._failure(Path(__file__), error, 2**30), CubeFileError)
-        with patch.object(isolation, "has_room", return_value=False):
-            assert isinstance(cubes._failure(Path(__file__), error, 2**30), OutOfMemory)
 
 
 def test_what_is_no_mat_file_is_not_ours(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from napari_mst.errors import (
     SaveError,
     shown,
 )
-from napari_mst.formats import FORMATS, check_target, find_format, read_cube
+from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, read_cube
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.watch import Watch
@@ -129,10 +129,7 @@ def _is_photo(file: Path) -> bool:
     suffix = file.suffix.lower()
     if suffix not in (".tif", ".tiff"):
         return suffix in PHOTO_SUFFIXES
-    try:
-        return not read_cube(file).provenance.model
-    except NapariMstError:
-        return True
+    return not is_own_cube(file)
 
 
 ASIDE = ".damaged"

@@ -3,17 +3,14 @@
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 import numpy as np
 
 from napari_mst.arrays import Array, Doubles, DType
-from napari_mst.cube.lazy import Lazy, Numbers, changed
+from napari_mst.cube.lazy import Lazy, Numbers, changed, mapped
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.in_files import in_file, with_neighbours
 from napari_mst.watch import UNWATCHED, Watch
@@ -78,20 +75,17 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     return fitting[0]
 
 
-@contextmanager
-def by_bands(data: Numbers, folder: Path, watch: Watch) -> Iterator[tuple[Array, Watch]]:
+def by_bands(data: Numbers, watch: Watch) -> tuple[Array, Watch]:
     """*data* (B, H, W) for a format whose bands lie one after the other in a stream.
 
     Bands that can only be had together would be read, or computed, again for each of them: they go
-    by way of a file in *folder*. With it comes the *watch* for the rest of the work.
+    by way of a temporary file. With it comes the *watch* for the rest of the work.
     """
     if not isinstance(data, Lazy) or data.sides[0] == 1:
-        yield data, watch
-        return
-    with TemporaryFile(dir=folder) as file:
-        write_planes(file, data, data.dtype, watch.part(0, 0.5))
-        file.flush()
-        yield np.memmap(file, data.dtype, "r", shape=data.shape), watch.part(0.5, 1)
+        return data, watch
+    numbers = mapped(data.shape, data.dtype)
+    write_blocks(data, data.dtype, watch.part(0, 0.5), numbers.__setitem__)
+    return numbers, watch.part(0.5, 1)
 
 
 def write_planes(file: IO[bytes], data: Numbers, dtype: DType, watch: Watch) -> str:

@@ -96,10 +96,8 @@ def is_own_npz(path: Path) -> bool:
 
 def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube* uncompressed, so that a large one can be mapped."""
-    with (
-        by_bands(cube.data, path.parent, watch) as (data, rest),
-        zipfile.ZipFile(path, "w") as archive,
-    ):
+    data, rest = by_bands(cube.data, watch)
+    with zipfile.ZipFile(path, "w") as archive:
         # zipfile has to know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
             npy.write_array_header_1_0(file, _header(cube, dtype))

@@ -72,7 +72,7 @@ class StoredArray:
         Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
         pieces.
     is_chunked
-        True for an HDF5 file in chunks, which can be had one by one.
+        True for an HDF5 file in chunks that can be had one by one.
     axes
         Their names in an HDF5 file, in lower case; empty where it has none.
     attributes
@@ -204,6 +204,11 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
     return arrays, _texts(path, file)
 
 
+# The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF. Those
+# of strangers may crash on it, so they run in a process of its own.
+_SAFE = {1, 2, 3, 32000}
+
+
 def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
     def read() -> Array:
         if item.chunks:
@@ -214,6 +219,8 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.
     offset: int | None = item.id.get_offset() if item.chunks is None else None
+    plan = item.id.get_create_plist()
+    filters = {plan.get_filter(at)[0] for at in range(plan.get_nfilters())}
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
     return StoredArray(
         shape=tuple(item.shape[::-1] if is_matlab else item.shape),
@@ -222,7 +229,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         read=read,
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
-        is_chunked=item.chunks is not None,
+        is_chunked=item.chunks is not None and filters <= _SAFE,
         axes=_axes(item),
         attributes=_attributes(item),
         check=partial(_check_stored, path, item),
