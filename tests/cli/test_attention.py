@@ -153,9 +153,9 @@ def test_the_mean_over_a_folder_is_that_of_the_matrices_of_its_photos(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("a.png", "Expected a name that ends in .npz, .csv or .tif"),
-        ("a.csv --map score", "Expected matrices alone with --mean or in a .csv"),
-        ("a.tif", "Expected --map or --pixel, got neither for a.tif"),
+        ("a.png", "Expected a name that ends in .npz, .csv, got a.png"),
+        ("a.csv --map score", "Expected a name that ends in .npz, .tif, .tiff, got a.csv"),
+        ("a.tif", "--map and --pixel into .npz and .tif"),
         ("a.npz --pixel 2,3", "Expected a network with attention between"),
         ("a.npz --map score --block x", "Expected a block of stages.0.encoder.0"),
         ("a.npz --map score --key 4", "Expected key 0 to 3"),

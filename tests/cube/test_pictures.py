@@ -9,7 +9,6 @@ from typing import Any
 import colour
 import numpy as np
 import pytest
-import tifffile
 from PIL import Image, ImageCms
 
 import napari_mst as nm
@@ -257,19 +256,15 @@ def test_what_cannot_be_rendered_is_refused(tmp_path: Path) -> None:
         CUBE.render(file)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".tif", ".TIFF"])
-def test_saved_picture_has_its_profile_and_its_facts(tmp_path: Path, suffix: str) -> None:
+def test_saved_picture_has_its_profile_and_its_facts(tmp_path: Path) -> None:
     picture = CUBE.render("A")
-    path = write_picture(tmp_path / f"chart{suffix}", picture, "Chart", {"illuminant": "A"})
+    path = write_picture(tmp_path / "chart.PNG", picture, "Chart", {"illuminant": "A"})
     with Image.open(path) as image:
         np.testing.assert_array_equal(np.asarray(image), picture)
         profile = ImageCms.ImageCmsProfile(io.BytesIO(image.info["icc_profile"]))
         assert "sRGB" in ImageCms.getProfileDescription(profile)
-        if suffix == ".png":
-            assert json.loads(image.info["napari_mst"]) == {"illuminant": "A"}
-    if suffix != ".png":
-        np.testing.assert_array_equal(tifffile.imread(path), picture)
+        assert json.loads(image.info["napari_mst"]) == {"illuminant": "A"}
     with pytest.raises(SaveError, match=r"exists|there"):
         write_picture(path, picture, "Chart", {})
-    with pytest.raises(SaveError, match=r"ending in .png, .tif, .tiff"):
+    with pytest.raises(SaveError, match=r"ending in .png, got .chart.jpg"):
         write_picture(tmp_path / "chart.jpg", picture, "Chart", {})

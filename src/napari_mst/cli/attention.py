@@ -137,21 +137,14 @@ def save_attention(
 
 def _check_name(target: Path, is_picture: bool, is_mean: bool, has_maps: bool) -> None:
     """Refuse before computing what could not be saved."""
-    suffix, name = target.suffix.lower(), shown(target.name)
-    if is_picture and suffix != ".png":
-        raise SaveError(f"Expected a name that ends in .png, got {name}. Choose another.")
-    if not is_picture and suffix not in (".npz", ".csv", *TIFF_SUFFIXES):
+    if is_mean and has_maps:
+        raise SaveError("Expected --mean alone, got --map or --pixel. Leave it out.")
+    suffixes: tuple[str, ...] = (".npz", *TIFF_SUFFIXES) if has_maps else (".npz", ".csv")
+    suffixes = (".png",) if is_picture else suffixes
+    if target.suffix.lower() not in suffixes:
         raise SaveError(
-            f"Expected a name that ends in .npz, .csv or .tif, got {name}. Choose another."
-        )
-    if (is_mean or suffix == ".csv") and has_maps:
-        raise SaveError(
-            "Expected matrices alone with --mean or in a .csv, got --map or --pixel. Leave it out."
-        )
-    if suffix in TIFF_SUFFIXES and not has_maps:
-        raise SaveError(
-            f"Expected --map or --pixel, got neither for {name}. "
-            "A TIFF holds maps; save matrices as .npz."
+            f"Expected a name that ends in {', '.join(suffixes)}, got {shown(target.name)}. Choose "
+            "another: matrices go into .npz and .csv, --map and --pixel into .npz and .tif."
         )
 
 

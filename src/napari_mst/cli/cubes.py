@@ -117,7 +117,7 @@ def render(
     cube
         a cube file of any kind
     output : OUT
-        file to write: .png or .tif, 8-bit sRGB with its profile (default: a .png, here)
+        file to write: .png, 8-bit sRGB with its profile (default: a .png, here)
     overwrite
         replace an existing file
     illuminant : NAME|FILE

@@ -5,10 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from napari_mst.cube.curves import text_of
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import CubeFileError, SpectrumError, shown
-from napari_mst.formats.wavelengths import column
+from napari_mst.errors import SpectrumError, shown
 
 DEFAULT_MODEL = "mstpp-srgb"
 
@@ -45,31 +43,16 @@ def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectru
 
 
 def wavelengths_of(text: str) -> tuple[float, ...] | slice:
-    """Wavelengths in nm: "400:700" from the first band to the last, "400,410,...", or a file."""
+    """Wavelengths in nm: "400:700" from the first band to the last, or "400,410,..."."""
     first, colon, last = text.partition(":")
     try:
         if colon:
             return slice(float(first), float(last))
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        pass
-    listed = _tabled(Path(text))
-    if not listed:
         raise ValueError(
-            f"Expected wavelengths as 400:700, as 400,410,420 or in a file, got {text[:40]!r}."
-        )
-    return listed
-
-
-def _tabled(path: Path) -> tuple[float, ...]:
-    """The first number of each line of a table, or all numbers of one line; none if unreadable."""
-    try:
-        table = text_of(path)
-    except CubeFileError:
-        return ()
-    firsts = [number for line in table.splitlines() for number in column(line, 1)]
-    texts = firsts if len(firsts) > 1 else column(table, 0)
-    return tuple(float(number) for number in texts)
+            f"Expected wavelengths as 400:700 or as 400,410,420, got {text[:40]!r}."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -84,7 +67,7 @@ class CubeAnswers:
         axis of the bands, first (0) or last (-1), where the file does not say
     wavelengths : NM
         wavelengths of a .npy file, which has none: 400:700 from the first band to the last, or
-        400,410,... or a file with one for each band
+        400,410,...
     """
 
     variable: str | None = None

@@ -200,24 +200,8 @@ def trained(
         steps = TUNING_STEPS if plan.start else FIRST.steps
     # A short fit must not spend all its steps warming up.
     settings = replace(settings, steps=steps, warm_up=min(FIRST.warm_up, steps // 10 + 1))
-    if not (plan.start or plan.network):
-        _note_padding(settings)
     # An older file is replaced; this only asks, before hours of work, if it can be written.
     check_targets([plan.output], overwrite=True)
     # Of several processes, only the first has written the file.
     if train(plan, settings, source) is not None:
         print(plan.output)
-
-
-def _note_padding(settings: FitSettings) -> None:
-    """Note that the photos of a new network are padded until windows divide them."""
-    from napari_mst.networks.hyperparameters import Hyperparameters  # imports torch
-
-    multiple = Hyperparameters(**settings.attention_parameters).multiple
-    padded = -(-settings.size // multiple) * multiple
-    if padded != settings.size:
-        note(
-            f"Windows do not divide photos of {settings.size} x {settings.size}, so the "
-            f"network pads them to {padded} x {padded}. --size {padded} takes as long and "
-            "shows it more."
-        )

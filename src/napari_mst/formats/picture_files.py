@@ -1,4 +1,4 @@
-"""Pictures as PNG and TIFF files with their colour profile, saved crash-safe.
+"""Pictures as PNG files with their colour profile, saved crash-safe.
 
 Letters: H rows, W columns.
 """
@@ -13,8 +13,8 @@ from napari_mst import crash_safe
 from napari_mst.arrays import Codes
 from napari_mst.errors import SaveError, shown
 
-KINDS = {".png": "png", ".tif": "tiff", ".tiff": "tiff"}
-"""Suffix -> Pillow's name of the format."""
+PICTURE = ".png"
+"""The suffix of a picture."""
 
 _FACTS = "napari_mst"
 _DATE = slice(24, 36)  # bytes of the date in the header of a profile: ICC.1:2022, 7.2
@@ -22,10 +22,9 @@ _DATE = slice(24, 36)  # bytes of the date in the header of a profile: ICC.1:202
 
 def check_picture_target(path: Path, *, overwrite: bool = False) -> None:
     """Refuse now what `write_picture` would refuse later. Raises `SaveError`."""
-    if path.suffix.lower() not in KINDS:
+    if path.suffix.lower() != PICTURE:
         raise SaveError(
-            f"Expected a file name ending in {', '.join(KINDS)}, got {shown(path.name)!r}. "
-            "Choose one of them."
+            f"Expected a file name ending in {PICTURE}, got {shown(path.name)!r}. Choose another."
         )
     crash_safe.check_targets([path], overwrite=overwrite)
 
@@ -46,27 +45,18 @@ def write_picture(
     Raises
     ------
     SaveError
-        If the suffix is none of `KINDS`, the target exists (without *overwrite*), or the disk is
-        full.
+        If the suffix is not `PICTURE`, it exists (without *overwrite*), or the disk is full.
     """
     from PIL.Image import fromarray  # slow to import: only for pictures
     from PIL.PngImagePlugin import PngInfo
 
     check_picture_target(path, overwrite=overwrite)
-    kind = KINDS[path.suffix.lower()]
-    about: dict[str, Any]
-    if kind == "png":
-        texts = PngInfo()
-        texts.add_text("Title", title)
-        texts.add_text(_FACTS, json.dumps(facts))
-        about = {"pnginfo": texts}
-    else:
-        # Tags of TIFF are ASCII, and so is our JSON.
-        text = json.dumps({"title": title, _FACTS: facts})
-        about = {"compression": "tiff_deflate", "description": text}
+    texts = PngInfo()
+    texts.add_text("Title", title)
+    texts.add_text(_FACTS, json.dumps(facts))
     needed = picture.size + 2**16
     with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
-        fromarray(picture).save(temporary, format=kind, icc_profile=srgb_profile(), **about)
+        fromarray(picture).save(temporary, "png", icc_profile=srgb_profile(), pnginfo=texts)
     return path
 
 

@@ -1,6 +1,5 @@
 """The texts of files: spectral axes and units, percent-encoding (RFC 3986), and safe cells."""
 
-import math
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,6 @@ from napari_mst.cube.curves import (
     BAND_INDEX,
     NANOMETRES,
     may_be_nanometres,
-    number,
     power_of,
     scaled,
 )
@@ -86,22 +84,6 @@ def typed_wavelengths(text: str, unit: str, bands: int) -> Doubles:
     if not (values > 0).all():
         raise CubeError("Expected numbers above 0, got others.")
     return values
-
-
-def column(text: str, count: int) -> list[str]:
-    """The numbers in a table, as text.
-
-    The first number of each line if exactly *count* lines have one; else all numbers.
-    """
-    rows = []
-    for line in text.splitlines():
-        words = re.split(r"[,;\s]+", line)
-        numbers = [word for word in words if not math.isnan(number(word))]
-        if numbers:
-            rows.append(numbers)
-    if len(rows) == count:
-        return [row[0] for row in rows]
-    return [word for row in rows for word in row]
 
 
 def band_names(cube: SpectralCube) -> list[str]:

@@ -23,7 +23,7 @@ from napari_mst.cube.georeference import FIELD
 from napari_mst.cube.showing import new_figure
 from napari_mst.errors import SaveError, SpectrumError, shown
 from napari_mst.formats import check_target, write_cube
-from napari_mst.formats.picture_files import write_picture
+from napari_mst.formats.picture_files import PICTURE, write_picture
 from napari_mst.watch import Watched
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 LIMIT_PIXELS = 2**20
 """About how many pixels are looked at for the limits of contrast."""
-
-PICTURE = ".png"
-"""The suffix of a picture; every other file is a cube."""
 
 UNCLASSIFIED = "unclassified"
 """The name of the label 0."""
