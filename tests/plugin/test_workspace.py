@@ -99,11 +99,12 @@ def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_phot
     page.reconstruction.run_button.click()
     qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None and page.view.isVisible())
     point_at(viewer, 4, 7)
-    qtbot.waitUntil(lambda: len(page.view.plot.lives) == 1)
-    np.testing.assert_allclose(page.view.plot.lives[0].yData, make_cube().data[:, 4, 7])
+    qtbot.waitUntil(lambda: len(page.view.plot.live.lines) == 1)
+    (line,) = page.view.plot.live.lines
+    np.testing.assert_allclose(line.spectrum.values, make_cube().data[:, 4, 7])
     viewer.dims.ndisplay = 3  # where no pixel is under the mouse
     point_at(viewer, 4, 7)
-    qtbot.waitUntil(lambda: all(live.yData is None for live in page.view.plot.lives))
+    qtbot.waitUntil(lambda: not page.view.plot.live.lines)
 
 
 def test_each_page_offers_the_next_once_it_is_done(
@@ -153,13 +154,13 @@ def test_a_page_that_is_shown_again_has_no_spectrum_of_a_cube_that_is_gone(
     workspace.go_to("spectra")
     page: Any = workspace.pages["spectra"].widget()
     point_at(viewer, 4, 7)
-    qtbot.waitUntil(lambda: len(page.plot.lives) == 1 and page.plot.lives[0].yData is not None)
+    qtbot.waitUntil(lambda: len(page.plot.live.lines) == 1)
     workspace.bench.fail(SpectrumError("Expected a pick, got none. Click one."))
     assert page.problem.isVisible()
     workspace.go_to("photo")
     viewer.layers.clear()
     workspace.go_to("spectra")
-    assert page.plot.lives[0].yData is None
+    assert not page.plot.live.lines
     assert not page.problem.isVisible()
 
 

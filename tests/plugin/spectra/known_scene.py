@@ -16,6 +16,8 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.rows import curve_of
+from napari_mst.plugin.viewer.picks import marks_of
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.spectra.library import colour_checker
 
@@ -112,6 +114,12 @@ def mark_adapt_suggest_and_undo() -> None:
     bench.undo()
     bench.finish()
     assert len(picks_in(viewer).data) == 0
+
+
+def marks_in(viewer: ViewerModel) -> list[str]:
+    """The names of what is known of the picks; "" where nothing is."""
+    marks = marks_of(picks_in(viewer))
+    return ["" if mark is None else curve_of(mark).name for mark in marks]
 
 
 def known_in(bench: Bench, viewer: ViewerModel) -> list[KnownSpectrum]:

@@ -62,6 +62,10 @@ class Desk:
         self.qtbot.waitUntil(lambda: not self.dock.bench.is_drawing, timeout=30_000)
         return list(self.dock.plot.curves.lines)
 
+    def live(self) -> list[NDArray[np.float64]]:
+        """The values of the curves under the mouse."""
+        return [line.spectrum.values for line in self.dock.plot.live.lines]
+
     def wait_for_text(self, text: str) -> None:
         self.qtbot.waitUntil(lambda: text in self.bench.snapshot.text, timeout=30_000)
 

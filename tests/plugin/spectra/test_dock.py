@@ -37,19 +37,17 @@ from napari_mst.spectra.library import colour_checker, write_spectra
 def test_the_live_curve_is_the_spectrum_under_the_mouse(desk: Desk) -> None:
     desk.hover(4, 7)
     desk.lines()
-    np.testing.assert_allclose(desk.dock.plot.lives[0].yData, make_cube().data[:, 4, 7])
+    np.testing.assert_allclose(desk.live(), [make_cube().data[:, 4, 7]])
     assert desk.dock.text.text() == "row 4, column 7"
     desk.choose("pick", "5 x 5 pixels")
     desk.hover(4, 7)
     desk.lines()
-    np.testing.assert_allclose(
-        desk.dock.plot.lives[0].yData,
-        make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2)),
-    )
+    mean = make_cube().data[:, 2:7, 5:10].astype(float).mean(axis=(1, 2))
+    np.testing.assert_allclose(desk.live(), [mean])
     assert desk.dock.text.text() == "row 4, column 7, mean of 25 pixels"
     desk.hover(40, 7)
     desk.lines()
-    assert desk.dock.plot.lives[0].yData is None
+    assert desk.live() == []
 
 
 def test_many_moves_of_the_mouse_are_drawn_at_most_once_an_interval(

@@ -34,7 +34,7 @@ def test_the_same_place_is_read_on_every_visible_cube_the_selected_one_first(des
     assert [line.spectrum.origin.cube for line in desk.lines()] == ["other"]
     desk.hover(1, 7)
     desk.lines()
-    assert all(live.yData is None for live in desk.dock.plot.lives)
+    assert desk.live() == []
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_the_first_cube_is_drawn_solid_and_each_other_dashed_pinned_and_live(des
     desk.second_cube()
     desk.hover(4, 7)
     desk.lines()
-    live = [curve.opts["pen"].style() for curve in desk.dock.plot.lives]
-    pinned = [pen(QColor("red"), style, 2).style() for style in range(4)]
+    assert [line.style for line in desk.dock.plot.live.lines] == [0, 1]
+    drawn = [pen(QColor("red"), style, 2).style() for style in range(4)]
     solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.CustomDashLine
-    assert (live, pinned) == ([solid, dashed], [solid, dashed, dashed, dashed])
+    assert drawn == [solid, dashed, dashed, dashed]
     assert len({tuple(pen(QColor("red"), style, 2).dashPattern()) for style in range(4)}) == 4

@@ -8,8 +8,8 @@ import pytest
 from napari.components import ViewerModel
 from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog
-from tests.plugin.in_viewer import cube_in, picks_in
-from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, with_scene
+from tests.plugin.in_viewer import cube_in
+from tests.plugin.spectra.known_scene import SPOTS, WAVELENGTHS, marks_in, with_scene
 from tests.plugin.spectra.probe import choose, entries
 
 from napari_mst.adaptation.adapting import adapt
@@ -17,7 +17,6 @@ from napari_mst.plugin.dock import UNDO
 from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.viewer.layers import composite_of
-from napari_mst.plugin.viewer.picks import keys_of
 from napari_mst.spectra.library import colour_checker, write_spectra
 
 
@@ -87,7 +86,7 @@ def test_every_way_makes_the_selected_pick_known(
     title: str,
 ) -> None:
     WAYS[title](dock, monkeypatch, tmp_path)
-    (key,) = keys_of(picks_in(scene))
+    (key,) = marks_in(scene)
     assert key == title or title == "orange"
     dock.bench.known.insist(dock.bench.entries)  # a grey has not the colour of the photo
     qtbot.waitUntil(lambda: dock.bench.snapshot.text.startswith("Adapted to"), timeout=60_000)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.plugin.spectra.known_scene import (
     WAVELENGTHS,
     bench_of,
     known_in,
+    marks_in,
     pin,
     with_scene,
 )
@@ -20,16 +22,16 @@ from tests.plugin.spectra.later import Later
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.bands import band_width
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.plugin.files.saving import cube_to_save
-from napari_mst.plugin.jobs.job import Start, run_now
+from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import adapter, resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.known import grey, pasted
 from napari_mst.plugin.spectra.rows import curve_of
-from napari_mst.plugin.viewer.picks import keys_of
 from napari_mst.spectra.library import colour_checker
 
 
@@ -61,37 +63,39 @@ def test_first_comes_a_coarse_cube_and_what_is_late_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(adapter, "PIXELS", 200)
-    jobs = Later()
+    jobs, seen = Later(), list[np.ndarray]()
     viewer, bench = pinned(*SPOTS, start=jobs)
-    bench.known.mark(bench.entries[:2], viewer.layers["truth"])
+    photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
+
+    def look(cube: SpectralCube, job: Job) -> None:
+        job.on_preview(cube)
+        layer = viewer.layers["estimate adapted"]
+        assert cube_in(layer).provenance.is_preview
+        seen.append(layer.data)
+        # Their numbers would be those of other pixels in a file.
+        bench.finish()
+        assert [entry.first.origin.row for entry in bench.entries] == [None] * 3
+        bench.point_at((550, 4, 5))
+        assert "row" not in bench.finish().text
+        corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
+        np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
+
+    bench.known.mark(bench.entries[:1], viewer.layers["truth"])
+    bench.finish()
+    # Another pick becomes known before the cube is there: that one is dropped.
+    bench.known.mark(bench.entries[1:2], viewer.layers["truth"])
     assert bench.finish().known.is_busy
     jobs.do()
-    layer = viewer.layers["estimate adapted"]
-    assert cube_in(layer).provenance.is_preview
-    photo, estimate = viewer.layers["photo"].data, cube_in(viewer.layers["estimate"])
-    bench.finish()
-    exact = adapt(estimate, photo, known_in(bench, viewer)).data
-    # Each coarse pixel has the number in its middle, and they cover the image.
-    assert layer.data.shape == (31, 8, 11)
-    np.testing.assert_allclose(layer.data, exact[:, 1::3, 1::3], atol=1e-5)
-    # Their numbers would be those of other pixels in a file.
-    assert [entry.first.origin.row for entry in bench.entries] == [None] * 3
-    bench.point_at((550, 4, 5))
-    assert "row" not in bench.finish().text
-    corners = [layer.data_to_world(corner)[1:] for corner in ((0, -0.5, -0.5), (0, 7.5, 10.5))]
-    np.testing.assert_allclose(corners, [(-0.5, -0.5), (23.5, 31.5)])
-    # Another pick becomes known while the whole cube is on its way: that is dropped.
-    bench.known.mark(bench.entries[2:], viewer.layers["truth"])
-    bench.finish()
-    late, newer = jobs.waiting
-    jobs.waiting = [late]
-    jobs.do()
-    assert cube_in(layer).provenance.is_preview
-    jobs.waiting = [newer]
-    jobs.do()
+    assert "estimate adapted" not in viewer.layers
+    (job,) = jobs.waiting
+    jobs.waiting = [replace(job, on_preview=partial(look, job=job))]
     jobs.do()
     assert not bench.finish().known.is_busy
+    layer = viewer.layers["estimate adapted"]
     exact = adapt(estimate, photo, known_in(bench, viewer)).data
+    # Each coarse pixel has the number in its middle, and they cover the image.
+    assert [data.shape for data in seen] == [(31, 8, 11)]
+    np.testing.assert_allclose(seen[0], exact[:, 1::3, 1::3], atol=1e-5)
     np.testing.assert_array_equal(layer.data, exact)
     np.testing.assert_array_equal(layer.scale, viewer.layers["estimate"].scale)
     assert [entry.first.origin.row for entry in bench.entries] == [row for row, _ in SPOTS]
@@ -199,7 +203,7 @@ def test_copy_of_a_known_pick_is_not_known_and_a_moved_one_stays() -> None:
     points._paste_data()
     points.data = [[5, 6], *points.data[1:]]
     bench.finish()
-    assert keys_of(points) == ["dark skin", "", ""]
+    assert marks_in(viewer) == ["dark skin", "", ""]
     (known,) = cube_in(viewer.layers["estimate adapted"]).provenance.adaptation["known"]
     assert (known["row"], known["column"]) == (5, 6)
 
@@ -255,7 +259,7 @@ def test_what_cannot_be_known_is_refused_and_nothing_changes(name: str) -> None:
     viewer, bench = pinned(SPOTS[0])
     with pytest.raises(SpectrumError, match=message):
         act(bench)
-    assert keys_of(picks_in(viewer)) == [""]
+    assert marks_in(viewer) == [""]
     assert len(viewer.layers) == 4
 
 

@@ -28,7 +28,7 @@ def rows_of(layer: Shapes | Labels) -> ShapeRows | LabelRows:
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     reading = reader.spectra_of(cube, "std")
-    return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer)]
+    return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer).values()]
 
 
 def looks(rows: ShapeRows | LabelRows, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
@@ -191,7 +191,7 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
     noise = np.where(np.indices(cube.shape).sum(axis=0) % 2, 0.1, -0.1)
     truth = add_cube(cube_viewer, replace(cube, data=cube.data + noise), "truth")
     reads = reader.errors_of(cube_viewer.layers["cube"], truth)
-    (task,) = LabelRows(labels).tasks(reads, cube_viewer)
+    (task,) = LabelRows(labels).tasks(reads, cube_viewer).values()
     comparison = task.run(UNWATCHED)[1]
     assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)

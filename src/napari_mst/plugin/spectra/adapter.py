@@ -1,7 +1,7 @@
 """Adapts a cube whenever something else is known: at once for the screen, then all of it.
 
-marks on picks -> `follow` -> `look` -> a coarse cube in its layer -> `applied` -> the exact cube in
-the same layer. A newer run takes the place of an older one, of which nothing is heard any more.
+marks on picks -> `follow` -> `adapted` -> a coarse cube in its layer, and then the exact one. A
+newer run takes the place of an older one, of which nothing is heard any more.
 
 Until the whole cube is there, a coarse one lies on its place. Letters: B bands, H rows, W columns.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Layer
+from napari.layers import Image
 
-from napari_mst.adaptation.adapting import Learnt, applied, learn, with_history
+from napari_mst.adaptation.adapting import applied, learn, with_history
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.adaptation.parts import Part, Parts, photo_of, view_of
 from napari_mst.arrays import Singles
@@ -24,7 +24,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.layer import METADATA_KEY, contrast_limits
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
 from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.spectra.snapshot import KnownState
@@ -103,26 +103,19 @@ class KnownLayers(ViewerHelper):
         if layer is not None:
             put_cube(layer, data, arguments)
             return
-        selection = self.viewer.layers.selection
-        was_active = _shown_by(selection.active) is base
         self._note_look(base)
         arguments["metadata"] |= {ALIKE_KEY: weakref.ref(base)}
         # Before and after are compared: they have the same colours for the same numbers.
         look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
-        added = self._add("adapted", cube.data, {**arguments, "multiscale": False, **look})
+        self._add("adapted", cube.data, {**arguments, "multiscale": False, **look})
         self._has_added = True
-        self._show(base, False)
-        if was_active:
-            selection.active = added
+        self.show_after(True)
 
-    def _add(self, role: str, data: Any, arguments: dict[str, Any]) -> Image:
+    def _add(self, role: str, data: Any, arguments: dict[str, Any]) -> None:
         """Add a layer above all images; what was selected stays selected."""
-        viewer = self.viewer
-        with selection_kept(viewer):
-            added: Image = viewer.add_image(data, **arguments)
-            put_on_top(viewer, added)
-        self._layers[role] = added
-        return added
+        with selection_kept(self.viewer):
+            self._layers[role] = self.viewer.add_image(data, **arguments)
+            put_on_top(self.viewer, self._layers[role])
 
     def remove(self, role: str) -> None:
         """Take the layer of the adapted cube away, or that of the width."""
@@ -138,14 +131,13 @@ class KnownLayers(ViewerHelper):
 
     def show_after(self, is_after: bool) -> None:
         """Show the adapted cube, or else the one before: its picture, if a picture was shown."""
-        base = self.base
-        adapted = self.adapted
+        base, adapted, selection = self.base, self.adapted, self.viewer.layers.selection
         if base is None or adapted is None:
             return
-        selection = self.viewer.layers.selection
         self._note_look(adapted if self.is_after else base)
         shown, hidden = (adapted, base) if is_after else (base, adapted)
-        was_active = _shown_by(selection.active) in (base, adapted)
+        active = selection.active
+        was_active = active and (cube_layer_in(active.metadata) or active) in (base, adapted)
         # In this order there is a cube at every moment: curves would go away and come back.
         self._show(shown, True)
         if was_active:
@@ -195,11 +187,6 @@ class KnownLayers(ViewerHelper):
             picture.visible = is_shown and self._is_picture
 
 
-def _shown_by(layer: Layer | None) -> Layer | None:
-    """Return the cube layer that *layer* is the picture of, or else *layer*."""
-    return layer if layer is None else cube_layer_in(layer.metadata) or layer
-
-
 NOTHING_KNOWN = "Nothing is known any more: the cube is as it was."
 
 PIXELS = 1 << 16
@@ -243,23 +230,28 @@ class Ground:
         return Parts(self.cube, self.photo)
 
 
-def look(
-    ground: Ground, known: tuple[KnownSpectrum, ...], watch: Watch
-) -> tuple[Learnt, SpectralCube]:
-    """Learn from *known* spectra, and adapt as many pixels of the cube as can be had at once.
+def adapted(
+    ground: Ground, known: Sequence[KnownSpectrum], watch: Reports
+) -> tuple[tuple[str, ...], SpectralCube]:
+    """Return the doubts about *known* spectra, and the cube that is adapted to them.
 
-    They lie in the middle of the pixels of an image (h, w) that covers the cube.
+    As many pixels of it as can be had at once are shown before: those in the middle of the pixels
+    of an image (h, w) that covers the cube. It is the cube of *ground* if no spectrum can be used.
     """
     cube, parts = ground.cube, ground.parts
     watch.check()
     learnt = learn(cube, known, view_of(cube, ground.photo))
+    adaptation = learnt.adaptation
+    if not adaptation.known:
+        return adaptation.doubts, cube
     pixels = PIXELS * _BANDS / (_BANDS + len(learnt.process.points))
     step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
     rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
     numbers = parts.adapted(learnt.process, Part(rows, columns))
-    preview = with_history(cube, numbers, learnt.adaptation, "")
+    preview = with_history(cube, numbers, adaptation, "")
     past = replace(preview.provenance, is_preview=True)
-    return learnt, replace(preview, provenance=past, quality=None)
+    watch.preview(replace(preview, provenance=past, quality=None))
+    return adaptation.doubts, applied(cube, ground.photo, learnt, watch)
 
 
 class Adapter:
@@ -277,47 +269,39 @@ class Adapter:
     @property
     def state(self) -> KnownState:
         """The state of the adaptation."""
-        progress = [self._progress] if self._latest.is_busy else []
+        is_busy = self._latest.is_busy
         return KnownState(
             has_adapted=self._layers.adapted is not None,
             is_after=self._layers.is_after,
-            is_busy=self._latest.is_busy,
-            notes=(*progress, *self._doubts),
+            is_busy=is_busy,
+            notes=((self._progress,) if is_busy else ()) + self._doubts,
             doubts=self._doubts,
         )
 
-    def ground_of(self, cube: SpectralCube, photos: Sequence[LayerPhoto]) -> Ground:
+    def ground_of(self, cube: SpectralCube) -> Ground:
         """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
         if self._ground is None or self._ground.cube.data is not cube.data:
             self._ground = Ground(cube)
-        self._ground.photos = photos
         ground: Ground = self._ground
+        ground.photos = photos_for(self._scene.viewer, cube)
         return ground
 
     # ------------------------------------------------------------ adapting
 
-    def adapt_to(
-        self,
-        cube: SpectralCube,
-        known: Mapping[str, KnownSpectrum],
-        photos: Sequence[LayerPhoto],
-    ) -> None:
-        """Adapt *cube* to what is *known*, by the keys of the marks, unless that was done.
-
-        The cube is from one of *photos*.
-        """
+    def adapt_to(self, cube: SpectralCube, known: Mapping[KnownSpectrum, KnownSpectrum]) -> None:
+        """Adapt *cube* to what is *known*, where the marks lie, unless that was done."""
         # A cube whose photo was not there waits for it: each photo that is opened may be it.
-        grounds = (Identity(cube.data), *(Identity(photo.pixels) for photo in photos))
-        spots = known.items()
-        asked = [(key, spot.row, spot.column, spot.window, grounds) for key, spot in spots]
+        ground = self.ground_of(cube)
+        grounds = (Identity(cube.data), *(Identity(photo.pixels) for photo in ground.photos))
+        asked = [(mark, spot.row, spot.column, grounds) for mark, spot in known.items()]
         # Spots may be looked for while nothing is known: that goes on.
         if asked == self._asked:
             return
         self._asked = asked
         self.stop()
         if known:
-            run = partial(look, self.ground_of(cube, photos), tuple(known.values()))
-            self.run("Adapting the picture", run, self._on_look)
+            run = partial(adapted, ground, tuple(known.values()))
+            self.run("Adapting the cube", run, self._on_adapted, self._layers.show_cube)
             return
         if self._layers.adapted is not None:
             self._scene.say(NOTHING_KNOWN)
@@ -329,18 +313,11 @@ class Adapter:
         self._latest.cancel()
         self._scene.publish()
 
-    def _on_look(self, look: tuple[Learnt, SpectralCube]) -> None:
-        learnt, cube = look
-        self._doubts = learnt.adaptation.doubts
-        if not learnt.adaptation.known:
+    def _on_adapted(self, result: tuple[tuple[str, ...], SpectralCube]) -> None:
+        self._doubts, cube = result
+        if cube is self._ground.cube:
             self._layers.end()
-            self._scene.publish()
             return
-        self._layers.show_cube(cube)
-        run = partial(applied, self._ground.cube, self._ground.photo, learnt)
-        self.run("Adapting the whole cube", run, self._on_exact)
-
-    def _on_exact(self, cube: SpectralCube) -> None:
         self._layers.show_cube(cube)
         record = cube.provenance.adaptation
         self._scene.say(f"Adapted to {record['source']}, {record['reach']:.0%} of the way.")
@@ -358,15 +335,21 @@ class Adapter:
 
         self.run("Computing the width of the error band", width, self._layers.show_width)
 
-    def run(self, task: str, work: Callable[[Watch], Any], use: Callable[[Any], Any]) -> None:
+    def run(
+        self,
+        task: str,
+        work: Callable[[Reports], Any],
+        use: Callable[[Any], Any],
+        preview: Callable[[SpectralCube], None] = ignore,
+    ) -> None:
         """Do *work* on the cube, and *use* its result; what runs is stopped."""
 
         def on_progress(share: float) -> None:
             self._progress = f"{task}: {share:.0%}"
             self._scene.publish()
 
-        on_failed, on_end = self._scene.fail, self._scene.publish
-        self._latest.run(Job(work, use, on_failed, on_end, on_progress))
+        scene = self._scene
+        self._latest.run(Job(work, use, scene.fail, scene.publish, on_progress, on_preview=preview))
         on_progress(0.0)
 
 

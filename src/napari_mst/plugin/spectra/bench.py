@@ -29,14 +29,14 @@ from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
-from napari_mst.plugin.spectra.reader import label_tasks, table_of
+from napari_mst.plugin.spectra.reader import facts_of, label_image
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
 from napari_mst.plugin.spectra.scene import SpectraScene, restore
 from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
-from napari_mst.plugin.viewer.layers import active_cube_layer, go_to
+from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
-from napari_mst.spectra.cells import Table, write_table
+from napari_mst.spectra.cells import Table, label_table, write_table
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.compare import compare_spectra
 from napari_mst.spectra.library import write_spectra
@@ -104,7 +104,7 @@ class Bench(SpectraScene):
         self._connected = []
         # A dock may stay hidden for long, and a cube takes gigabytes.
         self.reader.forget()
-        self.forget_picks()
+        self._groups = ()
         self._next = self.snapshot = Snapshot(settings=self.settings)
 
     def _on_layers(self, event: Any) -> None:
@@ -228,13 +228,15 @@ class Bench(SpectraScene):
             If no cube or no labels are shown, or they do not lie in one plane.
         """
         on, layer = active_cube_layer(self.viewer), self.labels
-        rows = self._rows_of(layer)
-        tasks = rows and on and label_tasks(layer, table_of(on, rows.names()), 0, self.viewer)
-        if not tasks:
+        image = on and layer and label_image(layer, on, self.viewer)
+        if on is None or image is None:
             raise SpectrumError(NO_LABELS)
+        rows, cube, facts = self._rows_of(layer), cube_at(on), facts_of(on)
+        names, (_, labels) = rows.names(), image
+        del facts["cube_name"]
 
         def run(watch: Watch) -> Table:
-            table: Table = tasks[0].run(watch)
+            table = label_table(cube, labels(), names, **facts, watch=watch)
             if path:
                 write_table(path, table, overwrite=True)
             return table

@@ -214,7 +214,7 @@ class BenchDock(Dock):
             self.problem.setText(new.problem)
             self.problem.setVisible(bool(new.problem))
         plot = self.plot
-        if new.axes is not None and new.axes is not old.axes:
+        if new.axes is not None and new.axes != old.axes:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
         plot.set_guides(new.bands and new.bands.shown, new.bands and new.cursor)

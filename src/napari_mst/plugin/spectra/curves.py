@@ -31,22 +31,29 @@ MARGIN = 0.05
 
 
 class CurvesItem(pg.GraphicsObject):
-    """All pinned curves as one item.
+    """Some curves as one item.
 
-    Qt keeps it as a picture, so that the live curve is redrawn without them.
+    Those that are pinned Qt keeps as a picture, so that the live ones are redrawn without them.
 
     Attributes
     ----------
+    ink
+        The colour of curves that have none.
     values
         The least and the largest value that is drawn; empty if there is no number.
     """
 
-    def __init__(self) -> None:
+    ink = NO_COLOUR
+
+    def __init__(self, *, is_live: bool = False) -> None:
         super().__init__()
         self.lines: Sequence[DrawnCurve] = ()
         self.values: Range = ()
         self._rect = QRectF()
-        self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
+        # Qt takes a hundred times as long for a wider path of a noisy spectrum.
+        self._width = 1 if is_live else 2
+        if not is_live:
+            self.setCacheMode(self.CacheMode.DeviceCoordinateCache)
 
     def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw *lines* from now on."""
@@ -77,14 +84,20 @@ class CurvesItem(pg.GraphicsObject):
         for line in self.lines:
             band = _band(line.spectrum)
             if band is not None:
-                painter.fillPath(band, tint(line, BAND_OPACITY))
+                painter.fillPath(band, self._tint(line, BAND_OPACITY))
         # The curves that stand out are drawn last, over the faded ones.
         lines = sorted(self.lines, key=lambda line: line.is_faded, reverse=True)
         strokes = [[line] for line in lines] if is_smooth else _by_look(lines)
         for alike in strokes:
-            first = alike[0]
-            painter.setPen(pen(tint(first, 1.0), first.style, 2 if is_smooth else 1))
+            colour, style = self._tint(alike[0], 1.0), alike[0].style
+            painter.setPen(pen(colour, style, self._width if is_smooth else 1))
             painter.drawPath(_path(alike))
+
+    def _tint(self, line: DrawnCurve, opacity: float) -> QColor:
+        """Return the colour of *line*, at *opacity* (0-1) if it is not faded."""
+        colour = QColor(line.spectrum.colour or self.ink)
+        colour.setAlphaF(opacity * FADED if line.is_faded else opacity)
+        return colour
 
 
 def _by_look(lines: Sequence[DrawnCurve]) -> list[list[DrawnCurve]]:
@@ -102,13 +115,6 @@ def _path(lines: Sequence[DrawnCurve]) -> QPainterPath:
     x = np.concatenate([part for curve in spectra for part in (curve.wavelengths, GAP)])
     y = np.concatenate([part for curve in spectra for part in (curve.values, GAP)])
     return pg.arrayToQPath(x, y, connect="finite")
-
-
-def tint(line: DrawnCurve, opacity: float) -> QColor:
-    """Return the colour of *line*, at *opacity* (0-1) if it is not faded."""
-    colour = QColor(line.spectrum.colour or NO_COLOUR)
-    colour.setAlphaF(opacity * FADED if line.is_faded else opacity)
-    return colour
 
 
 def pen(colour: QColor, style: int, width: float) -> QPen:

@@ -249,7 +249,7 @@ class SpectraDock(BenchDock):
     def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
         self.menus.show(new.settings)
         self.known.show(new.known)
-        self.table.show_rows(old, new)
+        self.table.show_rows(new)
         self._draw_handles()
         self._draw_matches(old, new)
         self.text.setText("\n".join([new.text, *new.notes]))

@@ -24,7 +24,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.plugin.jobs.job import Start
 from napari_mst.plugin.spectra import rows
-from napari_mst.plugin.spectra.adapter import Adapter, photos_for
+from napari_mst.plugin.spectra.adapter import Adapter
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
@@ -120,7 +120,7 @@ class KnownSpectra(Adapter):
     def insist(self, entries: Sequence[Entry]) -> None:
         """Use the known spectra of *entries* even where the photo contradicts them."""
         points = self._points()
-        marks = rows.marks_of(points)
+        marks = picks.marks_of(points)
         picked = {pick: marks[pick] for pick in self._picked(entries)}
         certain = {at: mark and replace(mark, is_certain=True) for at, mark in picked.items()}
         rows.put_marks(points, certain)
@@ -171,7 +171,7 @@ class KnownSpectra(Adapter):
         self._layers.set_base(layer)
         known = _former(cube)
         known |= {(spot.row, spot.column): spot for spot in self._known(layer).values()}
-        ground = self.ground_of(cube, photos_for(self._scene.viewer, cube))
+        ground = self.ground_of(cube)
 
         def run(watch: Watch) -> list[Pixel]:
             # The photo is read here, on the thread of the job.
@@ -184,8 +184,8 @@ class KnownSpectra(Adapter):
             return
         layer = self._base()
         points = self._scene.points or picks.add_picks(self._scene.viewer, layer)
-        pairs = enumerate(zip(picks.names(points), picks.keys_of(points), strict=True))
-        picks.remove(points, [at for at, (name, key) in pairs if rows.is_spot(name) and not key])
+        numbers = enumerate(rows.spot_numbers(points))
+        picks.remove(points, [at for at, number in numbers if number])
         added = [self._pick_at(layer, *place) for place in places]
         names = picks.names(points)
         for number, pick in enumerate(added, 1):
@@ -227,7 +227,7 @@ class KnownSpectra(Adapter):
         known = self._known(layer)
         if not _is_news(known.values(), _former(cube)):
             known = {}
-        self.adapt_to(cube, known, photos_for(self._scene.viewer, cube))
+        self.adapt_to(cube, known)
 
     def _restore(self) -> None:
         """Mark the known spectra that were saved with a cube which was opened."""
@@ -239,7 +239,7 @@ class KnownSpectra(Adapter):
             if layer is self._layers.adapted or not past.adaptation:
                 continue
             points = self._scene.points
-            if points is not None and any(picks.keys_of(points)):
+            if points is not None and any(picks.marks_of(points)):
                 said = f"The known spectra of {layer.name} were left out: there are some."
                 self._scene.say(said)
                 continue
@@ -283,8 +283,8 @@ class KnownSpectra(Adapter):
         row, column = pixels[pick].tolist()
         return row, column, max(LEAST_WINDOW, int(picks.windows(points)[pick]))
 
-    def _known(self, layer: Image) -> dict[str, KnownSpectrum]:
-        """Return the known spectra of the pixels of *layer*, by the keys of their marks."""
+    def _known(self, layer: Image) -> dict[KnownSpectrum, KnownSpectrum]:
+        """Return the known spectra of the pixels of *layer*, by their marks."""
         points = self._scene.points
         return {} if points is None else picks.known_on(points, layer)
 

@@ -1,6 +1,6 @@
 """The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,16 +11,8 @@ from qtpy.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QInputDialog
 
-from napari_mst.arrays import Doubles
 from napari_mst.cube import NANOMETRES
-from napari_mst.plugin.spectra.curves import (
-    MARGIN,
-    CurvesItem,
-    Range,
-    legend_html,
-    pen,
-    value_range,
-)
+from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, Range, legend_html
 from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
 
@@ -32,12 +24,8 @@ BOTTOM_HEIGHT = 40
 """Pixels of the wavelength axis with its ticks and label."""
 LEFT_WIDTH = 54
 """Pixels of the value axis with its ticks and label."""
-LEGEND_OPACITY = 0.5
-"""Opacity of the legend's background, so that its text can be read on top of curves."""
-HANDLE_OPACITY = 0.5
-"""Opacity of the line above a handle."""
-LIVE_WIDTH = 1.5
-"""Pixels of the pens of live curves."""
+FAINT = 0.5
+"""Opacity of the legend's background, which lies over curves, and of the line above a handle."""
 NEAR = 8.0
 """Pixels from a curve at which a click is on it."""
 NEAR_ZERO = 0.5
@@ -64,12 +52,13 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.view = pg.ViewBox(enableMenu=False)
         # The lines that cross the curves, and the strip of colours below them.
         self.guides = pg.ViewBox(enableMouse=False, enableMenu=False)
-        self.left = pg.AxisItem("left")
-        self.bottom = pg.AxisItem("bottom")
-        self.curves = CurvesItem()
-        self.lives: list[pg.PlotCurveItem] = []
-        self.band = _guide("", movable=True)
-        self.cursor = _guide("")
+        self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
+        self.curves, self.live = CurvesItem(), CurvesItem(is_live=True)
+        first, last = VISIBLE
+        colours = np.round(255 * visible_spectrum(np.arange(first, last))).astype(np.uint8)
+        self.colours = pg.ImageItem(colours[:, None])
+        self.guides.addItem(self.colours, ignoreBounds=True)
+        self.band, self.cursor = self._guide("", movable=True), self._guide("")
         self.handles: list[pg.InfiniteLine] = []
         self.span = pg.LinearRegionItem()
         self.legend = pg.TextItem(anchor=(1, 0))
@@ -77,11 +66,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self._keys: Sequence[LegendLine] = ()
         self._top: float | None = None
         self._seen: Range = ()
-        self._axes: tuple[str, bytes] | None = None
-        self._home = (0.0, 1.0)
-        self._arrange_axes()
-        self._arrange_strip()
-        self._arrange_items()
+        self._axes = ("", 0.0, 1.0)
+        self._arrange()
         # Not "sigPositionChanged": the slider moves the line, too, and is not to be moved by it.
         self.band.sigDragged.connect(self._on_band_dragged)
         for changed in (self.span.sigRegionChanged, self.span.sigRegionChangeFinished):
@@ -91,7 +77,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     # ------------------------------------------------------------ layout
 
-    def _arrange_axes(self) -> None:
+    def _arrange(self) -> None:
         self.ci.layout.setSpacing(0)
         self.ci.layout.setContentsMargins(4, 8, 10, 4)
         self.addItem(self.left, 0, 0)
@@ -104,32 +90,22 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         # Else pyqtgraph writes small values as 200 with "(x0.001)" at the axis.
         self.left.enableAutoSIPrefix(False)
         self.bottom.setHeight(BOTTOM_HEIGHT)
-        self.left.linkToView(self.view)
-        self.bottom.linkToView(self.view)
+        for axis in (self.left, self.bottom):
+            axis.linkToView(self.view)
         self.view.setMouseEnabled(x=True, y=False)
         # The ranges are set by `set_axes` and `_fit_values`.
         self.view.disableAutoRange()
-
-    def _arrange_strip(self) -> None:
-        # The mouse finds the view first, and so the curves.
+        for item in (self.curves, self.live, self.span):
+            self.view.addItem(item, ignoreBounds=True)
+        self.legend.setParentItem(self.view)
+        self.legend.setZValue(10)
+        # A layout puts no two items into one cell. The mouse finds the view first, and so the
+        # curves.
+        self.guides.setParentItem(self.ci)
         self.guides.setXLink(self.view)
         self.guides.setZValue(-1)
         self.guides.setYRange(0, 1, padding=0)
-        first, last = VISIBLE
-        colours = np.round(255 * visible_spectrum(np.arange(first, last))).astype(np.uint8)
-        self.colours = pg.ImageItem(colours[:, None])
-        self.guides.addItem(self.colours, ignoreBounds=True)
-
-    def _arrange_items(self) -> None:
-        self.view.addItem(self.curves, ignoreBounds=True)
-        self.view.addItem(self.span, ignoreBounds=True)
-        self.legend.setParentItem(self.view)
-        self.legend.setZValue(10)
-        # A layout puts no two items into one cell.
-        self.guides.setParentItem(self.ci)
         self.view.sigResized.connect(self._place)
-        for line in (self.band, self.cursor):
-            self.guides.addItem(line, ignoreBounds=True)
         for hidden in (self.band, self.cursor, self.legend, self.span):
             hidden.hide()
 
@@ -147,37 +123,41 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         for handle in self.handles:
             handle.label.setPosition(STRIP_HEIGHT / 2 / height)
 
+    def _guide(self, label: str, **how: Any) -> pg.InfiniteLine:
+        """Add a vertical line; its label stands beside it, where it is not cut off."""
+        line = pg.InfiniteLine(angle=90, label=label, **how)
+        line.label.textItem.document().setDocumentMargin(1)
+        self.guides.addItem(line, ignoreBounds=True)
+        return line
+
     # ------------------------------------------------------------ look
 
     def set_theme(self, theme: Theme, background: str = "") -> None:
         """Take on the colours of a napari theme, perhaps on another *background*."""
         self._theme = theme
-        text = theme.text.as_hex()
-        faint = theme.secondary.as_hex()
+        text, faint, strong = (
+            colour.as_hex() for colour in (theme.text, theme.secondary, theme.icon)
+        )
         background = background or theme.background.as_hex()
         self.setBackground(background)
         for axis in (self.left, self.bottom):
             axis.setPen(faint)
             axis.setTextPen(text)
-        for number, live in enumerate(self.lives):
-            live.setPen(self._live_pen(number))
-        self.band.setPen(theme.icon.as_hex(), width=1.5)
-        self.band.setHoverPen(theme.icon.as_hex(), width=3)
+        self.live.ink = text
+        self.band.setPen(strong, width=1.5)
+        self.band.setHoverPen(strong, width=3)
         self.cursor.setPen(faint, style=Qt.PenStyle.DotLine)
         for line in (self.band, self.cursor):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
-        see_through = QColor(background)
-        see_through.setAlphaF(LEGEND_OPACITY)
-        self.legend.fill = pg.mkBrush(see_through)
+        self.legend.fill = pg.mkBrush(_faint(background))
         self.set_legend(self._keys, self.legend.isVisible())
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
         """Show the plot black on white with its legend, and without lines that follow the mouse."""
-        theme = self._theme
-        is_legend_shown = self.legend.isVisible()
-        passing = (self.guides, *self.lives)
+        theme, is_legend_shown = self._theme, self.legend.isVisible()
+        passing = (self.guides, self.live)
         for item in passing:
             item.hide()
         self.legend.setVisible(bool(self._keys))
@@ -196,13 +176,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.legend.setHtml(legend_html(keys, self._theme.text.as_hex()))
         self.legend.setVisible(is_shown and bool(keys))
 
-    def _live_pen(self, number: int) -> object:
-        return pen(QColor(self._theme.text.as_hex()), number, LIVE_WIDTH)
-
     # ------------------------------------------------------------ wavelengths
 
     def set_axes(
-        self, wavelengths: Doubles, unit: str, label: str, top: float | None = None
+        self, wavelengths: Collection[float], unit: str, label: str, top: float | None = None
     ) -> None:
         """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values.
 
@@ -211,7 +188,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.left.setLabel(label)
         self._top = top
         self._fit_values()
-        axes = (unit, wavelengths.tobytes())
+        axes = (unit, float(min(wavelengths)), float(max(wavelengths)))
         if axes == self._axes:  # a zoom stays
             return
         self._axes = axes
@@ -220,19 +197,24 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.bottom.setLabel("wavelength (nm)" if is_nm else unit)
         for line in (self.band, self.cursor):
             line.label.setFormat("{value:.0f} nm" if is_nm else "{value:g}")
-        self._home = (float(wavelengths.min()), float(wavelengths.max()))
         with QSignalBlocker(self.span):
-            self.span.setBounds(self._home)
+            self.span.setBounds(axes[1:])
         self.show_all_wavelengths()
 
     def show_all_wavelengths(self) -> None:
         """Undo a zoom of the wavelengths."""
-        self.view.setXRange(*self._home, padding=0.03)
+        self.view.setXRange(*self._axes[1:], padding=0.03)
 
     def set_guides(self, band: float | None, cursor: float | None) -> None:
         """Draw the line of the band that is shown, and the reading line, or none."""
-        _place(self.band, band)
-        _place(self.cursor, cursor)
+        for line, value in ((self.band, band), (self.cursor, cursor)):
+            # Each change draws the plot again, and this is called at every move of the mouse.
+            if line.isVisible() != (value is not None):
+                line.setVisible(value is not None)
+            if value is not None and line.value() != value:
+                line.setValue(value)
+            # pyqtgraph leaves the label of a line alone that has moved while it was hidden.
+            line.label.valueChanged()
 
     def set_handles(self, markers: Sequence[Marker]) -> None:
         """Draw lines that can be dragged by their handles on the strip, or none."""
@@ -256,36 +238,22 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
                 self.span.setRegion(ends)
 
     def _added_handle(self, marker: Marker) -> pg.InfiniteLine:
-        faint = QColor(marker.colour)
-        faint.setAlphaF(HANDLE_OPACITY)
         centred = {"anchors": [(0.5, 0.5)] * 2}
-        line = _guide(marker.name, movable=True, pen=pg.mkPen(faint), labelOpts=centred)
+        how = {"pen": pg.mkPen(_faint(marker.colour)), "labelOpts": centred}
+        line = self._guide(marker.name, movable=True, **how)
         line.setHoverPen(marker.colour, width=3)
         line.label.setColor("white")
         line.label.fill = pg.mkBrush(marker.colour)
         line.sigDragged.connect(self._on_handle_dragged)
         line.sigPositionChangeFinished.connect(self.handle_dropped)
-        self.guides.addItem(line, ignoreBounds=True)
         return line
 
     # ------------------------------------------------------------ curves
 
     def set_live(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the spectra that are under the mouse, in the style of their cubes."""
-        spectra = {line.style: line.spectrum for line in lines}
-        while len(self.lives) <= max(spectra, default=-1):
-            live = pg.PlotCurveItem(antialias=True, pen=self._live_pen(len(self.lives)))
-            # One path of a noisy spectrum takes ten times as long as its segments.
-            live.setSegmentedLineMode("on")
-            self.view.addItem(live, ignoreBounds=True)
-            self.lives.append(live)
-        for style, live in enumerate(self.lives):
-            if style in spectra:
-                spectrum = spectra[style]
-                live.setData(spectrum.wavelengths, spectrum.values, connect="finite")
-            else:
-                live.clear()
-        seen = _around(*self._seen, *value_range(lines))
+        self.live.set_lines(lines)
+        seen = _around(*self._seen, *self.live.values)
         # The axis only grows while the mouse moves, so that it rests.
         if seen != self._seen:
             self._seen = seen
@@ -317,21 +285,17 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         """The row of the curve nearest to a place in the scene; none if it is not near."""
         place = self.view.mapSceneToView(position)
         _, per_pixel = self.view.viewPixelSize()
-        best: list[int] = []
-        distance = NEAR * per_pixel
+        near = []
         # All curves are one item of the scene, so Qt does not know which of them is here.
         for line in self.curves.lines:
-            if line.entry == NO_ENTRY:
-                continue
             curve = line.spectrum
             # A file may list its bands in any order, which `np.interp` does not allow.
             order = np.argsort(curve.wavelengths)
             at = np.interp(place.x(), curve.wavelengths[order], curve.values[order])
             away = abs(at - place.y())
-            if away < distance:
-                best = [line.entry]
-                distance = away
-        return best
+            if away < NEAR * per_pixel and line.entry != NO_ENTRY:
+                near.append((away, line.entry))
+        return [min(near)[1]] if near else []
 
     def _on_mouse_clicked(self, event: Any) -> None:
         """Select the curve under a click; a double click asks for a line, or shows everything."""
@@ -343,18 +307,15 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def _line_at(self, position: QPointF) -> pg.InfiniteLine | None:
         """Return the line that can be dragged at a place in the scene, or whose label is there."""
+        there = self.scene().items(position)
+        there += [item.parentItem().parentItem() for item in there if item.parentItem()]
         lines = (self.band, *self.handles, *self.span.lines)
-        for item in self.scene().items(position):
-            while item is not None:
-                if item in lines:
-                    return item
-                item = item.parentItem()
-        return None
+        return next((line for line in lines if line in there), None)
 
     def _ask(self, line: pg.InfiniteLine) -> None:
         """Move *line* to the wavelength that a person types."""
         at, is_given = QInputDialog.getDouble(
-            self, "Wavelength", "Show it at:", line.value(), *self._home, 2
+            self, "Wavelength", "Show it at:", line.value(), *self._axes[1:], 2
         )
         if is_given:
             line.setValue(at)
@@ -378,10 +339,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         self.cursor_moved.emit(None)
 
     def _on_mouse_moved(self, position: QPointF) -> None:
-        wavelength = None
-        if _has(self.guides, position):
-            wavelength = self.view.mapSceneToView(position).x()
-        self.cursor_moved.emit(wavelength)
+        is_over = _has(self.guides, position)
+        self.cursor_moved.emit(self.view.mapSceneToView(position).x() if is_over else None)
 
     def _on_band_dragged(self, line: pg.InfiniteLine) -> None:
         self.band_dragged.emit(line.value())
@@ -394,11 +353,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
             self.handle_dragged.emit(number, wavelength)
 
 
-def _guide(label: str, **how: Any) -> pg.InfiniteLine:
-    """Return a vertical line; its label stands beside it, where it is not cut off."""
-    line = pg.InfiniteLine(angle=90, label=label, **how)
-    line.label.textItem.document().setDocumentMargin(1)
-    return line
+def _faint(colour: str) -> QColor:
+    faint = QColor(colour)
+    faint.setAlphaF(FAINT)
+    return faint
 
 
 def _has(box: pg.ViewBox, position: QPointF) -> bool:
@@ -408,16 +366,3 @@ def _has(box: pg.ViewBox, position: QPointF) -> bool:
 def _around(*values: float) -> Range:
     """Return the range of *values*."""
     return (min(values), max(values)) if values else ()
-
-
-def _place(line: pg.InfiniteLine, value: float | None) -> None:
-    """Show *line* at *value*, or hide it."""
-    is_shown = value is not None
-    # Each change draws the plot again, and this is called at every move of the mouse.
-    if line.isVisible() == is_shown and (value is None or line.value() == value):
-        return
-    line.setVisible(is_shown)
-    if value is not None:
-        line.setValue(value)
-        # pyqtgraph leaves the label of a line alone that has moved while it was hidden.
-        line.label.valueChanged()

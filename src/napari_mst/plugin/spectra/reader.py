@@ -6,36 +6,28 @@ the cube on another one. Letters: B bands, H rows, W columns.
 
 import logging
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Labels, Shapes
+from napari.layers import Image, Labels
 from psygnal import Signal
-from skimage.draw import line
 
-from napari_mst.arrays import Array, Doubles, Singles
+from napari_mst.arrays import Array, Doubles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.spectrum import Spectrum
+from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.errors import SpectrumError
-from napari_mst.plugin.jobs.job import Job, Latest, Start, ignore, run_now
+from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
-from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
-from napari_mst.watch import Watch
-
-ELLIPSE_CORNERS = 256
-"""Corners of the polygon that stands for an ellipse."""
-OPEN_SHAPES = frozenset(["line", "path"])
-"""napari's names for shapes without an inside: the pixels under the line are read."""
+from napari_mst.watch import UNWATCHED, Watch
 
 logger = logging.getLogger("napari_mst")
 
@@ -70,6 +62,8 @@ class Task:
         Identifies the region: while a shape is dragged its slot stays, and its key changes.
     run
         Reads; it gets a watch, and raises `Cancelled` soon after that is cancelled.
+    is_quick
+        Whether it is read at once, on the thread that asks.
     is_large
         Whether it waits for all tasks that are not large.
     """
@@ -77,11 +71,14 @@ class Task:
     key: Hashable
     slot: Hashable
     run: Callable[[Watch], Any]
+    is_quick: bool = False
     is_large: bool = False
 
 
 Results = dict[Hashable, Any]
 """Results of tasks, by the key of the task or by its slot."""
+Tasks = dict[Hashable, Task]
+"""Tasks by the numbers of the rows that they read."""
 
 
 class Reader:
@@ -115,11 +112,13 @@ class Reader:
         """Have *tasks* read, and forget all others; ask again once some were read."""
         keys = {task.key for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
+        quick = [task for task in tasks if task.is_quick and task.key not in self.results]
+        self.results |= _run(quick, UNWATCHED)
         # A new result of a slot comes before the last one.
         read = self.results
         found = {task.slot: read.get(task.key, self.latest.get(task.slot)) for task in tasks}
         self.latest = {slot: result for slot, result in found.items() if result is not None}
-        unread = [task for task in tasks if task.key not in self.results]
+        unread = [task for task in tasks if task.key not in read]
         small = [task for task in unread if not task.is_large]
         # Thousands of labels take seconds: a shape that is dragged does not wait for them.
         if unread and (not self.is_busy or (small and self._is_large)):
@@ -155,105 +154,81 @@ def _run(tasks: Sequence[Task], watch: Watch) -> Results:
 
 
 @dataclass(frozen=True, eq=False)
-class RegionReading:
-    """A way to read each region of a cube layer: its spectrum, or its errors.
+class Reading:
+    """A way to read each place of a cube layer: its spectrum, or its errors.
 
     Attributes
     ----------
     on
         The cube layer.
     what
-        Identifies the reading.
+        Identifies the reading: its name, and what it depends on.
     of_region
         Reads one region.
     of_labels
         Reads all labels at once.
+    of_band
+        Reads the error band at a row and a column; None where the cube has none.
     """
 
     on: Image
     what: tuple[Hashable, ...]
     of_region: Callable[[Region], Any]
     of_labels: Callable[[Array, Watch], Any]
+    of_band: Callable[[int, int, Watch], Any] | None = None
+
+    def task(
+        self, slot: Hashable, place: Hashable, read: Callable[[Watch], Any], **how: bool
+    ) -> Task:
+        """Return the task that reads a *place* of a *slot*; it gives None off the image."""
+
+        def run(watch: Watch) -> Any:
+            try:
+                return read(watch)
+            except SpectrumError:  # or what is to be compared does not fit together
+                return None
+
+        return Task((self.what, place), (self.what[0], id(self.on), slot), run, **how)
 
 
-def shape_tasks(layer: Shapes, reading: RegionReading) -> list[Task]:
-    """The tasks that read each shape of *layer*; each gives what was read, or None off the image.
+def label_image(
+    layer: Labels, on: Image, viewer: ViewerModel
+) -> tuple[Hashable, Callable[[], Array]] | None:
+    """The labels of *layer* on the pixels of the cube layer *on*: what says where, and (H, W).
 
-    There are none where both layers do not lie in one plane.
+    They are made when they are called for: a lazy layer is computed then. None where both layers do
+    not lie in one plane.
     """
-    cube = cube_at(reading.on)
-    matrix = to_pixels(layer, reading.on)
+    shape = cube_at(on).shape[1:]
+    matrix = to_pixels(layer, on)
     if matrix is None:
-        return []
-
-    def read(vertices: Doubles, kind: str, _: Watch) -> Any:
-        try:
-            trace = _line if kind in OPEN_SHAPES else Region.of_polygon
-            return reading.of_region(trace(vertices, cube.shape[1:]))
-        except SpectrumError:
-            return None
-
-    tasks = []
-    for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
-        outline = corners[:, -2:]
-        if kind == "ellipse":
-            outline = _ellipse(outline)
-        vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
-        key = (reading.what, Identity(cube.data), kind, vertices.tobytes())
-        slot = (reading.what[0], id(reading.on), id(layer), index)
-        # The count is part of the slot: after one was deleted, its index may be that of another.
-        tasks.append(Task(key, (*slot, len(layer.data)), partial(read, vertices, kind)))
-    return tasks
-
-
-def label_tasks(
-    layer: Labels, reading: RegionReading, version: Hashable, viewer: ViewerModel
-) -> list[Task]:
-    """Return the task that reads all labels of *layer*, and gives what was read by their numbers.
-
-    *version* identifies a state of their pixels. There is none where both layers do not
-    lie in one plane.
-    """
-    cube = cube_at(reading.on)
-    matrix = to_pixels(layer, reading.on)
-    if matrix is None:
-        return []
+        return None
     # Of a pyramid, the finest level.
     data = layer.data[0] if layer.multiscale else layer.data
     page = page_shown(layer, data.shape[:-2], viewer.dims.point)
-    # The pixels themselves are not compared, as that would take as long as to read them again.
-    key = (reading.what, Identity(cube.data), id(layer), version, page, matrix.tobytes())
-    slot = (reading.what[0], id(reading.on), id(layer))
     to_labels = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-
-    def read(watch: Watch) -> Any:
-        # A lazy layer is computed only here, on the thread of the read.
-        return reading.of_labels(on_grid(np.asarray(data[page]), to_labels, cube.shape[1:]), watch)
-
-    return [Task(key, slot, read, is_large=True)]
+    return (page, matrix.tobytes()), lambda: on_grid(np.asarray(data[page]), to_labels, shape)
 
 
-def spectra_of(on: Image, spread: Spread) -> RegionReading:
-    """Reads the mean spectra of the cube layer *on*."""
+def spectra_of(on: Image, spread: Spread) -> Reading:
+    """Reads the mean spectra of the cube layer *on*; those of single pixels with error bands."""
     cube = cube_at(on)
-    facts = _facts(on)
-    return RegionReading(
+    facts = facts_of(on)
+    past = cube.provenance
+    has_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
+
+    def of_region(region: Region) -> Spectrum:
+        # A single pixel does not vary.
+        spectrum = region_spectrum(cube, region, spread if region.size > 1 else "", **facts)
+        return placed(spectrum, cube)
+
+    return Reading(
         on,
-        ("spectra", spread, *facts.values()),
-        lambda region: placed(region_spectrum(cube, region, spread, **facts), cube),
+        ("spectra", Identity(cube.data), spread, *facts.values()),
+        of_region,
         lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
+        partial(_error_band, cube) if has_band and not past.is_preview else None,
     )
-
-
-def table_of(on: Image, names: Mapping[int, str]) -> RegionReading:
-    """Measures the labels of the cube layer *on* as a table; they have these *names*."""
-    cube, facts = cube_at(on), _facts(on)
-    del facts["cube_name"]
-
-    def measured(labels: Array, watch: Watch) -> Any:
-        return label_table(cube, labels, names, **facts, watch=watch)
-
-    return RegionReading(on, ("table",), ignore, measured)
 
 
 def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
@@ -263,43 +238,30 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
     return replace(spectrum, origin=replace(spectrum.origin, row=None, column=None, vertices=()))
 
 
-def errors_of(on: Image, reference: Image) -> RegionReading:
-    """Compares pixels of the cube layer *on* with *reference*; gives None if that is impossible."""
-    cube = cube_at(on)
-    truth = cube_at(reference)
-    return RegionReading(
+def _error_band(cube: SpectralCube, row: int, column: int, _: Watch) -> dict[str, Any] | None:
+    """Return the bounds of the 90 % error band of a pixel for its spectrum; None without one."""
+    # It imports torch, which takes seconds: here, where that happens on another thread.
+    from napari_mst.adaptation.bands import spectrum_band
+
+    band = spectrum_band(cube, row, column)
+    if band is None:
+        return None
+    spread = f"{MODEL_ERROR}, {cube.provenance.calibration}"
+    return {"lower": band[0], "upper": band[1], "spread": spread}
+
+
+def errors_of(on: Image, reference: Image) -> Reading:
+    """Compares pixels of the cube layer *on* with the same ones of *reference*, if they fit."""
+    cube, truth = cube_at(on), cube_at(reference)
+    return Reading(
         on,
-        ("errors", Identity(reference.data)),
-        lambda region: compared(compare_region, cube, truth, region),
-        lambda labels, watch: compared(compare_labels, cube, truth, labels, watch),
+        ("errors", Identity(cube.data), Identity(truth.data)),
+        partial(compare_region, cube, truth),
+        partial(compare_labels, cube, truth),
     )
 
 
-def compared(compare: Callable[..., Any], *of: object) -> Any:
-    """Return the result of *compare*.
-
-    None where a thing is missing, or they do not fit together: units or sizes differ.
-    """
-    try:
-        return None if any(thing is None for thing in of) else compare(*of)
-    except SpectrumError:
-        return None
-
-
-def error_band_of(cube: SpectralCube, row: int, column: int) -> Task:
-    """Reads the lower and upper spectrum of the 90 % error band of a pixel; None without one."""
-
-    def read(_: Watch) -> tuple[Singles, Singles] | None:
-        # It imports torch, which takes seconds: here, where that happens on another thread.
-        from napari_mst.adaptation.bands import spectrum_band
-
-        return spectrum_band(cube, row, column)
-
-    key = ("error band", Identity(cube.data), row, column)
-    return Task(key, key, read)
-
-
-def _facts(layer: Image) -> dict[str, Any]:
+def facts_of(layer: Image) -> dict[str, Any]:
     """Return the name of a cube layer and the area of its pixels, for `region_spectrum`."""
     facts: dict[str, Any] = {"cube_name": layer.name}
     unit = str(layer.units[-1])
@@ -331,23 +293,3 @@ def on_grid(labels: Array, matrix: Doubles, shape: tuple[int, int]) -> Array:
         order=0,
         mode="grid-constant",
     )
-
-
-def _ellipse(corners: Doubles) -> Doubles:
-    """Return the outline of the ellipse in a (4, 2) frame."""
-    turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
-    centre = corners.mean(axis=0)
-    first_axis = (corners[1] - corners[0]) / 2
-    second_axis = (corners[3] - corners[0]) / 2
-    return centre + np.cos(turn) * first_axis + np.sin(turn) * second_axis
-
-
-def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:
-    """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
-    corners = np.floor(vertices + 0.5).astype(int)
-    segments = [np.stack(line(*start, *stop), axis=1) for start, stop in pairwise(corners)]
-    pixels = np.concatenate(segments)
-    pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
-    mask = np.zeros(shape, dtype=bool)
-    mask[tuple(pixels.T)] = True
-    return Region.of_mask(mask)

@@ -1,37 +1,47 @@
-"""The rows of regions that a person has drawn, and of spectra of no place."""
+"""The rows of picks, and of the regions that a person has drawn: how they are read and changed."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
-from napari.layers import Image, Labels, Layer, Shapes
+from napari.layers import Image, Labels, Shapes
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
+from skimage.draw import line
 
+from napari_mst.adaptation.known import KnownSpectrum
+from napari_mst.arrays import Doubles
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.reader import RegionReading, Task, label_tasks, shape_tasks
+from napari_mst.plugin.spectra.reader import Reading, Task, label_image
 from napari_mst.plugin.spectra.rows import Entry, Rows, Spectra
+from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
-from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison
-from napari_mst.spectra.regions import Labelled
+from napari_mst.spectra.regions import Region
+from napari_mst.watch import Watch
 
+ELLIPSE_CORNERS = 256
+"""Corners of the polygon that stands for an ellipse."""
+OPEN_SHAPES = frozenset(["line", "path"])
+"""napari's names for shapes without an inside: the pixels under the line are read."""
 WHITE = [1.0, 1.0, 1.0, 0.15]
 """RGBA of the faces of new shapes: one sees the image through them. napari takes no tuple."""
 RELATIVE_WIDTH = 0.004
 """Width of the edges of new shapes as a share of the longer side of the image."""
-MOST_CURVES = 500
-"""Labels of a layer beyond which only selected curves are drawn, and the median of all."""
-RANGE = (5.0, 50.0, 95.0)
-"""Percentiles of the curves of many labels that are drawn."""
+
+Tasks = dict[Hashable, Task]
+"""Tasks by the numbers of the rows that they read."""
+Found = Mapping[int, Any]
+"""What was read of rows, by their numbers."""
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
@@ -44,95 +54,44 @@ def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
     ]
 
 
-class FileRows(Rows):
-    """The *kept* spectra, which belong to no place on the image: those of files, for example."""
-
-    def __init__(self, *, is_measured: bool = True) -> None:
-        super().__init__()
-        self.is_measured = is_measured
-        self.kept: list[Spectrum] = []
-
-    def delete(self, indices: set[int]) -> None:
-        """See `Rows`."""
-        self.kept = [each for index, each in enumerate(self.kept) if index not in indices]
-        self.removed(indices)
-
-    def rename(self, index: int, name: str) -> None:
-        """See `Rows`."""
-        self.kept[index] = replace(self.kept[index], name=name)
-
-    def recolour(self, index: int, colour: str) -> None:
-        """See `Rows`."""
-        self.kept[index] = replace(self.kept[index], colour=colour)
-
-    def gather(self, layers: Sequence[Image]) -> list[Entry]:
-        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
-        unit = cube_at(layers[0]).unit if layers else None
-        # A spectrum from a file lies on no cube: it stands in the column of the first.
-        blank = (None,) * max(0, len(layers) - 1)
-        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
-        return [
-            Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
-            for index, spectrum in enumerate(self.kept)
-            if unit is None or spectrum.unit == unit
-        ]
-
-
-class RegionRows(Rows, ABC):
-    """The regions of one layer.
+class LayerRows(Rows, ABC):
+    """The picks or the regions of one layer.
 
     Attributes
     ----------
     first
-        The number by which a person calls the first region.
-    most
-        The most regions that all have their curves drawn; None for any number.
+        The number by which a person calls the first.
     version
         Changes when names or colours do, where regions may be many.
     """
 
-    first = 0
-    most: int | None = None
+    first = 1
     version = 0
 
-    def __init__(self, layer: Layer) -> None:
-        super().__init__(layer)
-        self.forget()
-
-    def forget(self) -> None:
-        """See `Rows`."""
-        self._made_from: tuple[int, ...] = ()
-        self._group: Group | None = None
-
-    def group(self, read: Sequence[Mapping[int, Any]], cubes: int) -> "Group":
-        """The regions of which *read* holds the results, see `Group`; the last if it is the same.
-
-        Shapes have other results each time.
-        """
-        made_from = (self.version, cubes, id(self.hidden), *map(id, read))
-        if self._group is None or made_from != self._made_from:
-            self._made_from, self._group = made_from, Group(self, read, cubes)
-        return self._group
-
     @abstractmethod
-    def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
-        """Return the tasks that read these regions."""
+    def tasks(self, reading: Reading, viewer: ViewerModel) -> Tasks:
+        """Return the tasks that read these rows; none where they lie in another plane."""
 
-    @abstractmethod
-    def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
-        """Return the results of *tasks* among the *latest*, by the numbers of the regions."""
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+        """Return the *results* of *tasks*, which lie there by their slots."""
+        read: dict[Any, Any] = {number: results.get(task.slot) for number, task in tasks.items()}
+        return {number: each for number, each in read.items() if each is not None}
 
     @abstractmethod
     def rgba(self, numbers: Any) -> Any:
-        """(n, 4) colours of these regions."""
+        """(n, 4) colours of these rows."""
+
+    def marks(self) -> Mapping[int, KnownSpectrum | None]:
+        """Return what is known of the rows."""
+        return {}
 
     def names(self) -> dict[int, str]:
-        """Return the names that a person has given, by the numbers of the regions."""
+        """Return the names that a person has given, by the numbers of the rows."""
         names = self.features.get("name", {}).items()
         return {number: name for number, name in names if isinstance(name, str)}
 
     def rename(self, index: int, name: str) -> None:
-        """Give a region another name, in the feature "name"; other features stay."""
+        """Give a row another name, in the feature "name"; other features stay."""
         features = self.features
         # A label has a row of its own only when it has been described.
         features.loc[index, "name"] = name
@@ -152,19 +111,99 @@ class RegionRows(Rows, ABC):
         self.layer.features = features.assign(**numbers)
 
 
-class ShapeRows(RegionRows):
+class PickRows(LayerRows):
+    """The picks, whose curves are read at once, and their error bands later."""
+
+    def tasks(self, reading: Reading, _: ViewerModel) -> Tasks:
+        """See `LayerRows`; those of error bands are under ("band", number)."""
+        points = self.layer
+        # Points may be hidden with napari's own tools.
+        self.hidden = set(np.flatnonzero(~points.shown).tolist())
+        shape = cube_at(reading.on).shape[1:]
+        pixels, inside = picks.pixels_of(points, reading.on)
+        sides = picks.windows(points)
+        tasks: Tasks = {}
+        for index in np.flatnonzero(inside).tolist():
+            row, column = pixels[index].tolist()
+            side = int(sides[index])
+            read = partial(_read_pick, reading, shape, (row, column, side))
+            slot = (id(points), index)
+            tasks[index] = reading.task(slot, (row, column, side), read, is_quick=True)
+            if reading.of_band is not None and side == 1:
+                # Its place is its slot: no band stays around a pick that has moved away.
+                key = ("band", row, column, reading.what)
+                tasks["band", index] = Task(key, key, partial(reading.of_band, row, column))
+        return tasks
+
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+        """See `LayerRows`; spectra have their error bands, once these were read."""
+        read: Any = super().found(results, tasks)
+        bands = {key[1]: read.pop(key) for key in [*read] if isinstance(key, tuple)}
+        return read | {number: replace(read[number], **band) for number, band in bands.items()}
+
+    def marks(self) -> Mapping[int, KnownSpectrum | None]:
+        """See `LayerRows`."""
+        return dict(enumerate(picks.marks_of(self.layer)))
+
+    def rgba(self, numbers: Any) -> Any:
+        """See `LayerRows`."""
+        return self.layer.face_color[numbers]
+
+    def show(self, indices: set[int], is_shown: bool) -> None:
+        """See `Rows`."""
+        # A copy: napari draws the points again only when `shown` is assigned.
+        mask = np.array(self.layer.shown)
+        mask[list(indices)] = is_shown
+        self.layer.shown = mask
+
+    def delete(self, indices: set[int]) -> None:
+        """See `Rows`."""
+        picks.remove(self.layer, indices)
+
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        picks.recolour(self.layer, index, colour)
+
+    def rename(self, index: int, name: str) -> None:
+        """See `Rows`."""
+        names = picks.names(self.layer)
+        names[index] = name
+        picks.set_feature(self.layer, "name", names)
+
+
+def _read_pick(
+    reading: Reading, shape: tuple[int, int], pick: tuple[int, int, int], _: Watch
+) -> Any:
+    """Read the window of a *pick*: its row, its column, and the side of the square."""
+    row, column, side = pick
+    return reading.of_region(Region.of_window(row, column, shape, side))
+
+
+class ShapeRows(LayerRows):
     """The shapes of a layer."""
 
-    first = 1
+    def tasks(self, reading: Reading, _: ViewerModel) -> Tasks:
+        """See `LayerRows`."""
+        layer, shape = self.layer, cube_at(reading.on).shape[1:]
+        matrix = to_pixels(layer, reading.on)
+        if matrix is None:
+            return {}
 
-    def tasks(self, reading: RegionReading, _: ViewerModel) -> list[Task]:
-        """See `RegionRows`."""
-        return shape_tasks(self.layer, reading)
+        def read(vertices: Doubles, kind: str, _: Watch) -> Any:
+            trace = _line if kind in OPEN_SHAPES else Region.of_polygon
+            return reading.of_region(trace(vertices, shape))
 
-    def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
-        """See `RegionRows`."""
-        results = enumerate(latest.get(task.slot) for task in tasks)
-        return {index: result for index, result in results if result is not None}
+        tasks: Tasks = {}
+        for index, (corners, kind) in enumerate(zip(layer.data, layer.shape_type, strict=True)):
+            outline = corners[:, -2:]
+            if kind == "ellipse":
+                outline = _ellipse(outline)
+            vertices = outline @ matrix[:2, :2].T + matrix[:2, 2]
+            # The count is part of the slot: after one was deleted, its index may be another's.
+            slot = (id(layer), index, len(layer.data))
+            place = (kind, vertices.tobytes())
+            tasks[index] = reading.task(slot, place, partial(read, vertices, kind))
+        return tasks
 
     def rgba(self, numbers: Any) -> Any:
         """Return the colours of the edges."""
@@ -205,29 +244,57 @@ class ShapeRows(RegionRows):
         layer.face_color = faces
 
 
-class LabelRows(RegionRows):
+def _ellipse(corners: Doubles) -> Doubles:
+    """Return the outline of the ellipse in a (4, 2) frame."""
+    turn = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, None]
+    first_axis, second_axis = (corners[[1, 3]] - corners[0]) / 2
+    return corners.mean(axis=0) + np.cos(turn) * first_axis + np.sin(turn) * second_axis
+
+
+def _line(vertices: Doubles, shape: tuple[int, int]) -> Region:
+    """The pixels under a line through *vertices*. Raises `SpectrumError` if there are none."""
+    mask = np.zeros(shape, dtype=bool)
+    for start, stop in pairwise(np.floor(vertices + 0.5).astype(int)):
+        pixels = np.stack(line(*start, *stop), axis=1)
+        pixels = pixels[((pixels >= 0) & (pixels < shape)).all(axis=1)]
+        mask[tuple(pixels.T)] = True
+    return Region.of_mask(mask)
+
+
+class LabelRows(LayerRows):
     """The labels of a layer: pixels of an image, which stay, in the colours of that layer."""
 
     are_pixels = True
-    most = MOST_CURVES
+    first = 0
 
     def __init__(self, layer: Labels) -> None:
         super().__init__(layer)
         self._pixel_version = 0
 
-    def tasks(self, reading: RegionReading, viewer: ViewerModel) -> list[Task]:
-        """See `RegionRows`."""
-        # The second number is for undone paint, which `changed` does not hear of. The list is
-        # napari's private one, as nothing public reports an undo.
-        version = (self._pixel_version, len(self.layer._redo_history))
-        return label_tasks(self.layer, reading, version, viewer)
+    def tasks(self, reading: Reading, viewer: ViewerModel) -> Tasks:
+        """See `LayerRows`; one task reads them all."""
+        layer = self.layer
+        image = label_image(layer, reading.on, viewer)
+        if image is None:
+            return {}
+        where, labels = image
+        # The pixels are not compared, as that would take as long as to read them again. The second
+        # number is for undone paint, which `changed` does not hear of. The list is napari's private
+        # one, as nothing public reports an undo.
+        place = (id(layer), self._pixel_version, len(layer._redo_history), where)
 
-    def read(self, latest: Mapping[Hashable, Any], tasks: Sequence[Task]) -> Mapping[int, Any]:
-        """See `RegionRows`."""
-        return latest.get(tasks[0].slot, {}) if tasks else {}
+        def read(watch: Watch) -> Any:
+            return reading.of_labels(labels(), watch)
+
+        return {0: reading.task(id(layer), place, read, is_large=True)}
+
+    def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
+        """See `LayerRows`."""
+        found: Found = super().found(results, tasks).get(0, {})
+        return found
 
     def rgba(self, numbers: Any) -> Any:
-        """See `RegionRows`."""
+        """See `LayerRows`."""
         return self.layer.colormap.map(numbers)
 
     def describe(self, table: Table) -> None:
@@ -245,74 +312,64 @@ class LabelRows(RegionRows):
 
 
 class Group:
-    """The regions of one layer that were read: entries, and one curve for all if there are many.
+    """The rows of one layer that were read.
 
-    *read* has a mapping by the numbers of the regions for each of the *cubes*, and one more with
-    the errors if there is a reference.
+    *read* has a mapping by the numbers of the rows for each of the *cubes*, and one more with the
+    errors if there is a reference.
     """
 
-    def __init__(self, rows: RegionRows, read: Sequence[Mapping[int, Any]], cubes: int) -> None:
-        self.name = rows.layer.name
+    def __init__(self, rows: LayerRows, read: Sequence[Found], cubes: int) -> None:
+        self.made_from = _origin(rows, read, cubes)
         self._spectra = read[:cubes]
-        self._errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
-        self._hidden = rows.hidden
+        errors: Mapping[int, Comparison] = read[cubes] if len(read) > cubes else {}
         numbers = sorted(set[int]().union(*self._spectra))
-        given = rows.names()
+        given, marks, name = rows.names(), rows.marks(), rows.layer.name
         rgba = np.asarray(rows.rgba(np.array(numbers, dtype=int)), dtype=float).reshape(-1, 4)
+        # The feature "name", or else the layer and the number; and the colour.
         self._looks = {
-            number: (given.get(number) or f"{self.name} {number + rows.first}", colour)
+            number: (given.get(number) or f"{name} {number + rows.first}", colour)
             for number, colour in zip(numbers, hexes(rgba), strict=True)
         }
-        self.is_large = rows.most is not None and len(numbers) > rows.most
         self.entries = [
             Entry(
                 rows,
                 number,
                 self.spectra,
-                self._errors.get,
-                is_shown=number not in self._hidden,
-                is_of_many=self.is_large,
+                errors.get,
+                is_shown=number not in rows.hidden,
+                mark=marks.get(number),
             )
             for number in numbers
         ]
 
     def spectra(self, number: int) -> Spectra:
-        """Return the spectra of one region, on each cube, with its name and colour.
-
-        The name is its feature "name", or else that of the layer and its number.
-        """
+        """Return the spectra of one row, on each cube, with its name and colour."""
         name, colour = self._looks[number]
-        return tuple(
-            spectrum
-            and replace(
-                spectrum, name=name, colour=colour, origin=replace(spectrum.origin, region=name)
-            )
-            for spectrum in (read.get(number) for read in self._spectra)
-        )
 
-    # Remembered, as other labels, other looks or other hidden ones make another group.
-    @cached_property
-    def summary(self) -> Spectra:
-        """On each cube, the median of the curves of many labels and the range of 90 % of them."""
-        return tuple(map(self._summed_up, self._spectra))
+        def named(spectrum: Spectrum | None) -> Spectrum | None:
+            if spectrum is None:
+                return None
+            origin = spectrum.origin
+            # A pick is found again by its row and column.
+            place = origin if origin.row is not None else replace(origin, region=name)
+            return replace(spectrum, name=name, colour=colour, origin=place)
 
-    def _summed_up(self, read: Mapping[int, Any]) -> Spectrum | None:
-        if not isinstance(read, Labelled) or not len(read):
-            return None
-        curve: Spectrum = read[int(read.numbers[0])]
-        values = read.curves[~np.isin(read.numbers, sorted(self._hidden))]
-        with warnings.catch_warnings(action="ignore"):  # a band without numbers has none
-            found = np.nanpercentile(np.where(np.isfinite(values), values, np.nan), RANGE, axis=0)
-        lower, median, upper = found
-        return Spectrum(
-            curve.wavelengths,
-            median,
-            curve.unit,
-            name=f"{self.name}: median of {len(values):,}",
-            lower=lower,
-            upper=upper,
-            spread="90 % of the labels",
-        )
+        return tuple(named(read.get(number)) for read in self._spectra)
+
+
+def _origin(rows: LayerRows, read: Sequence[Found], cubes: int) -> tuple[Hashable, ...]:
+    """Return what tells a group from others, while it holds all that *read* has."""
+    return (rows, rows.version, cubes, id(rows.hidden), *map(id, read))
+
+
+def group_of(rows: LayerRows, read: Sequence[Found], cubes: int, last: Sequence[Group]) -> Group:
+    """Return the group of *rows*; that among the *last* ones if nothing has changed.
+
+    Thousands of labels have the same results again; picks and shapes have new ones each time.
+    """
+    made_from = _origin(rows, read, cubes)
+    same = (group for group in last if group.made_from == made_from)
+    return next(same, None) or Group(rows, read, cubes)
 
 
 def draw(viewer: ViewerModel) -> Shapes | None:

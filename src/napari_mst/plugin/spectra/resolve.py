@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
 from napari_mst.errors import SpectrumError, plain
-from napari_mst.plugin.spectra.regions import MOST_CURVES, Group
 from napari_mst.plugin.spectra.rows import curve_of
 from napari_mst.plugin.spectra.snapshot import (
     NO_ENTRY,
@@ -28,6 +25,8 @@ from napari_mst.spectra.classification import Match
 
 NO_COLOUR = "#888888"
 """Grey, for curves without a colour of their own."""
+MOST_CURVES = 1000
+"""Rows whose curves are drawn: more would take seconds, and cover each other."""
 MOST_BANDS = 4
 """Selected picks whose error bands are drawn: those of more would cover each other."""
 MATCH_STYLE = KNOWN_STYLE = 2
@@ -40,27 +39,16 @@ FROM_ZERO_TO_ONE = frozenset(["reflectance", "relative to maximum", "continuum r
 
 def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
     """Return *new* as it is to be seen; it shares with the *last* one what has not changed."""
-    curves = last.curves
-    if _curve_inputs(new) != _curve_inputs(last):
-        curves = _curves(new)
-    live = last.live
-    if _live_inputs(new) != _live_inputs(last):
-        live = _live(new)
-    return replace(
-        new,
-        entries=last.entries if new.entries == last.entries else new.entries,
-        axes=_axes(new, last.axes),
-        reading=_reading(new, last.reading),
-        curves=curves,
-        live=live,
-        text=_text(new),
-        notes=(*new.known.notes, *curves.notes),
-    )
+    entries = last.entries if new.entries == last.entries else new.entries
+    new = replace(new, entries=entries, axes=_axes(new), reading=_reading(new), text=_text(new))
+    live = last.live if _live_inputs(new) == _live_inputs(last) else _live(new)
+    has_other_curves = _curve_inputs(new) != _curve_inputs(last)
+    curves = _curves(new) if has_other_curves else last.curves
+    return replace(new, curves=curves, live=live, notes=(*new.known.notes, *curves.notes))
 
 
 def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
-    rows = (new.entries, new.groups, new.chosen)
-    return (*rows, new.cube_names, _match(new), *_live_inputs(new)[1:])
+    return (new.entries, new.chosen, new.cube_names, _match(new), new.settings.view)
 
 
 def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
@@ -68,32 +56,25 @@ def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
     return (new.pointed, new.settings.view)
 
 
-def _axes(new: Snapshot, last: Axes | None) -> Axes | None:
+def _axes(new: Snapshot) -> Axes | None:
     """Axes for the selected cube, or else for the first spectrum from a file."""
-    settings = new.settings
-    label = settings.view.label
-    if new.bands is not None:
-        wavelengths, unit = new.bands.wavelengths, new.bands.unit
-        label = label or new.bands.quantity
-    elif new.entries:
-        first = new.entries[0].first
-        wavelengths, unit = first.wavelengths, first.unit
-    else:
-        return last
+    first, settings = new.bands, new.settings
+    quantity = "" if first is None else first.quantity
+    on = first or (new.entries[0].first if new.entries else None)
+    if on is None:
+        return None
+    label = settings.view.label or quantity or "value"
     is_whole = label in FROM_ZERO_TO_ONE and not settings.is_fitted
-    axes = Axes(wavelengths, unit, label or "value", 1.0 if is_whole else None)
-    if last is None or axes[1:] != last[1:]:
-        return axes
-    return last if np.array_equal(wavelengths, last.wavelengths) else axes
+    return Axes(tuple(on.wavelengths), on.unit, label, 1.0 if is_whole else None)
 
 
-def _reading(new: Snapshot, last: tuple[float, str] | None) -> tuple[float, str] | None:
+def _reading(new: Snapshot) -> tuple[float, str] | None:
     """Return the band nearest to the mouse in the plot, or else the band that is shown."""
-    if new.bands is None:
-        return last
-    wavelengths = new.bands.wavelengths
-    at = new.bands.shown if new.cursor is None else new.cursor
-    return float(wavelengths[np.abs(wavelengths - at).argmin()]), new.bands.unit
+    bands = new.bands
+    if bands is None:
+        return None
+    at = bands.shown if new.cursor is None else new.cursor
+    return min(bands.wavelengths, key=lambda band: abs(band - at)), bands.unit
 
 
 def _text(new: Snapshot) -> str:
@@ -131,39 +112,23 @@ def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
 
 
 def _curves(new: Snapshot) -> PlotCurves:
-    large = [group for group in new.groups if group.is_large]
-    rows, left_out = _drawn_rows(new)
-    lines = [line for group in large for line in _summary_lines(group, new)]
+    shown = [row for row, entry in enumerate(new.entries) if entry.is_shown]
     chosen = frozenset(new.chosen)
-    lines += [line for row in rows for line in _entry_lines(row, new, row in chosen)]
+    # Where they are too many, those that are selected come first.
+    rows = sorted(sorted(shown, key=lambda row: row not in chosen)[:MOST_CURVES])
+    lines = [line for row in rows for line in _entry_lines(row, new, row in chosen)]
     match = _match(new)
     if match is not None:
         lines.append(DrawnCurve(replace(match.spectrum, colour=""), MATCH_STYLE, NO_ENTRY))
-    drawn, refusals = _viewed(lines, new.settings.view)
-    return PlotCurves(
-        lines=tuple(drawn),
-        keys=tuple(_keys(new, large, rows)),
-        notes=(*_notes(large, left_out), *_band_notes(drawn), *refusals),
-    )
-
-
-def _drawn_rows(new: Snapshot) -> tuple[list[int], int]:
-    """Return the rows whose curves are drawn, and the number of selected ones that are left out."""
-    chosen = set(new.chosen)
-    shown = [row for row, entry in enumerate(new.entries) if entry.is_shown]
-    many = {row for row in shown if new.entries[row].is_of_many}
-    left_out = set(sorted(many & chosen)[MOST_CURVES:])
-    hidden = left_out | (many - chosen)
-    return [row for row in shown if row not in hidden], len(left_out)
-
-
-def _summary_lines(group: Group, new: Snapshot) -> list[DrawnCurve]:
-    """Return the median of the many labels of *group* on each cube, with their range."""
-    return [
-        DrawnCurve(spectrum, style, NO_ENTRY, is_faded=bool(new.chosen))
-        for style, spectrum in enumerate(group.summary)
-        if spectrum is not None
-    ]
+    drawn, notes = _viewed(lines, new.settings.view)
+    # How far the error bands can be trusted is said once.
+    spreads = {line.spectrum.spread for line in drawn if _has_error_band(line.spectrum)}
+    states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
+    notes += [f"Error band (90 %), {state}." for state in states]
+    if len(rows) < len(shown):
+        more = len(shown) - len(rows)
+        notes.append(f"{more:,} more curves are not drawn. Select rows to see theirs.")
+    return PlotCurves(tuple(drawn), tuple(_keys(new, rows)), tuple(notes))
 
 
 def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
@@ -205,30 +170,10 @@ def _has_error_band(spectrum: Spectrum) -> bool:
     return spectrum.spread.startswith(MODEL_ERROR)
 
 
-def _keys(new: Snapshot, large: Sequence[Group], rows: Sequence[int]) -> list[LegendLine]:
+def _keys(new: Snapshot, rows: Sequence[int]) -> list[LegendLine]:
     """Return the legend: all curves, and the names of the cubes if there are several."""
-    spectra = [new.entries[row].first for row in rows]
-    summaries = [group.summary[0] for group in large]
-    spectra += [summary for summary in summaries if summary is not None]
+    spectra = (new.entries[row].first for row in rows)
     keys = [LegendLine(spectrum.colour or NO_COLOUR, spectrum.name, 0) for spectrum in spectra]
     if len(new.cube_names) > 1:
         keys += [LegendLine(NO_COLOUR, name, style) for style, name in enumerate(new.cube_names)]
     return keys
-
-
-def _band_notes(lines: Sequence[DrawnCurve]) -> list[str]:
-    """Say once how far the error bands among *lines* can be trusted."""
-    spreads = {line.spectrum.spread for line in lines if _has_error_band(line.spectrum)}
-    states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
-    return [f"Error band (90 %), {state}." for state in states]
-
-
-def _notes(large: Sequence[Group], left_out: int) -> list[str]:
-    notes = [
-        f"{group.name}: {len(group.entries):,} labels, drawn as their median and the range of 90 % "
-        "of them. Select some to see their curves."
-        for group in large
-    ]
-    if left_out:
-        notes.append(f"Of the selected curves, {left_out:,} are not drawn.")
-    return notes

@@ -1,7 +1,7 @@
 """The rows of the table of spectra: their kinds, and what is known of a pick.
 
-The feature "known" of a pick names its mark, or is "". So a mark moves with its pick, and an undo
-of the picks brings it back. The marks themselves lie in the metadata of the layer.
+The feature "known" of a pick is its mark, a `KnownSpectrum`. So a mark moves with its pick, and an
+undo of the picks brings it back.
 """
 
 import weakref
@@ -14,27 +14,17 @@ import numpy as np
 from napari.layers import Image, Points
 
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.cube import SpectralCube
-from napari_mst.cube.spectrum import MODEL_ERROR, Spectrum
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import ignore
-from napari_mst.plugin.spectra.reader import Identity, Task, compared, error_band_of, placed
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
-from napari_mst.plugin.viewer.picks import KNOWN
-from napari_mst.spectra.compare import Comparison, compare_spectra
-from napari_mst.spectra.regions import point_spectrum
+from napari_mst.plugin.viewer.picks import KNOWN, marks_of
+from napari_mst.spectra.compare import Comparison
 
 SPOT = "spot "
 """Begins the names of the picks where a measurement would help."""
 Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
-Read = dict[tuple[Any, ...], Spectrum]
-"""Spectra by all that they depend on: cube, row, column, window, and look."""
-
-
-def marks_of(points: Points) -> list[KnownSpectrum | None]:
-    """Return what is known of each pick, or was where it was marked; None if nothing is."""
-    return [picks.marks(points).get(key) for key in picks.keys_of(points)]
 
 
 def curve_of(mark: KnownSpectrum) -> Spectrum:
@@ -44,17 +34,8 @@ def curve_of(mark: KnownSpectrum) -> Spectrum:
 
 def put_marks(points: Points, marks: Mapping[int, KnownSpectrum | None]) -> None:
     """Mark the picks at these indices; None takes a mark away."""
-    keys = picks.keys_of(points)
-    store = picks.marks(points)
-    for index, mark in marks.items():
-        keys[index] = ""
-        if mark is not None:
-            # Marks are kept for an undo, so that keys are not used again.
-            title = curve_of(mark).name
-            more = (f"{title} ({number})" for number in range(2, len(store) + 3))
-            keys[index] = next(key for key in (title, *more) if key not in store)
-            store[keys[index]] = mark
-    picks.set_feature(points, KNOWN, keys)
+    every = [marks.get(index, mark) for index, mark in enumerate(marks_of(points))]
+    picks.set_feature(points, KNOWN, every)
 
 
 def tidy_marks(points: Points) -> None:
@@ -62,22 +43,15 @@ def tidy_marks(points: Points) -> None:
 
     The copy of a pick lies elsewhere, where the spectrum may be another one.
     """
-    keys = picks.keys_of(points)
-    kept = [key if key not in keys[:index] else "" for index, key in enumerate(keys)]
-    if kept != keys:
-        picks.set_feature(points, KNOWN, kept)
-    symbols = ["diamond" if key else "disc" for key in kept]
+    marks = marks_of(points)
+    copies = [at for at, mark in enumerate(marks) if mark is not None and mark in marks[:at]]
+    if copies:
+        put_marks(points, dict.fromkeys(copies))
+    symbols = ["disc" if mark is None else "diamond" for mark in marks_of(points)]
     if symbols and symbols != [str(symbol) for symbol in points.symbol]:
         points.symbol = symbols
-    _number_spots(points, kept)
-
-
-def _number_spots(points: Points, keys: list[str]) -> None:
-    """Write the numbers of spots that are to be measured yet beside their picks."""
-    names = picks.names(points)
-    pairs = zip(names, keys, strict=True)
-    numbers = [name.removeprefix(SPOT) if is_spot(name) and not key else "" for name, key in pairs]
-    shown = np.asarray(points.text.values).ravel().tolist()
+    numbers = spot_numbers(points)
+    shown = np.ravel(points.text.values).tolist()
     if numbers != shown and any([*numbers, *shown]):
         points.text = {
             "string": {"array": numbers, "default": ""},
@@ -87,9 +61,14 @@ def _number_spots(points: Points, keys: list[str]) -> None:
         }
 
 
-def is_spot(name: str) -> bool:
-    """True for the name of a pick where a measurement would help, such as "spot 3"."""
-    return name.startswith(SPOT) and name.removeprefix(SPOT).isdecimal()
+def spot_numbers(points: Points) -> list[str]:
+    """Return the number of each pick "spot 3" that is to be measured yet; "" for all others."""
+    numbers = []
+    for name, mark in zip(picks.names(points), marks_of(points), strict=True):
+        before, _, number = name.partition(SPOT)
+        is_open = not before and number.isdecimal() and mark is None
+        numbers.append(number if is_open else "")
+    return numbers
 
 
 class Rows:
@@ -139,9 +118,6 @@ class Rows:
 
         self.hidden = {moved(index) for index in self.hidden - indices}
 
-    def forget(self) -> None:
-        """Let go of everything that was read."""
-
 
 @dataclass(eq=False)
 class Entry:
@@ -160,8 +136,6 @@ class Entry:
         Look up its spectra and its comparison with the reference by its index.
     is_shown
         Whether its curves are drawn.
-    is_of_many
-        Whether its curve is only drawn while it is selected.
     mark
         The true spectrum of its place; None where it is not known.
     """
@@ -171,7 +145,6 @@ class Entry:
     spectra_of: Callable[[int], Spectra]
     comparison_of: Callable[[int], Comparison | None] = ignore
     is_shown: bool = True
-    is_of_many: bool = False
     mark: KnownSpectrum | None = None
 
     def __post_init__(self) -> None:
@@ -219,98 +192,35 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
     return [spectrum for entry in entries for spectrum in entry.spectra if spectrum is not None]
 
 
-class PickRows(Rows):
-    """The picks; after one of a thousand has moved, the others are not read again."""
+class FileRows(Rows):
+    """The *kept* spectra, which belong to no place on the image: those of files, for example."""
 
-    def __init__(self, layer: Points) -> None:
-        super().__init__(layer)
-        self._read = Read()
-
-    def forget(self) -> None:
-        """See `Rows`."""
-        self._read = Read()
-
-    def show(self, indices: set[int], is_shown: bool) -> None:
-        """See `Rows`."""
-        # A copy: napari draws the points again only when `shown` is assigned.
-        mask = np.array(self.layer.shown)
-        mask[list(indices)] = is_shown
-        self.layer.shown = mask
+    def __init__(self, *, is_measured: bool = True) -> None:
+        super().__init__()
+        self.is_measured = is_measured
+        self.kept: list[Spectrum] = []
 
     def delete(self, indices: set[int]) -> None:
         """See `Rows`."""
-        picks.remove(self.layer, indices)
-
-    def recolour(self, index: int, colour: str) -> None:
-        """See `Rows`."""
-        picks.recolour(self.layer, index, colour)
+        self.kept = [each for index, each in enumerate(self.kept) if index not in indices]
+        self.removed(indices)
 
     def rename(self, index: int, name: str) -> None:
         """See `Rows`."""
-        names = picks.names(self.layer)
-        names[index] = name
-        picks.set_feature(self.layer, "name", names)
+        self.kept[index] = replace(self.kept[index], name=name)
 
-    def gather(
-        self, layers: Sequence[Image], truth: Image | None, read: Callable[[Task], Any]
-    ) -> list[Entry]:
-        """The entries of picks on the cube *layers*, compared with *truth*, one of these layers.
+    def recolour(self, index: int, colour: str) -> None:
+        """See `Rows`."""
+        self.kept[index] = replace(self.kept[index], colour=colour)
 
-        *read* takes a task that reads an error band, and returns its result if there is one by now.
-        """
-        points: Points = self.layer
-        # Only keys of this time are kept: a point that is dragged has had one at every pixel.
-        before, self._read = self._read, Read()
-        if not points.visible:
-            return []
-        columns = [self._column(layer, before, read) for layer in layers]
-        rows: list[Spectra] = list(zip(*columns, strict=True))
-        reference = layers.index(truth) if truth in layers else None
-
-        def comparison_of(index: int) -> Comparison | None:
-            there = None if reference is None else rows[index][reference]
-            return compared(compare_spectra, rows[index][0], there)
-
-        shown = points.shown.tolist()
-        marks = marks_of(points)
-        # Off all images there is nothing to list; the point stays on its layer.
+    def gather(self, layers: Sequence[Image]) -> list[Entry]:
+        """The entries of the spectra in the unit of the cube *layers*; of all without a cube."""
+        unit = cube_at(layers[0]).unit if layers else None
+        # A spectrum from a file lies on no cube: it stands in the column of the first.
+        blank = (None,) * max(0, len(layers) - 1)
+        spectra: list[Spectra] = [(spectrum, *blank) for spectrum in self.kept]
         return [
-            Entry(self, index, rows.__getitem__, comparison_of, shown[index], mark=marks[index])
-            for index, row in enumerate(rows)
-            if any(row)
+            Entry(self, index, spectra.__getitem__, is_shown=index not in self.hidden)
+            for index, spectrum in enumerate(self.kept)
+            if unit is None or spectrum.unit == unit
         ]
-
-    def _column(
-        self, layer: Image, before: Read, read: Callable[[Task], Any]
-    ) -> list[Spectrum | None]:
-        """Return the spectra of all points on one cube layer; None for those off the image."""
-        points, cube = self.layer, cube_at(layer)
-        data = Identity(cube.data)
-        spectra = list[Spectrum | None]()
-        pixels, inside = picks.pixels_of(points, layer)
-        looks = (picks.windows(points).tolist(), picks.names(points), picks.colours(points))
-        for (row, column), is_inside, *look in zip(pixels.tolist(), inside, *looks, strict=True):
-            key = (data, row, column, *look, layer.name)
-            if is_inside and key not in before:
-                window, name, colour = look
-                facts = {"name": name, "colour": colour, "cube_name": layer.name}
-                before[key] = placed(point_spectrum(cube, row, column, window, **facts), cube)
-            if is_inside:
-                # A band that was missing so far may have been read meanwhile.
-                self._read[key] = _with_band(before[key], cube, read)
-            spectra.append(self._read.get(key))
-        return spectra
-
-
-def _with_band(spectrum: Spectrum, cube: SpectralCube, read: Callable[[Task], Any]) -> Spectrum:
-    """*spectrum* of a pixel of *cube* with its error band, if that was read already."""
-    row, column = spectrum.origin.row, spectrum.origin.column
-    past = cube.provenance
-    may_have_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
-    if not may_have_band or spectrum.spread or row is None or column is None:
-        return spectrum
-    band = read(error_band_of(cube, row, column))
-    if band is None:
-        return spectrum
-    spread = f"{MODEL_ERROR}, {past.calibration}"
-    return replace(spectrum, lower=band[0], upper=band[1], spread=spread)

@@ -6,6 +6,7 @@ It also puts the spectra of a file back where they were taken: as picks, and as 
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,18 +19,19 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.reader import Reader, Task, errors_of, placed, spectra_of
+from napari_mst.plugin.spectra.reader import Reader, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
-    FileRows,
     Group,
     LabelRows,
-    RegionRows,
+    LayerRows,
+    PickRows,
     ShapeRows,
     add_regions,
+    group_of,
     region_layers,
 )
 from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.rows import Entry, PickRows, Rows
+from napari_mst.plugin.spectra.rows import Entry, FileRows
 from napari_mst.plugin.spectra.snapshot import Bands, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
@@ -47,7 +49,9 @@ from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SAME = 1e-5
 """Largest relative difference at which two spectra are the same; text files and float32 round."""
-CHANGES = frozenset(
+PAINTED = frozenset(["data", "paint", "labels_update"])
+"""napari's names of the events after which the pixels of labels may be others."""
+CHANGES = PAINTED.union(
     [
         # the list of layers
         "inserted",
@@ -56,7 +60,6 @@ CHANGES = frozenset(
         # one layer
         "visible",
         "name",
-        "data",
         "metadata",  # another page of a stack
         "features",
         # its colours
@@ -71,15 +74,14 @@ CHANGES = frozenset(
         "rotate",
         "shear",
         "affine",
-        # the pixels of labels
-        "paint",
-        "labels_update",
     ]
 )
-"""napari's names of the events after which curves may be others."""
-PAINTED = frozenset(["data", "paint", "labels_update"])
-"""The events after which the pixels of labels may be others."""
-KINDS: dict[type[Layer], type[Rows]] = {Points: PickRows, Shapes: ShapeRows, Labels: LabelRows}
+"""The events after which curves may be others."""
+KINDS: dict[type[Layer], type[LayerRows]] = {
+    Points: PickRows,
+    Shapes: ShapeRows,
+    Labels: LabelRows,
+}
 """The kinds of rows by their layers."""
 
 
@@ -115,7 +117,8 @@ class SpectraScene(ViewerHelper):
         self.history = picks.History()
         self.files = FileRows()
         self.differences = FileRows(is_measured=False)
-        self._rows = WeakKeyDictionary[Layer, Rows]()
+        self._rows = WeakKeyDictionary[Layer, LayerRows]()
+        self._groups: Sequence[Group] = ()
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
 
@@ -140,11 +143,6 @@ class SpectraScene(ViewerHelper):
     def reference(self, layer: Image | None) -> None:
         self._reference_ref = None if layer is None else weakref.ref(layer)
         self.touch()
-
-    def forget_picks(self) -> None:
-        """Read the picks again at the next time."""
-        for rows in self._rows.values():
-            rows.forget()
 
     def _rows_of(self, layer: Layer | None) -> Any:
         """Return the rows of *layer*; None if it can have none."""
@@ -189,7 +187,7 @@ class SpectraScene(ViewerHelper):
         if layer is not None:
             cube = cube_at(layer)
             shown = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
-            bands = Bands(cube.wavelengths, cube.unit, cube.quantity, shown)
+            bands = Bands(tuple(cube.wavelengths), cube.unit, cube.quantity, shown)
         self.intend(**changes, bands=bands)
         self.snapshot = self._next = resolve(self._next, self.snapshot)
         self.changed.emit(self.snapshot)
@@ -227,7 +225,7 @@ class SpectraScene(ViewerHelper):
         # It comes with every redrawing: napari has no other event for a shape that is dragged, and
         # for paint that is undone.
         if event.type == "set_data":
-            return isinstance(rows, RegionRows)
+            return rows is not None and layer is not self.points
         if event.type not in CHANGES:
             return False
         if isinstance(rows, LabelRows):
@@ -240,7 +238,7 @@ class SpectraScene(ViewerHelper):
             self.history.record(self.points)
         return True
 
-    def _on_data(self, event: Any, rows: Rows) -> None:
+    def _on_data(self, event: Any, rows: LayerRows) -> None:
         action = getattr(event, "action", None)
         if action == "removed":
             rows.removed(set(event.data_indices))
@@ -261,62 +259,48 @@ class SpectraScene(ViewerHelper):
 
     def record(self) -> None:
         """Name the picks that have no name, and remember all of them as a step to undo."""
-        points = self.points
-        if points is not None:
-            picks.name_all(points)
-            self.history.record(points)
+        if self.points is not None:
+            picks.name_all(self.points)
+            self.history.record(self.points)
 
     # ------------------------------------------------------------ gathering
 
     def gather(self) -> None:
-        """Find the entries that are there now; regions are asked for, and come later."""
-        last = self._next
-        layers = shown_cube_layers(self.viewer)
-        reference = self.reference
+        """Find the rows that are there now; what takes long is asked for, and comes later."""
+        last, viewer, reference = self._next, self.viewer, self.reference
+        layers = shown_cube_layers(viewer)
         # A reference that is hidden comes last.
         if layers and reference is not None and reference not in layers:
             layers = [*layers, reference]
-        tasks = list[Task]()
-
-        def read(task: Task) -> Any:
-            tasks.append(task)
-            return self.reader.results.get(task.key)
-
-        rows = self._rows_of(self.points)
-        picked = [] if rows is None else rows.gather(layers, reference, read)
-        groups = self._regions(layers, tasks)
-        regions = [entry for group in groups for entry in group.entries]
-        others = [*self.files.gather(layers), *self.differences.gather(layers)]
-        entries = [*picked, *regions, *others]
+        readings = [spectra_of(on, last.settings.spread) for on in layers]
+        if layers and reference is not None:
+            # The errors come last: `Group` looks for them behind the cubes.
+            readings.append(errors_of(layers[0], reference))
+        drawn: list[Any] = [self.points, *region_layers(viewer)] if layers else []
+        every = [self._rows_of(layer) for layer in drawn if layer is not None and layer.visible]
+        tasks = {rows: [rows.tasks(reading, viewer) for reading in readings] for rows in every}
+        # One list for all: what is not asked for any more is forgotten.
+        columns = chain.from_iterable(tasks.values())
+        asked = [task for column in columns for task in column.values()]
+        self.reader.ask(asked)
+        latest = self.reader.latest
+        self._groups = [
+            group_of(
+                rows, [rows.found(latest, each) for each in columns], len(layers), self._groups
+            )
+            for rows, columns in tasks.items()
+        ]
+        entries = [entry for group in self._groups for entry in group.entries]
+        entries += [*self.files.gather(layers), *self.differences.gather(layers)]
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference
         self.intend(
             entries=entries,
-            groups=groups,
             chosen=last.chosen if is_same_table else (),
             cube_names=tuple(layer.name for layer in layers),
             has_reference=reference is not None,
         )
-
-    def _regions(self, layers: Sequence[Image], others: Sequence[Task]) -> list[Group]:
-        """Return the regions of each layer that are read already; *others* are read with them."""
-        every = map(self._rows_of, region_layers(self.viewer) if layers else [])
-        readings = [spectra_of(on, self._next.settings.spread) for on in layers]
-        if self.reference is not None and layers:
-            # The errors come last: `Group` looks for them behind the cubes.
-            readings.append(errors_of(layers[0], self.reference))
-        tasks: dict[RegionRows, list[list[Task]]] = {
-            rows: [rows.tasks(reading, self.viewer) for reading in readings] for rows in every
-        }
-        asked = [task for columns in tasks.values() for column in columns for task in column]
-        # One list for all: what is not asked for any more is forgotten.
-        self.reader.ask([*asked, *others])
-        latest = self.reader.latest
-        return [
-            rows.group([rows.read(latest, column) for column in columns], len(layers))
-            for rows, columns in tasks.items()
-        ]
 
     def read_live(self) -> None:
         """Read the spectra under the mouse, outside 3-D."""
@@ -331,17 +315,16 @@ class SpectraScene(ViewerHelper):
 
     def rows_of_points(self) -> list[int] | None:
         """The rows of the points selected on the image; None if just these are chosen already."""
-        entries, chosen = self.entries, self._next.chosen
-        picked = self._rows_of(self.points)
-        if picked is None:
+        points = self.points
+        if points is None:
             return None
-        rows = {row for row, entry in enumerate(entries) if entry.rows is picked}
-        indices = picked.layer.selected_data
-        selected = {row for row in rows if entries[row].index in indices}
-        if selected == rows.intersection(chosen):
+        rows = {row: each.index for row, each in enumerate(self.entries) if each.layer is points}
+        selected = {row for row, index in rows.items() if index in points.selected_data}
+        chosen = set(self._next.chosen)
+        if selected == chosen.intersection(rows):
             return None
         # Where no point is selected, regions that are selected stay so.
-        return sorted(selected or set(chosen) - rows)
+        return sorted(selected or chosen.difference(rows))
 
 
 def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
@@ -356,46 +339,42 @@ def restore(viewer: ViewerModel, spectra: Sequence[Spectrum]) -> list[Spectrum]:
     cube = cube_at(layer)
     # A dictionary keeps the order, and finds one of thousands at once.
     there = dict.fromkeys(spectrum for spectrum in spectra if _is_of(cube, spectrum))
-    pinned = [spectrum for spectrum in there if spectrum.origin.row is not None]
+    for spectrum in there:
+        if spectrum.origin.row is not None:
+            _pin(viewer, layer, spectrum)
     drawn = [spectrum for spectrum in there if spectrum.origin.row is None]
-    if pinned:
-        _pin(viewer, layer, pinned)
     if drawn:
-        _draw(viewer, layer, drawn)
+        with selection_kept(viewer):
+            shapes = add_regions(viewer, layer)
+        tints = [spectrum.colour or picks.PALETTE[0] for spectrum in drawn]
+        outlines = [np.array(spectrum.origin.vertices) for spectrum in drawn]
+        shapes.add_polygons(outlines, edge_color=tints)
+        shapes.features = {"name": [spectrum.name for spectrum in drawn]}
     return [spectrum for spectrum in spectra if spectrum not in there]
 
 
 def _is_of(cube: SpectralCube, spectrum: Spectrum) -> bool:
     """True if *cube* has the values of *spectrum* where that was taken."""
-    origin = spectrum.origin
+    origin, shape = spectrum.origin, cube.shape[1:]
     if not np.array_equal(cube.wavelengths, spectrum.wavelengths):
         return False
     try:
         if origin.row is not None and origin.column is not None:
-            there = point_spectrum(cube, origin.row, origin.column, origin.window)
+            region = Region.of_window(origin.row, origin.column, shape, origin.window)
         else:
-            region = Region.of_polygon(origin.vertices, cube.shape[1:])
-            there = region_spectrum(cube, region, spread="")
+            region = Region.of_polygon(origin.vertices, shape)
     except SpectrumError:  # off the image, or of no place
         return False
-    return np.allclose(there.values, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
+    there = region_spectrum(cube, region, spread="").values
+    return np.allclose(there, spectrum.values, rtol=SAME, atol=SAME, equal_nan=True)
 
 
-def _pin(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
+def _pin(viewer: ViewerModel, layer: Image, spectrum: Spectrum) -> None:
+    origin: Any = spectrum.origin
     points = picks.picks_layer(viewer) or picks.add_picks(viewer, layer)
-    for spectrum in spectra:
-        pixel: Any = (spectrum.origin.row, spectrum.origin.column)
-        # The same file may be opened twice.
-        is_added = picks.add(points, layer, pixel, spectrum.origin.window, spectrum.name)
-        if is_added and spectrum.colour:
-            picks.recolour(points, len(points.data) - 1, spectrum.colour)
+    pixel = (origin.row, origin.column)
+    # The same file may be opened twice.
+    is_added = picks.add(points, layer, pixel, origin.window, spectrum.name)
+    if is_added and spectrum.colour:
+        picks.recolour(points, len(points.data) - 1, spectrum.colour)
     picks.set_next(points, 1)
-
-
-def _draw(viewer: ViewerModel, layer: Image, spectra: Sequence[Spectrum]) -> None:
-    with selection_kept(viewer):
-        shapes = add_regions(viewer, layer)
-    outlines = [np.array(spectrum.origin.vertices) for spectrum in spectra]
-    tints = [spectrum.colour or picks.PALETTE[0] for spectrum in spectra]
-    shapes.add_polygons(outlines, edge_color=tints)
-    shapes.features = {"name": [spectrum.name for spectrum in spectra]}

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from napari_mst.arrays import Doubles
 from napari_mst.cube.spectrum import STD, Spectrum
-from napari_mst.plugin.spectra.regions import Group
 from napari_mst.plugin.spectra.rows import Entry, Spectra
 from napari_mst.spectra.classification import Match
 from napari_mst.spectra.means import Spread
@@ -78,7 +76,7 @@ NO_ENTRY = -1
 class Bands(NamedTuple):
     """The spectral axis of the cube that is selected, and its band that is shown."""
 
-    wavelengths: Doubles
+    wavelengths: tuple[float, ...]
     unit: str
     quantity: str
     shown: float
@@ -116,7 +114,7 @@ class Axes(NamedTuple):
     is fitted to the curves.
     """
 
-    wavelengths: Doubles
+    wavelengths: tuple[float, ...]
     unit: str
     label: str
     top: float | None = None
@@ -183,8 +181,8 @@ class Snapshot:
     ----------
     settings
         The choices in the menus.
-    entries, groups
-        The rows of the table, and the regions of each layer.
+    entries
+        The rows of the table.
     chosen
         The selected rows.
     cube_names, has_reference
@@ -215,7 +213,6 @@ class Snapshot:
 
     settings: Settings = Settings()
     entries: Sequence[Entry] = ()
-    groups: Sequence[Group] = ()
     chosen: tuple[int, ...] = ()
     cube_names: tuple[str, ...] = ()
     has_reference: bool = False

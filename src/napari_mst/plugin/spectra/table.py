@@ -35,10 +35,9 @@ FRAME = 4
 """Pixels that the frame takes beside the rows."""
 FIRST_NUMBERS = 2
 """The first column with numbers; all that follow have them, too."""
-VALUE_COLUMN = 3
-"""The column of the values at one band."""
 
 Role = Qt.ItemDataRole
+OUTSIDE = QModelIndex()
 
 
 class Column(NamedTuple):
@@ -115,60 +114,59 @@ class SpectraModel(QAbstractTableModel):
 
     def show(self, new: Snapshot) -> None:
         """Show *new*. Rows that stay as many stay selected."""
-        old = self.shown
+        old, columns = self.shown, _columns(new)
         # A reset clears the selection, and ends the editing of a name.
-        is_same_size = len(new.entries) == len(old.entries)
-        is_reset = not is_same_size or new.has_reference != old.has_reference
-        if is_reset:
+        is_same_size = len(new.entries) == len(old.entries) and len(columns) == len(self.columns)
+        if not is_same_size:
             self.beginResetModel()
         # Kept, as Qt asks for their number at each of thousands of rows.
-        self.shown, self.columns = new, _columns(new)
-        if is_reset:
+        self.shown, self.columns = new, columns
+        if not is_same_size:
             self.endResetModel()
-            return
-        is_same = new.entries is old.entries and new.known == old.known
         # The mouse changes none of it, and to ask thousands of rows takes long.
-        if is_same and new.reading == old.reading:
-            return
-        self.headerDataChanged.emit(Qt.Orientation.Horizontal, VALUE_COLUMN, VALUE_COLUMN)
-        if new.entries:
-            last = self.index(len(new.entries) - 1, len(self.columns) - 1)
-            self.dataChanged.emit(self.index(0, 0), last)
+        elif _content(new) != _content(old):
+            end = self.index(len(new.entries) - 1, len(columns) - 1)
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(columns) - 1)
+            self.dataChanged.emit(self.index(0, 0), end)
 
-    def rowCount(self, parent: QModelIndex | None = None) -> int:
+    def rowCount(self, parent: QModelIndex = OUTSIDE) -> int:
         """See Qt."""
-        return 0 if parent is not None and parent.isValid() else len(self.shown.entries)
+        return 0 if parent.isValid() else len(self.shown.entries)
 
-    def columnCount(self, parent: QModelIndex | None = None) -> int:
+    def columnCount(self, parent: QModelIndex = OUTSIDE) -> int:
         """See Qt."""
-        return 0 if parent is not None and parent.isValid() else len(self.columns)
+        return 0 if parent.isValid() else len(self.columns)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> object:
         """See Qt."""
-        if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
+        if orientation != Qt.Orientation.Horizontal:
             return None
-        column = self.columns[section]
-        texts = {Role.DisplayRole: column.title, Role.ToolTipRole: column.tip}
-        return _side(section) if role == Role.TextAlignmentRole else texts.get(Role(role))
+        title, tip, _ = self.columns[section]
+        texts = {
+            Role.DisplayRole: title,
+            Role.ToolTipRole: tip,
+            Role.TextAlignmentRole: _side(section),
+        }
+        return texts.get(Role(role))
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
-        entry = self.shown.entries[index.row()]
-        column = index.column()
-        if role == Role.DisplayRole and column == 0 and entry.mark is not None:
-            sign = DOUBTED if _doubts_about(entry, self.shown.known.doubts) else KNOWN
+        entry, number = self.shown.entries[index.row()], index.column()
+        text, doubts = self.columns[number].text, self.shown.known.doubts
+        if role == Role.DisplayRole and number == 0 and entry.mark is not None:
+            sign = DOUBTED if _doubts_about(entry, doubts) else KNOWN
             return f"{sign} {entry.first.name}"
         if role in (Role.DisplayRole, Role.EditRole):
-            return self.columns[column].text(entry)
-        if role == Role.TextAlignmentRole:
-            return _side(column)
+            return text(entry)
         if role == Role.ToolTipRole:
-            return tip(entry, self.columns[column], self.shown.known.doubts)
-        if column == 0 and role == Role.CheckStateRole:
+            return tip(entry, self.columns[number], doubts)
+        if role == Role.TextAlignmentRole:
+            return _side(number)
+        if number == 0 and role == Role.CheckStateRole:
             return Qt.CheckState.Checked if entry.is_shown else Qt.CheckState.Unchecked
-        if column == 0 and role == Role.DecorationRole:
+        if number == 0 and role == Role.DecorationRole:
             return QColor(entry.first.colour or NO_COLOUR)
         return None
 
@@ -186,9 +184,12 @@ class SpectraModel(QAbstractTableModel):
             self._bench.show([entry], Qt.CheckState(value) == Qt.CheckState.Checked)
         elif role == Role.EditRole and str(value).strip():
             self._bench.rename(entry, str(value).strip())
-        else:
-            return False
-        return True
+        return role in (Role.CheckStateRole, Role.EditRole)
+
+
+def _content(shown: Snapshot) -> tuple[object, ...]:
+    """Return what the texts of the table depend on."""
+    return shown.entries, shown.known, shown.reading
 
 
 def _side(column: int) -> Qt.AlignmentFlag:
@@ -221,23 +222,21 @@ class SpectraTable(QTableView):
     """A table without grid and row numbers; what is selected in it is chosen in *bench*."""
 
     def __init__(self, bench: Bench, model: SpectraModel) -> None:
-        super().__init__()
+        view = QAbstractItemView
+        super().__init__(
+            showGrid=False,
+            wordWrap=False,
+            iconSize=QSize(SWATCH, SWATCH),
+            selectionBehavior=view.SelectionBehavior.SelectRows,
+            verticalScrollMode=view.ScrollMode.ScrollPerPixel,
+            contextMenuPolicy=Qt.ContextMenuPolicy.CustomContextMenu,
+        )
         self._bench = bench
         self._model = model
         self.setModel(model)
         self.selectionModel().selectionChanged.connect(self._on_selection)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(
-            QAbstractItemView.EditTrigger.DoubleClicked
-            | QAbstractItemView.EditTrigger.EditKeyPressed
-        )
-        self.setShowGrid(False)
-        self.setIconSize(QSize(SWATCH, SWATCH))
-        self.setWordWrap(False)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        rows = self.verticalHeader()
-        columns = self.horizontalHeader()
+        self.setEditTriggers(view.EditTrigger.DoubleClicked | view.EditTrigger.EditKeyPressed)
+        rows, columns = self.verticalHeader(), self.horizontalHeader()
         rows.hide()
         rows.setDefaultSectionSize(ROW_HEIGHT)
         rows.setMinimumSectionSize(ROW_HEIGHT)
@@ -247,12 +246,10 @@ class SpectraTable(QTableView):
         model.modelReset.connect(self._fit)
         self._fit()
 
-    def show_rows(self, old: Snapshot, new: Snapshot) -> None:
-        """Show the rows of *new*, where they differ from those of *old*, and select its chosen."""
-        is_same = new.entries is old.entries and new.has_reference == old.has_reference
+    def show_rows(self, new: Snapshot) -> None:
+        """Show the rows of *new*, and select its chosen."""
         self._model.show(new)
-        # To ask what is selected is slow with thousands of rows, and the mouse changes none of it.
-        if not (is_same and new.chosen == old.chosen) and tuple(self.chosen()) != new.chosen:
+        if tuple(self.chosen()) != new.chosen:
             self.choose(new.chosen)
 
     def _on_selection(self) -> None:
@@ -261,10 +258,8 @@ class SpectraTable(QTableView):
     def chosen(self) -> list[int]:
         """Return the rows that are selected."""
         # Qt's `selectedRows` asks the model about every single cell, which takes long in Python.
-        rows = set[int]()
-        for part in self.selectionModel().selection():
-            rows.update(range(part.top(), part.bottom() + 1))
-        return sorted(rows)
+        parts = self.selectionModel().selection()
+        return sorted({row for part in parts for row in range(part.top(), part.bottom() + 1)})
 
     def choose(self, rows: Sequence[int]) -> None:
         """Select *rows* and no others."""
@@ -286,10 +281,8 @@ class SpectraTable(QTableView):
         """Give the table the height of its rows; the names get the width that is left."""
         count = self.model().rowCount()
         self.setVisible(count > 0)
-        header = self.horizontalHeader()
+        header, modes = self.horizontalHeader(), QHeaderView.ResizeMode
         rows = min(max(count, 1), ROWS_SHOWN)
         self.setFixedHeight(header.sizeHint().height() + rows * ROW_HEIGHT + FRAME)
-        modes = QHeaderView.ResizeMode
         for column in range(header.count()):
-            mode = modes.Stretch if column == 0 else modes.ResizeToContents
-            header.setSectionResizeMode(column, mode)
+            header.setSectionResizeMode(column, modes.ResizeToContents if column else modes.Stretch)

@@ -48,9 +48,7 @@ SAME_COLOUR = 0.01
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
 KNOWN = "known"
-"""The feature that says what is known of a pick: "" for nothing; see `marks`."""
-MARKS = "napari_mst_known"
-"""The key of the marks in the metadata of the layer of picks."""
+"""The feature that holds what is known of a pick, a `KnownSpectrum`; see `marks_of`."""
 SOURCE = "napari_mst_known_in"
 """The key, in the metadata of the layer of picks, of the photo in which their spectra are known."""
 STATES = 100
@@ -144,26 +142,20 @@ def texts(points: Points, feature: str) -> list[str]:
     return [text if isinstance(text, str) else "" for text in stored]
 
 
-def keys_of(points: Points) -> list[str]:
-    """Return the name of the mark of each pick; "" for one that is not known."""
-    return texts(points, KNOWN)
+def marks_of(points: Points) -> list[KnownSpectrum | None]:
+    """Return what is known of each pick, or was where it was marked; None if nothing is."""
+    stored = points.features.get(KNOWN, [None] * len(points.data))
+    return [mark if isinstance(mark, KnownSpectrum) else None for mark in stored]
 
 
-def marks(points: Points) -> dict[str, KnownSpectrum]:
-    """Return what is known of picks, by the names of the marks, also of those that were undone."""
-    return points.metadata.setdefault(MARKS, {})
-
-
-def known_on(points: Points, layer: Layer) -> dict[str, KnownSpectrum]:
-    """Return what is known at pixels of *layer*, by the names of the marks."""
+def known_on(points: Points, layer: Layer) -> dict[KnownSpectrum, KnownSpectrum]:
+    """Return what is known at pixels of *layer*, by the marks of the picks."""
     pixels, inside = pixels_of(points, layer)
-    store = marks(points)
+    places = zip(marks_of(points), pixels.tolist(), inside, strict=True)
     return {
-        key: replace(store[key], row=row, column=column)
-        for key, (row, column), is_inside in zip(
-            keys_of(points), pixels.tolist(), inside, strict=True
-        )
-        if is_inside and key in store
+        mark: replace(mark, row=row, column=column)
+        for mark, (row, column), is_inside in places
+        if is_inside and mark is not None
     }
 
 
