@@ -9,18 +9,16 @@ import spectral
 from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube, metrics
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, SpectrumError
 from napari_mst.spectra import means, strips
 from napari_mst.spectra.compare import (
     Scores,
     compare_region,
-    compare_spectra,
     cube_errors,
     error_map,
     psnr,
 )
-from napari_mst.spectra.regions import Region, point_spectrum
+from napari_mst.spectra.regions import Region
 from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
@@ -57,16 +55,12 @@ def test_region_has_the_metrics_of_its_pixels() -> None:
 def test_pixel_is_a_region_of_one() -> None:
     region = Region.of_window(3, 4, SHAPE)
     found = compare_region(CUBE, REFERENCE, region)
-    curves = compare_spectra(point_spectrum(CUBE, 3, 4), point_spectrum(REFERENCE, 3, 4))
     np.testing.assert_allclose(found.error.values, E[:, 3, 4] - R[:, 3, 4])
-    np.testing.assert_allclose(found.error.values, curves.error.values)
     expected = np.degrees(
         spectral.spectral_angles(E[None, None, :, 3, 4], R[None, :, 3, 4])[0, 0, 0]
     )
-    for one in (found, curves):
-        assert one.angle == pytest.approx(expected)
-        assert one.rmse == pytest.approx(np.sqrt(np.mean((E[:, 3, 4] - R[:, 3, 4]) ** 2)))
-    assert found.mrae == pytest.approx(curves.mrae, nan_ok=True)
+    assert found.angle == pytest.approx(expected)
+    assert found.rmse == pytest.approx(np.sqrt(np.mean((E[:, 3, 4] - R[:, 3, 4]) ** 2)))
 
 
 def test_pixels_that_are_no_numbers_in_either_are_left_out() -> None:
@@ -134,19 +128,6 @@ def test_no_number_in_either_is_none_in_the_map(measure: Any) -> None:
     found = error_map(SpectralCube(data, WAVELENGTHS), SpectralCube(other, WAVELENGTHS), measure)
     assert np.isnan(found[[10, 11, 11], [12, 12, 13]]).all()
     np.testing.assert_array_equal(np.isnan(found[:10]), np.isnan(EXPECTED[measure][:10]))
-
-
-def test_curves_with_gaps_are_compared_where_both_have_values() -> None:
-    values = np.where(np.arange(7) == 2, np.nan, 0.5)
-    found = compare_spectra(Spectrum(WAVELENGTHS, values), Spectrum(WAVELENGTHS, np.full(7, 0.4)))
-    assert found.rmse == pytest.approx(0.1)
-    assert found.mrae == pytest.approx(0.25)
-    assert np.isnan(found.error.values[2])
-    nothing = compare_spectra(
-        Spectrum(WAVELENGTHS, np.full(7, np.nan)), Spectrum(WAVELENGTHS, values)
-    )
-    assert nothing.pixels == 0
-    assert np.isnan([nothing.mrae, nothing.rmse, nothing.angle]).all()
 
 
 OTHERS = {

@@ -16,7 +16,7 @@ from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation
 from napari_mst.cube.gaps import usable
-from napari_mst.cube.metrics import DARK, mrae, rmse, spectral_angles
+from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.means import Moments, Numbers, Pixels
@@ -29,7 +29,7 @@ from napari_mst.spectra.regions import (
     region_name,
 )
 from napari_mst.spectra.strips import strips
-from napari_mst.spectra.transforms import resampled, shared_bands
+from napari_mst.spectra.transforms import shared_bands
 from napari_mst.watch import Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
@@ -57,28 +57,6 @@ class Comparison:
     rmse: float
     angle: float
     pixels: int
-
-
-def compare_spectra(estimate: Spectrum, reference: Spectrum, dark: float = DARK) -> Comparison:
-    """Compare two curves.
-
-    Raises
-    ------
-    SpectrumError
-        If they share fewer than two bands.
-    """
-    bands = shared_bands(estimate, reference)
-    wavelengths = estimate.wavelengths[bands]
-    values = estimate.values[bands]
-    expected = resampled(reference, wavelengths).values
-    good = np.isfinite(values) & np.isfinite(expected)
-    curve = Spectrum(wavelengths, values - expected, estimate.unit, estimate.name, estimate.colour)
-    if not good.any():
-        return Comparison(curve, np.nan, np.nan, np.nan, 0)
-    ours = values[good, None]
-    theirs = expected[good, None]
-    angle = float(spectral_angles(ours, theirs, dark)[0])
-    return Comparison(curve, mrae(ours, theirs, dark), rmse(ours, theirs), angle, 1)
 
 
 def compare_region(

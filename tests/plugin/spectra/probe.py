@@ -16,7 +16,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.bench_dock import SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
-from napari_mst.plugin.spectra.snapshot import DrawnCurve
+from napari_mst.plugin.spectra.resolve import DrawnCurve
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 

@@ -1,19 +1,14 @@
 """The spectra workbench from a script: everything that the dock does, without Qt."""
 
 import gc
-from pathlib import Path
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from tests.plugin.conftest import make_cube
-from tests.plugin.in_viewer import picks_in
 
-from napari_mst.errors import SpectrumError
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.viewer import picks
-from napari_mst.spectra.compare import compare_spectra
-from napari_mst.spectra.library import read_spectra
 
 
 @pytest.fixture
@@ -62,49 +57,11 @@ def test_rows_of_a_layer_that_was_just_deleted_can_still_be_changed(
     assert shown(bench) == []
 
 
-def test_a_difference_of_two_rows_stays_what_it_was_and_is_saved_with_them(
-    bench: Bench, cube_viewer: ViewerModel, tmp_path: Path
-) -> None:
-    data = make_cube().data.astype(float)
-    for column in (1, 2, 3):
-        bench.pin((550, 5, column))
-    bench.finish()
-    with pytest.raises(SpectrumError, match="Select two rows"):
-        bench.subtract()
-    bench.choose([0, 2])
-    bench.subtract()
-    title = "pick 1 (5, 1) - pick 3 (5, 3)"
-    assert shown(bench) == ["pick 1", "pick 2", "pick 3", title]
-    scores = compare_spectra(bench.entries[0].first, bench.entries[2].first)
-    bench.rename(bench.entries[2], "leaf")
-    bench.delete(bench.entries[1:2])
-    picks_in(cube_viewer).data = [[6, 1], [5, 3]]
-    assert shown(bench) == ["pick 1", "leaf", title]
-    entry = bench.entries[-1]
-    expected = data[:, 5, 1] - data[:, 5, 3]
-    np.testing.assert_allclose(entry.first.values, expected, rtol=1e-6)
-    assert entry.place == f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}"
-    bench.save_spectra(tmp_path / "spectra.csv")
-    saved = read_spectra(tmp_path / "spectra.csv")[-1]
-    np.testing.assert_allclose(saved.values, expected, rtol=1e-6)
-    # It is no spectrum by which pixels could be classified.
-    bench.maps.choose("classes")
-    bench.maps.run()
-    assert cube_viewer.layers[-2].features["name"].tolist() == ["", "pick 1", "leaf"]
-    bench.rename(bench.entries[-1], "change")
-    bench.recolour(bench.entries[-1], "#102030")
-    (*_, last) = bench.finish().curves.lines
-    assert (last.spectrum.name, last.spectrum.colour) == ("change", "#102030")
-    bench.delete(bench.entries[:1])
-    # The pick, both classes, and the difference.
-    assert shown(bench) == ["leaf", "pick 1", "leaf", "change"]
-
-
 def test_an_error_is_shown_until_the_next_action(bench: Bench) -> None:
     for act in (lambda: bench.set(window=3), lambda: bench.pin((550, 4, 7))):
         with bench.reported():
-            bench.subtract()
-        assert bench.finish().problem.startswith("Select two rows")
+            bench.over_pages()
+        assert bench.finish().problem.startswith("Select a pick on the cubes of a stack")
         with bench.reported():
             act()
         assert bench.finish().problem == ""

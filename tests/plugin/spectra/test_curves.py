@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import MOST_SMOOTH, CurvesItem
-from napari_mst.plugin.spectra.snapshot import DrawnCurve
+from napari_mst.plugin.spectra.resolve import DrawnCurve
 
 COLOURS = ("#e6194b", "#f58231", "#3cb44b")
 WAVELENGTHS = np.linspace(400, 700, 5)

@@ -29,7 +29,7 @@ from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.menus import FilledMenu
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import Marker
+from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.viewer.layers import go_to
 from napari_mst.spectra.library import colour_checker, write_spectra
 

@@ -7,8 +7,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.resolve import resolve
-from napari_mst.plugin.spectra.snapshot import HINT, VIEWS, Snapshot
+from napari_mst.plugin.spectra.resolve import HINT, VIEWS, Snapshot, resolve
 
 
 @pytest.fixture

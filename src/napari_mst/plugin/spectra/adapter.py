@@ -26,8 +26,8 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
 from napari_mst.plugin.spectra.reader import Identity
+from napari_mst.plugin.spectra.resolve import KnownState
 from napari_mst.plugin.spectra.scene import SpectraScene
-from napari_mst.plugin.spectra.snapshot import KnownState
 from napari_mst.plugin.viewer.layers import (
     ALIKE_KEY,
     UNIT_KEY,

@@ -23,27 +23,25 @@ from napari.layers import Labels, Shapes
 from napari.utils.colormaps import ensure_colormap
 
 from napari_mst.cube.layer import STACK_KEY
-from napari_mst.cube.spectrum import Origin, Spectrum
+from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
 from napari_mst.plugin.spectra.reader import facts_of, label_image
+from napari_mst.plugin.spectra.resolve import HINT, Settings, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
 from napari_mst.plugin.spectra.scene import SpectraScene, restore
-from napari_mst.plugin.spectra.snapshot import HINT, Settings, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.spectra.cells import Table, label_table, write_table
 from napari_mst.spectra.classification import Match, best_matches
-from napari_mst.spectra.compare import compare_spectra
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.watch import Watch
 
-TWO_ROWS = "Select two rows of the table: click on one, and with Ctrl on the other."
 NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
 NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."
 FIRST_SHADE = 0.3
@@ -109,10 +107,11 @@ class Bench(SpectraScene):
 
     def _on_layers(self, event: Any) -> None:
         layer = self.layer_of(event)
-        if event.type == "selected_label" and layer is not None:
+        if event.type == "selected_label":
             # The row of a label that was selected on the image.
+            label: Any = layer
             for row, entry in enumerate(self.entries):
-                if entry.layer is layer and entry.index == layer.selected_label:
+                if entry.layer is layer and entry.index == label.selected_label:
                     self.choose([row])
         # napari emits "highlight" all the time: it matters where points and rows differ.
         is_selecting = event.type == "highlight" and layer is self.points
@@ -273,26 +272,6 @@ class Bench(SpectraScene):
             rows.show(indices, is_shown)
         self.end_action()
 
-    def subtract(self) -> None:
-        """Add a row with the difference of the two that are selected, as they are now.
-
-        Raises
-        ------
-        SpectrumError
-            If others than two are selected, or their wavelengths have nothing in common.
-        """
-        if len(self.chosen) != 2:
-            raise SpectrumError(TWO_ROWS)
-        first, second = self.chosen
-        scores = compare_spectra(first.first, second.first)
-        # The rows may move, and the difference stays what it was.
-        names = (f"{entry.first.name} ({entry.place})" for entry in self.chosen)
-        # The place of a difference in the table and in files says how large it is.
-        origin = Origin(region=f"RMSE {scores.rmse:.4f}, {scores.angle:.1f}\N{DEGREE SIGN}")
-        difference = replace(scores.error, name=" - ".join(names), colour="", origin=origin)
-        self.differences.kept.append(difference)
-        self.end_action()
-
     def over_pages(self) -> None:
         """Add the spectra of the selected picks on all pages of a stack, coloured by page.
 
@@ -302,24 +281,19 @@ class Bench(SpectraScene):
             If no pick is selected, or the cube is of a single photo.
         """
         layer = active_cube_layer(self.viewer)
+        stack = None if layer is None else layer.metadata.get(STACK_KEY)
         # The spectra on the active cube come first.
-        firsts = [entry.spectra[0] for entry in self.chosen if entry.layer is self.points]
-        chosen = [spectrum for spectrum in firsts if spectrum is not None]
-        if layer is None or STACK_KEY not in layer.metadata or not chosen:
+        picked = [entry.spectra[0] for entry in self.chosen if entry.layer is self.points]
+        if layer is None or stack is None or not any(picked):
             raise SpectrumError(NO_STACK)
-        stack = layer.metadata[STACK_KEY]
         shades = ensure_colormap("viridis").map(np.linspace(FIRST_SHADE, 1, len(stack.cubes)))
-        pages = list(enumerate(zip(stack.cubes, picks.hexes(shades), strict=True)))
-        for pick in chosen:
+        for pick in filter(None, picked):
             at: Any = pick.origin
-            self.files.kept += [
-                replace(
-                    point_spectrum(cube, at.row, at.column, at.window, cube_name=layer.name),
-                    name=f"{pick.name}, page {page}",
-                    colour=colour,
-                )
-                for page, (cube, colour) in pages
-            ]
+            for page, colour in enumerate(picks.hexes(shades)):
+                name = f"{pick.name}, page {page}"
+                look = {"name": name, "colour": colour, "cube_name": layer.name}
+                place = (at.row, at.column, at.window)
+                self.files.kept.append(point_spectrum(stack.cubes[page], *place, **look))
         self.end_action()
 
     def delete(self, entries: Sequence[Entry]) -> None:

@@ -43,7 +43,7 @@ from napari_mst.plugin.dock import (
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import PlotCurves, Snapshot
+from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -160,7 +160,6 @@ class BenchDock(Dock):
         self.plot.setMinimumHeight(LOWEST_PLOT)
         # Its own hint is as large as its scene: a page that scrolls would give it all of that.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self._drawn = Snapshot(curves=PlotCurves())
         self.plot.band_dragged.connect(self.bench.go_to)
         self.plot.cursor_moved.connect(self.bench.point_at_wavelength)
         self.plot.rows_clicked.connect(self.bench.choose)
@@ -190,9 +189,6 @@ class BenchDock(Dock):
     def refresh(self) -> None:
         """See `Dock`."""
         self._dress()
-        # What it said and showed under the mouse when it was hidden may be so no more.
-        self.problem.hide()
-        self.plot.set_live(())
         self.bench.attach()
         # Another dock may have been seen before: what it shows is drawn here at once.
         self._draw(self.bench.snapshot)
@@ -203,31 +199,22 @@ class BenchDock(Dock):
         super().hideEvent(event)
         if was_shown:
             self.bench.detach()
-        # The snapshot that was drawn last holds a cube. From this one every other differs.
-        self._drawn = Snapshot(curves=PlotCurves())
 
     def _draw(self, new: Snapshot) -> None:
-        """Draw everything in which *new* differs from what was drawn last."""
-        # Noted before anything is drawn: a menu that is checked here has the bench publish again.
-        old, self._drawn = self._drawn, new
-        if new.problem != old.problem:
-            self.problem.setText(new.problem)
-            self.problem.setVisible(bool(new.problem))
+        """Draw *new*; the plot leaves alone what is drawn already."""
+        self.problem.setText(new.problem)
+        self.problem.setVisible(bool(new.problem))
         plot = self.plot
-        if new.axes is not None and new.axes != old.axes:
+        if new.axes is not None:
             plot.set_axes(*new.axes)
         # Also when the band is the same: the mouse may have left its line between two bands.
         plot.set_guides(new.bands and new.bands.shown, new.bands and new.cursor)
-        has_other_curves = new.curves is not old.curves
-        if has_other_curves:
-            plot.set_lines(new.curves.lines)
-        if has_other_curves or new.settings != old.settings:
-            plot.set_legend(new.curves.keys, new.settings.is_legend_shown)
-        if new.live is not old.live:
-            plot.set_live(new.live)
-        self._draw_rows(old, new)
+        plot.set_lines(new.curves.lines)
+        plot.set_legend(new.curves.keys, new.settings.is_legend_shown)
+        plot.set_live(new.live)
+        self._draw_rows(new)
 
-    def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
+    def _draw_rows(self, new: Snapshot) -> None:
         """Draw what lies around the plot and on it, once its axes are those of the cube."""
 
     def _dress(self) -> None:
@@ -296,8 +283,11 @@ class MapsDock(BenchDock):
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox(toolTip="The number that the map asks for.")
         never = QComboBox.InsertPolicy.NoInsert
-        self.text = QComboBox(insertPolicy=never, toolTip="The formula of the map, or its index.")
+        self.text = QComboBox(insertPolicy=never, editable=True)
         let_shrink(self.text, 12)
+        # A list below the line: what Qt completes in the line would change a formula.
+        self.text.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
+        self.text.completer().setFilterMode(Qt.MatchFlag.MatchContains)
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.least = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.least.setToolTip(LEAST)
@@ -308,6 +298,7 @@ class MapsDock(BenchDock):
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(partial(setattr, self.maps, "number"))
         self.text.currentTextChanged.connect(partial(setattr, self.maps, "text"))
+        self.text.lineEdit().returnPressed.connect(self.run)
         self.run_button.clicked.connect(self._on_button)
         self.measure.clicked.connect(self._on_measure)
         self.least.valueChanged.connect(self.maps.number_above)
@@ -350,7 +341,7 @@ class MapsDock(BenchDock):
 
     # ------------------------------------------------------------ drawing
 
-    def _draw_rows(self, *_: Snapshot) -> None:
+    def _draw_rows(self, _: Snapshot) -> None:
         self._draw_kind()
         self._draw_busy()
         markers, text = self.maps.markers, self.maps.kind.text
@@ -394,21 +385,11 @@ class MapsDock(BenchDock):
                 for row, (preset, about) in enumerate(presets.items()):
                     self.text.addItem(preset)
                     self.text.setItemData(row, about, Qt.ItemDataRole.ToolTipRole)
-            self._let_type(asked.bands is not None)
+            self.text.lineEdit().setReadOnly(asked.bands is None)
             # The cursor of a person who types stays where it is.
             if self.text.currentText() != text:
                 self.text.setCurrentText(text)
         self.text.setToolTip(presets.get(text, asked.label))
-
-    def _let_type(self, can_type: bool) -> None:
-        if self.text.isEditable() == can_type:
-            return
-        self.text.setEditable(can_type)
-        if can_type:
-            self.text.lineEdit().returnPressed.connect(self.run)
-            # A list below the line: what Qt completes in the line would change a formula.
-            self.text.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
-            self.text.completer().setFilterMode(Qt.MatchFlag.MatchContains)
 
     def _draw_busy(self) -> None:
         # A map that follows its lines is made many times in a second: no bar flickers for that.

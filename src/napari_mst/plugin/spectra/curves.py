@@ -9,8 +9,7 @@ from qtpy.QtCore import QRectF
 from qtpy.QtGui import QColor, QPainter, QPainterPath, QPen
 
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.plugin.spectra.resolve import NO_COLOUR
-from napari_mst.plugin.spectra.snapshot import DrawnCurve, LegendLine
+from napari_mst.plugin.spectra.resolve import NO_COLOUR, DrawnCurve, LegendLine
 
 MOST = 8
 """Curves that the legend names; it counts the others."""

@@ -33,8 +33,8 @@ from napari_mst.plugin.spectra.menus import (
     menu_button,
     style_of,
 )
+from napari_mst.plugin.spectra.resolve import KnownState, Marker, Snapshot
 from napari_mst.plugin.spectra.rows import Entry
-from napari_mst.plugin.spectra.snapshot import KnownState, Marker, Snapshot
 from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
 from napari_mst.plugin.viewer.widgets import Paragraph
@@ -246,12 +246,12 @@ class SpectraDock(BenchDock):
         for menu in self.findChildren(FilledMenu):
             menu.clear()
 
-    def _draw_rows(self, old: Snapshot, new: Snapshot) -> None:
+    def _draw_rows(self, new: Snapshot) -> None:
         self.menus.show(new.settings)
         self.known.show(new.known)
         self.table.show_rows(new)
         self._draw_handles()
-        self._draw_matches(old, new)
+        self._draw_matches(new)
         self.text.setText("\n".join([new.text, *new.notes]))
 
     def _draw_handles(self) -> None:
@@ -274,22 +274,17 @@ class SpectraDock(BenchDock):
         red, green, blue = cube.wavelengths[list(best_bands(cube))].tolist()
         return red, green, blue
 
-    def _draw_matches(self, old: Snapshot, new: Snapshot) -> None:
+    def _draw_matches(self, new: Snapshot) -> None:
+        matches = self.matches
+        texts = [f"{one.angle:5.2f}\N{DEGREE SIGN}   {one.spectrum.name}" for one in new.matches]
         # A list that is filled changes its row, which is no choice of a person.
-        with QSignalBlocker(self.matches):
-            if new.matches is not old.matches:
-                self.matches.clear()
-                self.matches.addItems(
-                    [
-                        f"{match.angle:5.2f}\N{DEGREE SIGN}   {match.spectrum.name}"
-                        for match in new.matches
-                    ]
-                )
-                self.matches.setVisible(bool(new.matches))
-                rows = max(1, len(new.matches))
-                self.matches.setFixedHeight(FRAME + rows * self.matches.sizeHintForRow(0))
-            if new.match_row != self.matches.currentRow():
-                self.matches.setCurrentRow(new.match_row)
+        with QSignalBlocker(matches):
+            if texts != [matches.item(row).text() for row in range(matches.count())]:
+                matches.clear()
+                matches.addItems(texts)
+                matches.setVisible(bool(texts))
+                matches.setFixedHeight(FRAME + max(1, len(texts)) * matches.sizeHintForRow(0))
+            matches.setCurrentRow(new.match_row)
 
     def _dress(self) -> None:
         super()._dress()

@@ -19,8 +19,8 @@ from napari_mst.cube.lazy import coarse_of
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.spectra.resolve import Marker
 from napari_mst.plugin.spectra.scene import SpectraScene
-from napari_mst.plugin.spectra.snapshot import Marker
 from napari_mst.plugin.viewer.layers import (
     MAP_KEY,
     UNIT_KEY,
@@ -319,7 +319,7 @@ class MapMaker:
 
     def _spectra(self) -> list[Spectrum] | None:
         """Return the spectra on the selected cube that pixels are classified by."""
-        shown = (entry for entry in self._scene.shown if entry.rows.is_measured)
+        shown = self._scene.shown
         # Not those of classes, which were made of such spectra themselves.
         measured = [entry for entry in shown if entry.layer is None or not is_made(entry.layer)]
         # One more than can be used is enough to be refused, where thousands would take seconds.

@@ -25,9 +25,9 @@ from napari_mst.plugin.dock import (
     UNDO,
 )
 from napari_mst.plugin.files.saving import ask_to_save
-from napari_mst.plugin.spectra.bench import TWO_ROWS, Bench
+from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import VIEWS, Settings
+from napari_mst.plugin.spectra.resolve import VIEWS, Settings
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.spectra.library import colour_checker, read_spectra, spectra_text
@@ -52,7 +52,7 @@ VIEW = (
     f"{PREVIOUS_BAND.text}, {NEXT_BAND.text}: the band before, the next one.\n"
     f"{BEFORE_AFTER.text}: the photo below the cube, and the cube again.",
 )
-COMPARE = ("Compare", "Compare with a reference cube, two rows, or with a library of spectra.")
+COMPARE = ("Compare", "Compare with a reference cube, or with a library of spectra.")
 SAVE = ("Save", "Keep the cube, the spectra and the plot, or open spectra again.")
 SPREADS = {
     "Mean and 1 standard deviation": "std",
@@ -70,7 +70,6 @@ QToolButton::menu-indicator {{ width: 7px; subcontrol-position: right center; ri
 QToolButton::menu-button {{ width: 12px; border: none; background: transparent; }}
 """
 """The buttons, in the colours of a theme: flat, and lit while they are on."""
-DIFFERENCE = "The upper of the selected rows minus the lower, as they are now."
 PAGES = "The spectra of a pick on every page of a stack, from blue for the first to yellow."
 DRAW = "Rectangles; the tools of napari for polygons, ellipses and lines stand at the left."
 
@@ -254,8 +253,6 @@ class SpectraMenus:
                 is_on = layer is bench.reference
                 choose = partial(setattr, bench, "reference", None if is_on else layer)
                 menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
-        not_two = "" if len(bench.chosen) == 2 else TWO_ROWS
-        menu.entry("Difference of two rows", bench.subtract, DIFFERENCE, lacks=not_two)
         layer = active_cube_layer(bench.viewer)
         if layer is not None and STACK_KEY in layer.metadata:
             menu.entry("Selected picks over all pages", bench.over_pages, PAGES)

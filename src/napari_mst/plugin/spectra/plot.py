@@ -1,6 +1,6 @@
 """The plot of spectra: curves, the visible spectrum under them, a line at the band shown."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QInputDialog
 
 from napari_mst.cube import NANOMETRES
 from napari_mst.plugin.spectra.curves import MARGIN, CurvesItem, Range, legend_html
-from napari_mst.plugin.spectra.snapshot import NO_ENTRY, DrawnCurve, LegendLine, Marker
+from napari_mst.plugin.spectra.resolve import NO_ENTRY, DrawnCurve, LegendLine, Marker
 from napari_mst.plugin.viewer.bands import VISIBLE, visible_spectrum
 
 STRIP_HEIGHT = 14
@@ -151,7 +151,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
             line.label.setColor(text)
             line.label.fill = pg.mkBrush(background)
         self.legend.fill = pg.mkBrush(_faint(background))
-        self.set_legend(self._keys, self.legend.isVisible())
+        self._name(self._keys)
 
     @contextmanager
     def as_printed(self) -> Iterator[None]:
@@ -172,22 +172,27 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def set_legend(self, keys: Sequence[LegendLine], is_shown: bool) -> None:
         """Name the curves in the plot."""
+        if keys != self._keys:
+            self._name(keys)
+        self.legend.setVisible(is_shown and bool(keys))
+
+    def _name(self, keys: Sequence[LegendLine]) -> None:
         self._keys = keys
         self.legend.setHtml(legend_html(keys, self._theme.text.as_hex()))
-        self.legend.setVisible(is_shown and bool(keys))
 
     # ------------------------------------------------------------ wavelengths
 
     def set_axes(
-        self, wavelengths: Collection[float], unit: str, label: str, top: float | None = None
+        self, wavelengths: Sequence[float], unit: str, label: str, top: float | None = None
     ) -> None:
         """Fit the axes to *wavelengths* in *unit*, if these are new; *label* names the values.
 
         The axis of the values reaches from 0 to *top* at least; without it, it fits the curves.
         """
-        self.left.setLabel(label)
-        self._top = top
-        self._fit_values()
+        if (label, top) != (self.left.labelText, self._top):
+            self.left.setLabel(label)
+            self._top = top
+            self._fit_values()
         axes = (unit, float(min(wavelengths)), float(max(wavelengths)))
         if axes == self._axes:  # a zoom stays
             return
@@ -252,6 +257,8 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def set_live(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the spectra that are under the mouse, in the style of their cubes."""
+        if lines is self.live.lines:
+            return
         self.live.set_lines(lines)
         seen = _around(*self._seen, *self.live.values)
         # The axis only grows while the mouse moves, so that it rests.
@@ -261,9 +268,10 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
 
     def set_lines(self, lines: Sequence[DrawnCurve]) -> None:
         """Draw the pinned curves."""
-        self.curves.set_lines(lines)
-        self._seen = ()
-        self._fit_values()
+        if lines is not self.curves.lines:
+            self.curves.set_lines(lines)
+            self._seen = ()
+            self._fit_values()
 
     def _fit_values(self) -> None:
         """Show the values of all curves, and those that were under the mouse since the last one."""

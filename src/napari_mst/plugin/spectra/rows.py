@@ -78,14 +78,11 @@ class Rows:
     ----------
     are_pixels
         Whether they are pixels of an image, which stay, in the colours of its layer.
-    is_measured
-        Whether they are spectra, by which pixels can be classified.
     hidden
         The rows whose curves are not drawn.
     """
 
     are_pixels = False
-    is_measured = True
 
     def __init__(self, layer: Any = None) -> None:
         self.hidden = set[int]()
@@ -195,9 +192,8 @@ def spectra_of(entries: Sequence[Entry]) -> list[Spectrum]:
 class FileRows(Rows):
     """The *kept* spectra, which belong to no place on the image: those of files, for example."""
 
-    def __init__(self, *, is_measured: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.is_measured = is_measured
         self.kept: list[Spectrum] = []
 
     def delete(self, indices: set[int]) -> None:

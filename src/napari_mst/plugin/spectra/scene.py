@@ -30,9 +30,8 @@ from napari_mst.plugin.spectra.regions import (
     group_of,
     region_layers,
 )
-from napari_mst.plugin.spectra.resolve import resolve
+from napari_mst.plugin.spectra.resolve import Bands, Snapshot, resolve
 from napari_mst.plugin.spectra.rows import Entry, FileRows
-from napari_mst.plugin.spectra.snapshot import Bands, Snapshot
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -101,8 +100,8 @@ class SpectraScene(ViewerHelper):
         Reads regions and error bands.
     history
         Remembers the changes of the picks.
-    files, differences
-        The rows of spectra from files, and of differences, by which no pixel can be classified.
+    files
+        The rows of spectra of no place, such as those from files.
     """
 
     changed = Signal(Snapshot)
@@ -116,7 +115,6 @@ class SpectraScene(ViewerHelper):
         self.reader.read_more.connect(self.touch)
         self.history = picks.History()
         self.files = FileRows()
-        self.differences = FileRows(is_measured=False)
         self._rows = WeakKeyDictionary[Layer, LayerRows]()
         self._groups: Sequence[Group] = ()
         # Weak, so that a reference cube that a person deletes is freed.
@@ -291,7 +289,7 @@ class SpectraScene(ViewerHelper):
             for rows, columns in tasks.items()
         ]
         entries = [entry for group in self._groups for entry in group.entries]
-        entries += [*self.files.gather(layers), *self.differences.gather(layers)]
+        entries += self.files.gather(layers)
         # A table of another size is built from scratch, with nothing selected: rows have moved.
         is_same_table = len(entries) == len(last.entries)
         is_same_table &= (reference is not None) == last.has_reference

@@ -17,14 +17,11 @@ from qtpy.QtGui import QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.resolve import NO_COLOUR
+from napari_mst.plugin.spectra.resolve import NO_COLOUR, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, curve_of
-from napari_mst.plugin.spectra.snapshot import Snapshot
 
 SWATCH = 12
 """Pixels of the square in the colour of a curve."""
-DOUBTED = "\N{WHITE DIAMOND}"
-"""Stands before the name of a known pick that was moved or left out."""
 KNOWN = "\N{BLACK DIAMOND}"
 """Stands before the name of a pick whose true spectrum is known."""
 ROW_HEIGHT = 22
@@ -154,14 +151,13 @@ class SpectraModel(QAbstractTableModel):
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> object:
         """See Qt."""
         entry, number = self.shown.entries[index.row()], index.column()
-        text, doubts = self.columns[number].text, self.shown.known.doubts
-        if role == Role.DisplayRole and number == 0 and entry.mark is not None:
-            sign = DOUBTED if _doubts_about(entry, doubts) else KNOWN
-            return f"{sign} {entry.first.name}"
+        column = self.columns[number]
+        if role == Role.DisplayRole and column is NAME and entry.mark is not None:
+            return f"{KNOWN} {entry.first.name}"
         if role in (Role.DisplayRole, Role.EditRole):
-            return text(entry)
+            return column.text(entry)
         if role == Role.ToolTipRole:
-            return tip(entry, self.columns[number], doubts)
+            return tip(entry, column)
         if role == Role.TextAlignmentRole:
             return _side(number)
         if number == 0 and role == Role.CheckStateRole:
@@ -189,7 +185,7 @@ class SpectraModel(QAbstractTableModel):
 
 def _content(shown: Snapshot) -> tuple[object, ...]:
     """Return what the texts of the table depend on."""
-    return shown.entries, shown.known, shown.reading
+    return shown.entries, shown.reading
 
 
 def _side(column: int) -> Qt.AlignmentFlag:
@@ -199,23 +195,15 @@ def _side(column: int) -> Qt.AlignmentFlag:
     return side | flags.AlignVCenter
 
 
-def tip(entry: Entry, column: Column, doubts: Sequence[str] = ()) -> str:
-    """Return the tooltip of a cell; on the name, what is known, and the *doubts* about it."""
-    origin = entry.first.origin
-    mark = entry.mark
+def tip(entry: Entry, column: Column) -> str:
+    """Return the tooltip of a cell; on the name, what is known."""
+    origin, mark = entry.first.origin, entry.mark
     if column is PIXELS:
         return "" if origin.area is None else f"{origin.area:,.6g} {origin.area_unit}"
     if column is NAME and mark is not None:
         size = f"{mark.window} x {mark.window} pixels"
-        known = f"{entry.first.name}: known, {curve_of(mark).name}, of {size}"
-        return "\n".join([known, *_doubts_about(entry, doubts)])
+        return f"{entry.first.name}: known, {curve_of(mark).name}, of {size}"
     return column.text(entry)
-
-
-def _doubts_about(entry: Entry, doubts: Sequence[str]) -> list[str]:
-    """Return those of *doubts* about known spectra that name the place of *entry*."""
-    place = f"row {entry.first.origin.row}, column {entry.first.origin.column} was"
-    return [doubt for doubt in doubts if place in doubt]
 
 
 class SpectraTable(QTableView):

@@ -32,7 +32,7 @@ from napari_mst.errors import NapariMstError, SpectrumError, plain, shown
 from napari_mst.plugin.dock import Dock, Link
 from napari_mst.plugin.jobs.worker import Inquirer
 from napari_mst.plugin.spectra.plot import SpectraPlot
-from napari_mst.plugin.spectra.snapshot import DrawnCurve
+from napari_mst.plugin.spectra.resolve import DrawnCurve
 from napari_mst.plugin.teaching.colours import ChartGrid, ColourTable
 from napari_mst.plugin.teaching.lesson import (
     FIRST_AMOUNT,
@@ -113,15 +113,13 @@ def _spectrum(layer: Image, position: Position) -> Spectrum:
             f"'{shown(layer.name, 40)}'. Metamers are spectra of things in a light."
         )
     row, column = pixel_at(layer, position) or (0, 0)
-    good = good_bands(cube)
-    at = cube.wavelengths[good]
-    # The smoothest waves would otherwise lie where no eye sees them.
-    is_seen = (
-        (at >= VISIBLE[0]) & (at <= VISIBLE[1]) if cube.has_wavelengths else np.ones(len(at), bool)
-    )
-    values = cube.spectrum(row, column).values[good][is_seen]
+    at, used = cube.wavelengths, good_bands(cube)
+    if cube.has_wavelengths:
+        # The smoothest waves would otherwise lie where no eye sees them.
+        used = used[(at[used] >= VISIBLE[0]) & (at[used] <= VISIBLE[1])]
+    values = cube.spectrum(row, column).values
     name = f"{layer.name}, row {row}, column {column}"
-    return Spectrum(at[is_seen], values, unit=cube.unit, name=name)
+    return Spectrum(at[used], values[used], unit=cube.unit, name=name)
 
 
 TWO = ("this one", "that one")
@@ -163,7 +161,16 @@ class MetamersDock(Dock):
         self.help_button = HelpButton("metamers.md", HELP_TIP)
         self.plot = SpectraPlot()
         self.waves = QComboBox(toolTip=WAVE_TIP)
-        self.slider = QSlider(Qt.Orientation.Horizontal, toolTip=SLIDER_TIP)
+        self.slider = QSlider(
+            Qt.Orientation.Horizontal,
+            toolTip=SLIDER_TIP,
+            minimum=-STEPS,
+            maximum=STEPS,
+            pageStep=STEPS // 10,
+            tickInterval=STEPS,
+            tickPosition=QSlider.TickPosition.TicksBelow,
+            value=round(FIRST_AMOUNT * STEPS),
+        )
         self.colours = ColourTable()
         self.text = Paragraph()
         self.answers = [QPushButton(name.capitalize(), toolTip=ANSWER_TIP) for name in TWO]
@@ -176,14 +183,8 @@ class MetamersDock(Dock):
         self.plot.setMinimumHeight(PLOT_HEIGHT)
         # Else a dock that scrolls makes the plot as high as it would like to be.
         self.plot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self.waves.addItem("Wave 1, the smoothest")
-        self.waves.addItems([f"Wave {number}" for number in range(2, TO_ESTIMATE + 1)])
-        self.waves.addItem("Towards the estimate")
-        self.slider.setRange(-STEPS, STEPS)
-        self.slider.setPageStep(STEPS // 10)
-        self.slider.setTickInterval(STEPS)
-        self.slider.setTickPosition(QSlider.TickPosition.TicksBelow)
-        self.slider.setValue(round(FIRST_AMOUNT * STEPS))
+        others = [f"Wave {number}" for number in range(2, TO_ESTIMATE + 1)]
+        self.waves.addItems(["Wave 1, the smoothest", *others, "Towards the estimate"])
 
     def _lay_out(self) -> None:
         content = QWidget()
@@ -295,7 +296,7 @@ class MetamersDock(Dock):
         self.title.setText(first.name if lesson.patch is None else f"{first.name}{CHART_HINT}")
         self.title.setToolTip(first.name)
         # The axis rests while the slider moves, so that only the curve does.
-        self.plot.set_axes(first.wavelengths, first.unit, REFLECTANCE, 1.0)
+        self.plot.set_axes(tuple(first.wavelengths), first.unit, REFLECTANCE, 1.0)
         # The dashes come last: they let a curve below them be seen.
         lines = [DrawnCurve(row.spectrum, int(row.spectrum.colour == ESTIMATE)) for row in rows]
         self.plot.set_lines(sorted(lines, key=lambda line: line.style))

@@ -78,8 +78,6 @@ class Lesson:
 
     Attributes
     ----------
-    first, estimated
-        The spectrum that is looked at, and the network's for its colour; None before it is known.
     patch
         Number of the chosen patch of the chart; None for a pixel of a cube.
     direction
@@ -105,7 +103,6 @@ class Lesson:
         self.is_answered = False
         self.subject = Subject(self.chart[FIRST_PATCH])
         self._family: Metamers = metamers(self.subject.spectrum)
-        self._look()
 
     # ------------------------------------------------------------------------ what is looked at
 
@@ -133,7 +130,6 @@ class Lesson:
         self.subject = subject
         self.patch = patch
         self.is_answered = False
-        self._look()
         self.subject_changed.emit()
         self.changed.emit()
 
@@ -141,7 +137,6 @@ class Lesson:
         """Show the network's spectrum for a photo's *codes*, if these are still looked at."""
         if codes == self.codes and self.subject.has_truth and self.estimate is None:
             self.subject = self.subject._replace(estimate=estimate)
-            self._look()
             self.changed.emit()
 
     # ------------------------------------------------------------------------ what is changed
@@ -159,7 +154,6 @@ class Lesson:
     def choose_light(self, light: str) -> None:
         """Compare the colours in another light."""
         self.light = light
-        self._look()
         self.changed.emit()
 
     def answer(self) -> None:
@@ -175,6 +169,17 @@ class Lesson:
         return estimate is not None and np.array_equal(estimate.wavelengths, wavelengths)
 
     # ------------------------------------------------------------------------ what is shown
+
+    @property
+    def first(self) -> Seen:
+        """The spectrum that is looked at."""
+        return self._seen(self.subject.spectrum)
+
+    @property
+    def estimated(self) -> Seen | None:
+        """The estimate of the network for its colour; None before it is known."""
+        estimate = self.subject.estimate
+        return None if estimate is None else self._seen(estimate)
 
     @property
     def metamer(self) -> Seen:
@@ -206,12 +211,6 @@ class Lesson:
         """True while there are two spectra of one colour, and nobody has answered."""
         has_two = self.direction != TO_ESTIMATE or self.can_reach_estimate
         return has_two and bool(self.amount) and not self.is_answered
-
-    def _look(self) -> None:
-        """See the spectrum and its estimate again; the slider changes neither."""
-        estimate = self.estimate
-        self.first = self._seen(self.subject.spectrum)
-        self.estimated = None if estimate is None else self._seen(estimate)
 
     def _seen(self, spectrum: Spectrum) -> Seen:
         difference = self._family.difference(spectrum, self.light)
