@@ -13,6 +13,7 @@ import numpy as np
 from napari_mst.arrays import Array, Doubles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
+from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
@@ -94,11 +95,8 @@ def members_on(cube: SpectralCube, spectra: Sequence[Spectrum]) -> tuple[Spectra
         raise SpectrumError(
             f"Expected spectra of numbers that are not all zero, got {name[:60]!r}. Leave it out."
         )
-    # A slice of a memory-mapped cube stays on its disk; a list of bands would be read, which only
-    # wavelengths in another order than a rising or falling one need.
-    first, last = np.flatnonzero(bands)[[0, -1]]
-    chosen = slice(first, last + 1) if bands[first:last].all() else bands
-    return SpectralCube(cube.data[chosen], cube.wavelengths[chosen], cube.unit), members
+    part = lazy_of(cube.data).part(np.flatnonzero(bands).tolist())
+    return SpectralCube(part, at, cube.unit), members
 
 
 @dataclass(frozen=True, eq=False)
