@@ -8,7 +8,8 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
-from qtpy.QtCore import QPointF, Qt
+from qtpy.QtCore import QPoint, QPointF, QRect, Qt
+from qtpy.QtWidgets import QApplication
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import (
     BUNDLED,
@@ -74,7 +75,7 @@ def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: Vie
     assert "Open a photo first" in dock.text.text()
     assert not dock.pixel.plot_page.isVisibleTo(dock.pixel)
     assert not dock.save_button.isEnabled()
-    assert not any(button.isEnabled() for button in dock.maps.values())
+    assert not any(button.isVisibleTo(dock) for button in dock.maps.values())
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
@@ -83,40 +84,59 @@ def test_every_head_of_every_block_can_be_clicked_and_is_shown(
 ) -> None:
     dock.workspace.keep(Recording(make_record(stages=stages), "photo"))
     schematic, plot = dock.schematic, dock.matrices.plot
-    cells = schematic.cells()
-    assert len(cells) == 10 * stages
-    for (block, head), cell in cells.items():
-        qtbot.mouseClick(schematic, Qt.MouseButton.LeftButton, pos=cell.center().toPoint())
-        assert schematic.current == (block, head)
+    assert len(schematic.buttons) == 10 * stages
+    for (block, head), button in schematic.buttons.items():
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert button.isChecked()
         matrices = run_of(dock).record[block]
         (picture,) = plot.pictures
         np.testing.assert_array_equal(picture.image.image, matrices.attention[head])
         assert f"head {head}" in picture.title.text
     # The U-shapes of all stages fill the width.
-    assert 0 < cells["stages.0.encoder.0", 0].left() < 20
-    last = cells[f"stages.{stages - 1}.decoder.1", 0]
-    assert 0 < schematic.width() - last.right() < 20
+    first = places(dock)["stages.0.encoder.0", 0]
+    last = places(dock)[f"stages.{stages - 1}.decoder.1", 0]
+    assert 0 <= first.left() < 20
+    assert 0 <= schematic.width() - last.right() < 20
+    assert first.top() == last.top() < places(dock)["stages.0.bottleneck", 0].top()
+
+
+def places(dock: AttentionDock) -> dict[tuple[str, int], QRect]:
+    """Where each head is on the dock, by block and number."""
+    QApplication.processEvents()
+    buttons = dock.schematic.buttons.items()
+    return {
+        head: QRect(button.mapTo(dock.schematic, QPoint()), button.size())
+        for head, button in buttons
+    }
 
 
 def test_blocks_of_a_network_without_a_u_shape_stand_in_a_row(dock: AttentionDock) -> None:
     blocks = make_record(stages=1).blocks
     record = AttentionRecord({name.removeprefix("stages.0."): blocks[name] for name in blocks})
     dock.workspace.keep(Recording(record, "photo"))
-    cells = [cell for (_, head), cell in dock.schematic.cells().items() if not head]
+    cells = list(places(dock).values())
     assert len({cell.top() for cell in cells}) == 1
     assert [cell.left() for cell in cells] == sorted(cell.left() for cell in cells)
 
 
-def test_the_keyboard_chooses_blocks_and_heads(full_dock: AttentionDock, qtbot: QtBot) -> None:
-    full_dock.exploration.choose("stages.0.encoder.0", 0)
-    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Down):
-        qtbot.keyClick(full_dock.schematic, key)
-    assert full_dock.schematic.current == ("stages.0.bottleneck", 2)
-    assert full_dock.schematic.accessibleDescription() == "stage 1, bottleneck 20, head 2 of 4"
-    qtbot.keyClick(full_dock.schematic, Qt.Key.Key_Up)
-    assert full_dock.schematic.current == ("stages.0.bottleneck", 1)
-    qtbot.keyClick(full_dock.schematic, Qt.Key.Key_Left)
-    assert full_dock.schematic.current == ("stages.0.encoder.1", 0)
+def test_the_arrow_keys_reach_every_head(full_dock: AttentionDock, qtbot: QtBot) -> None:
+    buttons, exploration = full_dock.schematic.buttons, full_dock.exploration
+    exploration.choose("stages.0.encoder.0", 0)
+    qtbot.waitUntil(lambda: full_dock.activateWindow() or full_dock.isActiveWindow())
+    reached, waiting = set(), [("stages.0.encoder.0", 0)]
+    while waiting:
+        head = waiting.pop()
+        reached.add(head)
+        for key in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Down, Qt.Key.Key_Up):
+            buttons[head].setFocus()
+            exploration.choose(*head)
+            qtbot.keyClick(buttons[head], key)
+            _, block, number = exploration.chosen
+            if (block, number) not in reached | set(waiting):
+                waiting.append((block, number))
+    assert reached == set(buttons)
+    name = buttons["stages.0.bottleneck", 2].accessibleName()
+    assert name == "stage 1, bottleneck 20, head 2 of 4"
 
 
 def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
@@ -187,7 +207,8 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     qtbot.mouseClick(dock.effects_button, Qt.MouseButton.LeftButton)
     done(dock, qtbot)
     share = dock.schematic.shares["stages.0.encoder.1"][1]
-    assert f"equal weights change {share:.0%}" in dock.schematic.accessibleDescription()
+    tip = dock.schematic.buttons["stages.0.encoder.1", 1].toolTip()
+    assert f"equal weights change {share:.0%}" in tip
     assert dock.start(map_order, "head-effect")
     done(dock, qtbot)
     assert map_layers(viewer)[1].data.shape == (20, 30)

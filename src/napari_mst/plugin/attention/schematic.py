@@ -1,47 +1,47 @@
-"""The network as a picture of its U-shapes, where a click or an arrow key chooses a head."""
-
-import math
+"""The network as a picture of its U-shapes: each head is a button."""
 
 from napari.utils.theme import Theme
-from qtpy.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from qtpy.QtGui import (
-    QColor,
-    QHelpEvent,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QPolygonF,
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
 )
-from qtpy.QtWidgets import QToolTip, QWidget
 
 from napari_mst.attention.record import AttentionRecord, head_title
 from napari_mst.plugin.attention.exploration import Shares
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import fill
 
 LEVELS = (0, 1, 2, 1, 0)
 """Depth of the five blocks of a U-shape: full, half and quarter resolution."""
-ROW, GAP, TOP, MARGIN = 30, 6, 20, 6
-"""Pixels: height of a level, gap between blocks, space above the first, and around all."""
-NARROWEST, LETTERS = 280, 10
-"""Pixels: the width that all blocks need, and the height of the number of channels."""
-HOW_TO = "Click a cell, or use the arrow keys: left and right for blocks, up and down for heads."
-MOVES = {
-    Qt.Key.Key_Left: (-1, 0),
-    Qt.Key.Key_Right: (1, 0),
-    Qt.Key.Key_Up: (0, -1),
-    Qt.Key.Key_Down: (0, 1),
-}
-"""Key -> blocks and heads further."""
+HEIGHT = 22
+"""Pixels of a button."""
+BAR = (
+    "qlineargradient(x1: 0, y1: 1, x2: 0, y2: 0, stop: 0 {warning}, stop: {share:.3f} {warning},"
+    " stop: {above:.3f} {rest}, stop: 1 {rest})"
+)
+"""Qt's words for a bar that fills a *share* of the height."""
+STYLE = (
+    "QToolButton {{ border: 1px solid {secondary}; background: {bar}; min-width: 2px; }}"
+    "QToolButton:checked {{ border-color: {text}; border-width: 2px; }}"
+    "QToolButton:focus {{ border-width: 3px; }}"
+)
 
 Head = tuple[str, int]
 """A block's name and one of its heads."""
 
 
 class Schematic(QWidget):
-    """Draws the blocks of a network, five a stage; `chosen` carries a block's name and a head.
+    """The blocks of a network, five a stage, each with the number of its channels.
 
-    `record` is that whose blocks are drawn.
+    `chosen` carries the block and the head of a button that is clicked, or reached by the arrow
+    keys. `record` is that whose blocks are shown.
     """
 
     chosen = Signal(str, int)
@@ -51,149 +51,86 @@ class Schematic(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.record = AttentionRecord()
-        self.current: Head | None = None
         self.shares: Shares = {}
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setFixedHeight(TOP + 3 * ROW + 2 * GAP + MARGIN)
-        self.setMinimumWidth(NARROWEST)
+        self.buttons: dict[Head, QToolButton] = {}
         self.setAccessibleName("Blocks of the network")
-        self.setWhatsThis(HOW_TO)
+        self._content = QWidget()
+        self._layout = fill(QVBoxLayout(self), self._content)
 
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
         self._theme = theme
-        self.update()
+        self._dress()
 
     def choose(self, record: AttentionRecord, head: Head, shares: Shares) -> None:
-        """Draw the blocks of *record* and the *shares* of their heads, and mark a head."""
-        self.record, self.current, self.shares = record, head, shares
-        self.setAccessibleDescription(self._title(head))
-        self.update()
+        """Show the blocks of *record* and the *shares* of their heads, and mark a head."""
+        if record is not self.record:
+            self.record = record
+            self._build()
+        self.shares = shares
+        self.buttons[head].setChecked(True)
+        self._dress()
 
-    def _title(self, head: Head) -> str:
-        block, number = head
-        title = head_title(self.record, block, number)
-        if block not in self.shares:
-            return title
-        return f"{title}; equal weights change {self.shares[block][number]:.0%} of what all do"
-
-    # ------------------------------------------------------------------------ where all is
-
-    @property
-    def is_u_shaped(self) -> bool:
-        """True if each five blocks are a U-shape; those of other networks stand in a row."""
-        return next(iter(self.record.shapes), "").startswith("stages.")
-
-    def outlines(self) -> dict[str, QRectF]:
-        """Return where all heads of each block are drawn, in the order in which the blocks run."""
+    def _build(self) -> None:
+        """Make the buttons; the blocks of a network without U-shapes stand in a row."""
+        before, self._content = self._content, QWidget()
+        self._layout.replaceWidget(before, self._content)
+        before.deleteLater()
+        self._grid = QGridLayout(self._content, spacing=2)
+        self._grid.setContentsMargins(2, 2, 2, 2)
+        self._group = QButtonGroup(self._content)
+        self.buttons = {}
         blocks = list(self.record.shapes)
-        levels = LEVELS if self.is_u_shaped else (0,) * len(blocks)
-        # The last stage may lack blocks.
-        pitch = (self.width() - 2 * MARGIN) / math.ceil(len(blocks) / len(levels))
-        step = (pitch - 2 * GAP) / len(levels)
-        places = {}
-        for number, block in enumerate(blocks):
-            stage, part = divmod(number, len(levels))
-            left = MARGIN + stage * pitch + GAP + part * step
-            places[block] = QRectF(left, TOP + levels[part] * (ROW + GAP), step - 2, ROW)
-        return places
+        is_u_shaped = blocks[0].startswith("stages.")
+        for column, block in enumerate(blocks):
+            stage, part = divmod(column, len(LEVELS))
+            self._add_block(block, 2 * LEVELS[part] if is_u_shaped else 0, column)
+            # The bottleneck is the middle of its stage.
+            if is_u_shaped and LEVELS[part] == max(LEVELS):
+                self._grid.addWidget(_label(f"stage {stage + 1}"), 0, column - 1, 1, 3)
 
-    def cells(self) -> dict[Head, QRectF]:
-        """Return where each head is drawn."""
-        places = {}
-        for block, outline in self.outlines().items():
-            _, heads = self.record.shapes[block]
-            width = outline.width() / heads
-            for head in range(heads):
-                left = outline.left() + head * width
-                places[block, head] = QRectF(left, outline.top(), width, ROW)
-        return places
+    def _add_block(self, block: str, row: int, column: int) -> None:
+        channels, heads = self.record.shapes[block]
+        side_by_side = QHBoxLayout(spacing=1)
+        for head in range(heads):
+            # By default a tool button only takes the focus from a click.
+            button = QToolButton(checkable=True, focusPolicy=Qt.FocusPolicy.StrongFocus)
+            button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+            # The chosen one has a wider frame, and is not to be higher for it.
+            button.setFixedHeight(HEIGHT)
+            button.clicked.connect(calling(self._on_click, block, head))
+            # In a group the arrow keys lead from button to button.
+            self._group.addButton(button)
+            self.buttons[block, head] = button
+            side_by_side.addWidget(button)
+        self._grid.addWidget(_label(str(channels)), row, column)
+        self._grid.addLayout(side_by_side, row + 1, column)
+        self._grid.setColumnStretch(column, 1)
 
-    def _head_at(self, point: QPointF) -> Head | None:
-        every = self.cells().items()
-        return next((head for head, cell in every if cell.contains(point)), None)
+    def _on_click(self, block: str, head: int) -> None:
+        self.chosen.emit(block, head)
 
-    # ------------------------------------------------------------------------ what the user does
+    def _dress(self) -> None:
+        """Give each button its colours and its tooltip, with the effect of its head as a bar."""
+        names = ("text", "secondary", "current", "primary", "warning")
+        colours = {name: getattr(self._theme, name).as_hex() for name in names}
+        for (block, head), button in self.buttons.items():
+            title = head_title(self.record, block, head)
+            rest = colours["current" if button.isChecked() else "primary"]
+            bar = rest
+            if block in self.shares:
+                share = self.shares[block][head]
+                title = f"{title}; equal weights change {share:.0%} of what all do"
+                high = min(share, 0.99)
+                bar = BAR.format(share=high, above=high + 0.01, rest=rest, **colours)
+            button.setStyleSheet(STYLE.format(bar=bar, **colours))
+            channels, heads = self.record.shapes[block]
+            button.setToolTip(f"{title}, {channels // heads} channels")
+            button.setAccessibleName(title)
 
-    def mousePressEvent(self, event: QMouseEvent | None) -> None:
-        """Choose the head that is clicked."""
-        head = self._head_at(event.position()) if event is not None else None
-        if head is not None:
-            self.chosen.emit(*head)
 
-    def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Choose with the arrow keys: left and right the block, up and down the head."""
-        move = MOVES.get(Qt.Key(event.key())) if event is not None else None
-        if self.current is None or move is None:
-            super().keyPressEvent(event)
-            return
-        block, head = self.current
-        names = list(self.record.shapes)
-        following = names[(names.index(block) + move[0]) % len(names)]
-        _, heads = self.record.shapes[block]
-        self.chosen.emit(following, 0 if following != block else (head + move[1]) % heads)
-
-    def event(self, event: QEvent | None) -> bool:
-        """Show a tooltip for the head under the mouse."""
-        head = self._head_at(QPointF(event.pos())) if isinstance(event, QHelpEvent) else None
-        if isinstance(event, QHelpEvent) and head is not None:
-            channels, heads = self.record.shapes[head[0]]
-            tip = f"{self._title(head)}, {channels // heads} channels"
-            QToolTip.showText(event.globalPos(), tip, self)
-            return True
-        return bool(super().event(event))
-
-    # ------------------------------------------------------------------------ what is drawn
-
-    def paintEvent(self, event: QPaintEvent | None) -> None:
-        """Qt calls this to have the picture drawn."""
-        super().paintEvent(event)
-        if not self.record.shapes:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        outlines = self.outlines()
-        # The blocks cover the ends of the way that leads through them.
-        painter.setPen(QPen(self._colour("secondary"), 2))
-        painter.drawPolyline(QPolygonF([outline.center() for outline in outlines.values()]))
-        for head, cell in self.cells().items():
-            self._draw_cell(painter, head, cell.adjusted(1, 1, -1, -1))
-        for number, (block, outline) in enumerate(outlines.items()):
-            self._draw_frame(painter, number, block, outline)
-        painter.end()
-
-    def _colour(self, part: str) -> QColor:
-        """The colour of a *part* of napari's theme."""
-        return QColor(getattr(self._theme, part).as_hex())
-
-    def _draw_frame(self, painter: QPainter, number: int, block: str, outline: QRectF) -> None:
-        """Draw a frame around a *block*, its number of channels, and the title of its stage."""
-        is_chosen = self.current is not None and self.current[0] == block
-        painter.setPen(QPen(self._colour("text"), 1.6 if is_chosen else 0.7))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(outline, 3, 3)
-        font = self.font()
-        font.setPixelSize(LETTERS)
-        painter.setFont(font)
-        channels, _ = self.record.shapes[block]
-        centred = Qt.AlignmentFlag.AlignCenter
-        painter.drawText(outline, centred, str(channels))
-        stage, part = divmod(number, len(LEVELS))
-        # The bottleneck is the middle of its stage.
-        if self.is_u_shaped and LEVELS[part] == max(LEVELS):
-            title = QRectF(outline.center().x() - 50, 0, 100, TOP)
-            painter.drawText(title, centred, f"stage {stage + 1}")
-
-    def _draw_cell(self, painter: QPainter, head: Head, cell: QRectF) -> None:
-        is_current = head == self.current
-        frame = QPen(self._colour("foreground"), 1)
-        if is_current and self.hasFocus():
-            frame = QPen(self._colour("text"), 2)
-        painter.setPen(frame)
-        painter.setBrush(self._colour("current" if is_current else "primary"))
-        painter.drawRect(cell)
-        block, number = head
-        if block in self.shares:
-            cell.setTop(cell.bottom() - cell.height() * min(self.shares[block][number], 1))
-            painter.fillRect(cell, self._colour("warning"))
+def _label(text: str) -> QLabel:
+    label = QLabel(text, alignment=Qt.AlignmentFlag.AlignCenter)
+    # A long number must not widen its column.
+    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return label
