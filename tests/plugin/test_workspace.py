@@ -28,7 +28,6 @@ from qtpy.QtWidgets import (
 from superqt import QLabeledDoubleSlider
 from tests.plugin.conftest import GatedJob, make_cube
 from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
-from tests.plugin.spectra.probe import choose, entries
 
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import SpectrumError
@@ -107,30 +106,21 @@ def test_after_a_run_moving_the_mouse_shows_the_spectrum_on_the_page_of_the_phot
     qtbot.waitUntil(lambda: not page.view.plot.live.lines)
 
 
-def test_each_page_offers_the_next_once_it_is_done(
+def test_each_page_says_what_is_next_once_it_is_done(
     workspace: WorkspaceDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
-    def offers(page: str) -> bool:
-        button = workspace.step_button
-        if page == "":
-            return not button.isVisible()
-        return button.isVisible() and PAGES[page][0] in button.text()
-
-    assert offers("")
+    said = workspace.step_text
+    assert not said.isVisible()
     workspace.go_to("spectra")
-    assert offers("photo")
-    workspace.step_button.click()
-    assert workspace.page == "photo"
+    assert said.isVisible()
+    assert "on the page Photo" in said.text()
+    workspace.go_to("photo")
     add_cube(viewer, make_cube())
-    qtbot.waitUntil(partial(offers, "spectra"))
-    assert "click to keep" in workspace.step_text.text()
-    workspace.step_button.click()
-    assert workspace.page == "spectra"
-    assert offers("")
+    qtbot.waitUntil(lambda: "click to keep" in said.text())
+    workspace.go_to("spectra")
+    assert not said.isVisible()
     workspace.bench.pin((550, 4, 7))
-    qtbot.waitUntil(partial(offers, "maps"))
-    workspace.step_button.click()
-    assert workspace.page == "maps"
+    qtbot.waitUntil(lambda: "on the page Maps" in said.text())
 
 
 @pytest.mark.parametrize("has_map", [False, True], ids=["idle", "map-runs"])
@@ -245,12 +235,9 @@ def test_every_control_has_a_tooltip_and_is_reached_by_tab(
         for control in controls_of(attention if name == "attention" else workspace):
             what = (name, type(control), control.objectName())
             tip = control.tabToolTip(0) if isinstance(control, QTabBar) else tip_of(control)
-            # The sentence with the next step has its tooltip once there is one.
-            assert tip or control is workspace.step_button, what
+            assert tip, what
             is_reached = control.focusPolicy() & Qt.FocusPolicy.TabFocus
             assert is_reached or is_within(control), what
-    workspace.go_to("photo")
-    assert workspace.step_button.toolTip()
     # Python would delete what Qt has not deleted, in any order, which crashes Qt.
     with qtbot.waitSignal(attention.destroyed):
         attention.deleteLater()
@@ -429,24 +416,6 @@ def test_a_second_dock_is_a_tab_and_makes_the_window_of_a_laptop_no_larger(
     assert dock.isVisible()
     assert dock.minimumSizeHint().height() < LOWEST_PLOT
     assert main.height() == LAPTOP[1]
-
-
-def test_a_page_is_torn_off_and_closed_again(window: napari.Viewer, qtbot: QtBot) -> None:
-    add_cube(window, make_cube())
-    dock = opened(window, qtbot)
-    dock.go_to("spectra")
-    torn = dock.tear_off()
-    qtbot.waitUntil(torn.isVisible)
-    dock.bench.pin((550, 4, 7))
-    page = dock.pages["spectra"].widget()
-    for shown in (page, torn):
-        qtbot.waitUntil(partial(has_lines, shown, 1))
-    choose(torn.menus.view, "Legend")
-    assert not entries(page.menus.view)["Legend"].isChecked()
-    # One of two that are shown goes: the other still listens.
-    window.window.remove_dock_widget(torn)
-    dock.bench.pin((550, 9, 9))
-    qtbot.waitUntil(partial(has_lines, page, 2))
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["cube-first", "dock-first"])

@@ -6,19 +6,15 @@ workspace too: Run is one click away. The README of sample_data names the source
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QHBoxLayout,
-    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QTabBar,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -41,36 +37,27 @@ from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
 
 HELP_HINT = "Read about this page in the documentation, in your browser."
-TEAR_HINT = "Open this page as a dock of its own, beside this one; both show the same."
 
 
 # ---------------------------------------------------------------------------------- the next step
 
 
-class NextStep(NamedTuple):
-    """A sentence on what can be done next, and the page that it leads to ("" for none)."""
-
-    text: str = ""
-    page: str = ""
-
-
-NO_STEP = NextStep()
-TO_PHOTO = NextStep("There is no cube yet. Make one from a photo.", "photo")
-TO_SPECTRA = NextStep("Move the mouse over the cube; click to keep a spectrum.", "spectra")
-TO_KEPT = NextStep("Name, compare and save what you have kept.", "spectra")
-TO_MAPS = NextStep("Make a map from these spectra: classes, ratios, errors.", "maps")
+TO_PHOTO = "There is no cube yet: make one from a photo, on the page Photo."
+TO_SPECTRA = "Move the mouse over the cube; click to keep a spectrum."
+TO_KEPT = "Name, compare and save what you have kept, on the page Spectra."
+TO_MAPS = "Make a map from these spectra, on the page Maps: classes, ratios, errors."
 
 
-def next_step(page: str, viewer: ViewerModel, bench: Bench, workspace: Workspace) -> NextStep:
-    """Choose the step that is offered on *page*; `NO_STEP` while that page is not done."""
+def next_step(page: str, viewer: ViewerModel, bench: Bench, workspace: Workspace) -> str:
+    """Say what to do next on *page*; "" while that page is not done."""
     # While a job runs, its own sentence is what there is to read.
     if workspace.is_busy:
-        return NO_STEP
+        return ""
     if not has_cube(viewer):
-        return NO_STEP if page == "photo" else TO_PHOTO
+        return "" if page == "photo" else TO_PHOTO
     if page == "photo":
         return TO_KEPT if bench.entries else TO_SPECTRA
-    return TO_MAPS if page == "spectra" and bench.entries else NO_STEP
+    return TO_MAPS if page == "spectra" and bench.entries else ""
 
 
 def has_cube(viewer: ViewerModel) -> bool:
@@ -137,22 +124,14 @@ class WorkspaceDock(Dock):
         self.bench = SharedBench.of(self.viewer)
         self.pages: dict[str, ScrolledPage] = {}
         self.tabs = QTabBar(expanding=False, drawBase=False, usesScrollButtons=False)
-        arrow, focus = "\N{NORTH EAST ARROW}", Qt.FocusPolicy.StrongFocus
-        self.tear_button = QToolButton(
-            text=arrow, toolTip=TEAR_HINT, autoRaise=True, focusPolicy=focus
-        )
         self.help_button = HelpButton("window.md", HELP_HINT)
         self.stack = QStackedWidget()
         # Else napari adds a space below it, and a larger one for each dock that was opened before.
         self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         self.step_text = Paragraph()
-        self.step_button = QPushButton()
-        self._step_row = QWidget(visible=False)
-        self._step = NO_STEP
+        self.step_text.hide()
         self._lay_out()
         self.tabs.currentChanged.connect(self._on_tab)
-        self.tear_button.clicked.connect(self.tear_off)
-        self.step_button.clicked.connect(self._take_step)
         self._had_cube = False
         self.refresh()
 
@@ -162,11 +141,8 @@ class WorkspaceDock(Dock):
         head = fill(QHBoxLayout(), self.tabs)
         head.setSpacing(2)
         head.addStretch()
-        fill(head, self.tear_button, self.help_button)
-        next_row = QHBoxLayout(self._step_row)
-        fill(next_row, self.step_text, self.step_button, stretched=self.step_text)
-        next_row.setContentsMargins(3, 0, 3, 0)
-        layout = fill(QVBoxLayout(self), head, self.stack, self._step_row, stretched=self.stack)
+        head.addWidget(self.help_button)
+        layout = fill(QVBoxLayout(self), head, self.stack, self.step_text, stretched=self.stack)
         layout.setContentsMargins(2, 2, 2, 2)
         layout.setSpacing(4)
 
@@ -179,20 +155,9 @@ class WorkspaceDock(Dock):
         ]
 
     def refresh(self, _: object = None) -> None:
-        """Offer the next step; show spectra once a cube has come where there is no photo."""
+        """Say the next step; show spectra once a cube has come where there is no photo."""
         is_new = has_cube(self.viewer) and not self._had_cube
         self.go_to("spectra" if is_new and not photo_layers(self.viewer) else self.page)
-
-    def _offer(self, step: NextStep) -> None:
-        if step == self._step:
-            return
-        self._step = step
-        self._step_row.setVisible(step is not NO_STEP)
-        self.step_text.setText(step.text)
-        if step.page:
-            title, tip, _ = PAGES[step.page]
-            self.step_button.setText(f"{title} \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}")
-            self.step_button.setToolTip(tip)
 
     # ------------------------------------------------------------------------ what the user does
 
@@ -211,7 +176,11 @@ class WorkspaceDock(Dock):
             self.stack.addWidget(self.pages[name])
         self.stack.setCurrentWidget(self.pages[name])
         self.help_button.page = f"window.md#{name}"
-        self._offer(next_step(name, self.viewer, self.bench, self.workspace))
+        step = next_step(name, self.viewer, self.bench, self.workspace)
+        # To show what is shown already would have the dock laid out again.
+        if step != self.step_text.text():
+            self.step_text.setText(step)
+            self.step_text.setVisible(bool(step))
 
     def _new_page(self, name: str) -> ScrolledPage:
         """Make the page *name*, whose keys work in the whole workspace."""
@@ -221,21 +190,8 @@ class WorkspaceDock(Dock):
             dock.keys_in = self
         return ScrolledPage(content)
 
-    def tear_off(self) -> Any:
-        """Open the page that is shown as a dock of its own, and return that dock."""
-        window = getattr(self.viewer, "window", None)
-        if window is None:
-            return None
-        title, _, make = PAGES[self.page]
-        content = make(self.viewer)
-        window.add_dock_widget(content, name=title)
-        return content
-
     def _on_tab(self, _: int) -> None:
         self.go_to(self.page)
-
-    def _take_step(self) -> None:
-        self.go_to(self._step.page)
 
 
 # ------------------------------------------------------------------------------------ the samples
