@@ -328,15 +328,17 @@ class AttentionDock(Dock):
         head = self.exploration.head
         has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
-        can_start = {
-            **dict.fromkeys((*self.maps.values(), self.steps_button), has_matrices),
-            **dict.fromkeys((self.maps[EFFECT.name], self.effects_button), has_run),
-            self.features_button: self.layers.count() > 0,
-            self.record_button: True,
-            self.pixel.denoise_button: True,
-        }
-        for button, is_ready in can_start.items():
-            button.setEnabled(state.is_idle and is_ready)
+        needs_matrices = [button for name, button in self.maps.items() if name != EFFECT.name]
+        for button in (*needs_matrices, self.steps_button):
+            button.setEnabled(state.is_idle and has_matrices)
+        for button in (
+            self.maps[EFFECT.name],
+            self.effects_button,
+            self.features_button,
+            self.record_button,
+            self.pixel.denoise_button,
+        ):
+            button.setEnabled(state.is_idle)
         self.save_button.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
         self.schematic.setVisible(has_run)

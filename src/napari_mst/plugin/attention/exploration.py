@@ -9,9 +9,9 @@ person where there is nothing to order. The jobs run on their own thread.
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.components import ViewerModel
@@ -33,11 +33,6 @@ from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.orders import chosen_photo, known_in, request_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
-
-if TYPE_CHECKING:
-    from napari_mst.attention.explorer import AttentionExplorer
-    from napari_mst.attention.pixels import PixelExplorer
-    from napari_mst.attention.what_if import HeadEffects
 
 Shares = dict[str, tuple[float, ...]]
 """The effect of each head of each block, by that of all heads."""
@@ -199,33 +194,18 @@ class Ready:
     """
 
     def __init__(self, request: Request, reports: Reports) -> None:
-        # torch, which it imports, is there once the model is loaded.
         self.photo = request.read()
-        self._reconstructor = request.reconstructor(reports)
+        reconstructor = request.reconstructor(reports)
+        # torch, which they import, is there once the model is loaded.
         from napari_mst.attention.blocks import pixel_blocks
-
-        self.has_pixels = bool(pixel_blocks(self._reconstructor.network))
-
-    @cached_property
-    def channels(self) -> "AttentionExplorer":
-        """The explorer of matrices."""
         from napari_mst.attention.explorer import AttentionExplorer
-
-        return AttentionExplorer(self._reconstructor, self.photo)
-
-    @cached_property
-    def pixels(self) -> "PixelExplorer":
-        """The explorer of pixels."""
         from napari_mst.attention.pixels import PixelExplorer
-
-        return PixelExplorer(self._reconstructor, self.photo)
-
-    @cached_property
-    def effects(self) -> "HeadEffects":
-        """The explorer of what heads do."""
         from napari_mst.attention.what_if import HeadEffects
 
-        return HeadEffects(self._reconstructor, self.photo)
+        self.has_pixels = bool(pixel_blocks(reconstructor.network))
+        self.channels = cache(partial(AttentionExplorer, reconstructor, self.photo))
+        self.pixels = cache(partial(PixelExplorer, reconstructor, self.photo))
+        self.effects = cache(partial(HeadEffects, reconstructor, self.photo))
 
 
 def _key(request: Request) -> tuple[Any, ...]:
@@ -233,12 +213,9 @@ def _key(request: Request) -> tuple[Any, ...]:
 
     CRC-32 takes a tenth of the time of SHA-256.
     """
-    source = request.source
-    values = np.ascontiguousarray(source.pixels[source.index])
-    pixels = values.shape, values.dtype.str, zlib.crc32(values.view(np.uint8).reshape(-1).data)
-    model = Path(request.model)
-    changed = model.stat().st_mtime_ns if model.is_file() else 0
-    return (request.model, changed, request.options, request.corrections, *pixels)
+    values = np.ascontiguousarray(request.source.pixels[request.source.index])
+    pixels = values.shape, zlib.crc32(values.view(np.uint8).data)
+    return (request.model, request.options, request.corrections, *pixels)
 
 
 # ------------------------------------------------------------------------ orders
@@ -263,8 +240,10 @@ def recording_order(
     def record(request: Request, reports: Reports) -> AttentionRecord:
         ready = exploration.ready(request, reports)
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
-        explorer = ready.pixels if ready.has_pixels else ready.channels
-        recorded = explorer.watched_by(reports).record()
+        if ready.has_pixels:
+            recorded = ready.pixels().watched_by(reports).record()
+        else:
+            recorded = ready.channels().watched_by(reports).record()
         reports.record(recorded)
         return recorded
 
@@ -278,8 +257,8 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
 
     def make(ready: Ready, reports: Reports) -> AttentionMap:
         if overlay == EFFECT.name:
-            return ready.effects.map(selection.block, selection.head, reports)
-        return ready.channels.watched_by(reports).map(overlay, selection)
+            return ready.effects().map(selection.block, selection.head, reports)
+        return ready.channels().watched_by(reports).map(overlay, selection)
 
     return order_of_run(viewer, exploration, make, show_map)
 
@@ -289,7 +268,7 @@ def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) ->
     return order_of_run(
         viewer,
         exploration,
-        lambda ready, reports: ready.effects.watched_by(reports).features(layer),
+        lambda ready, reports: ready.effects().watched_by(reports).features(layer),
         show_map,
     )
 
@@ -300,7 +279,7 @@ def shares_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     return order_of_run(
         viewer,
         exploration,
-        lambda ready, reports: ready.effects.shares(reports),
+        lambda ready, reports: ready.effects().shares(reports),
         lambda _, shares, __: exploration.keep_shares(recording, shares.blocks),
     )
 
@@ -311,7 +290,7 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     return order_of_run(
         viewer,
         exploration,
-        lambda ready, reports: ready.channels.watched_by(reports).steps(head.block, head.head),
+        lambda ready, reports: ready.channels().watched_by(reports).steps(head.block, head.head),
         lambda _, steps, __: exploration.keep_steps(head, steps),
     )
 

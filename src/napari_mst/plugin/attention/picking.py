@@ -239,7 +239,7 @@ class Picking(ViewerHelper):
             raise AttentionError(OUTSIDE)
 
         def make(ready: Ready, reports: Reports) -> "WindowSteps | PixelWeights":
-            pixels = ready.pixels.watched_by(reports)
+            pixels = ready.pixels().watched_by(reports)
             # Of a window that is too large to be read, the weights are all that is shown.
             with suppress(AttentionError):
                 return pixels.steps(head.block, head.head, row, column)
@@ -390,12 +390,12 @@ def window_of(photo: LayerPhoto, weights: AttentionMap) -> Array:
     """
     pixels = photo.pixels[photo.index]
     shape = image_shape(pixels.shape)
-    is_planar = pixels.shape[:2] != shape
+    if pixels.shape[:2] != shape:
+        pixels = np.moveaxis(pixels, 0, -1)
     rows, columns = (
         np.clip(first + np.arange(count * weights.pitch), 0, side - 1)
         for first, count, side in zip(weights.corner, weights.values.shape, shape, strict=True)
     )
     # Of a lazy photo, only this part is read.
-    part = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-    near = np.moveaxis(pixels[(..., *part)], 0, -1) if is_planar else np.asarray(pixels[part])
+    near = np.asarray(pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     return near[np.ix_(rows - rows[0], columns - columns[0])]
