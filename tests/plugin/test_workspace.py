@@ -171,10 +171,10 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     torn.run_button.click()
     assert page.bar.cancel_button.isEnabled()
     torn.hide()
-    with qtbot.waitSignal(torn.destroyed):
-        torn.deleteLater()
     job.gate.set()
     qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None)
+    with qtbot.waitSignal(torn.destroyed):
+        torn.deleteLater()
 
 
 def test_settings_are_remembered_by_the_next_session(

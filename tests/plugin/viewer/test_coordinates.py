@@ -7,7 +7,7 @@ import pytest
 from napari.components import ViewerModel
 
 import napari_mst as nm
-from napari_mst.plugin.viewer.coordinates import EarthStatus
+from napari_mst.plugin.viewer.canvas_mouse import EarthStatus
 
 rasterio = pytest.importorskip("rasterio")
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from napari import current_viewer
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
@@ -20,7 +19,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import METADATA_KEY, LayerTuple
+from napari_mst.cube.layer import LayerTuple
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
 from napari_mst.formats import find_format, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
@@ -30,6 +29,7 @@ from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer, selection_kept
+from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.sharing import PLUGIN, report
 
 WORKSPACE = "Workspace"
@@ -97,12 +97,12 @@ def read_layers(paths: Sequence[Path]) -> list[LayerTuple]:
     cubes: dict[str, SpectralCube] = {}
     for path in paths:
         if find_format(path) is None and is_photo(path):
-            layers.append(photo_layer(path))
+            layers.append(layer_of_file(path))
             continue
         try:
             cube = _cube(path)
         except ColourPhoto:
-            layers.append(photo_layer(path))
+            layers.append(layer_of_file(path))
             continue
         if cube is not None:
             cubes[path.name] = cube
@@ -127,7 +127,7 @@ def open_workspace_soon(viewer: ViewerModel | None) -> None:
         QTimer.singleShot(0, partial(window.add_plugin_dock_widget, PLUGIN, WORKSPACE))
 
 
-def photo_layer(path: Path) -> LayerTuple:
+def layer_of_file(path: Path) -> LayerTuple:
     """Describe the Image layer of a photo, with the pixels that `Photo.read` has.
 
     They are (H, W) or (H, W, C), and (T, H, W, C) for a file of several pages.
@@ -147,12 +147,10 @@ def photo_layer(path: Path) -> LayerTuple:
 def raw_layer(photo: Photo, name: str) -> LayerTuple:
     """Describe the Image layer of a RAW *photo*, and tell the user how it was taken.
 
-    The layer is linear, and so looks dark. Its metadata keep how it was taken, by which jobs know
-    that it is linear.
+    The layer is linear, and so looks dark.
     """
     show_info(" ".join([f"'{shown(name, 40)}':", *photo.assumptions]))
-    pixels = np.moveaxis(photo.pixels, 0, -1)
-    return pixels, {"name": name, "rgb": True, "metadata": {METADATA_KEY: photo.shot}}, "image"
+    return photo_layer(photo, name)
 
 
 def saved_picks(cubes: Mapping[str, SpectralCube], viewer: ViewerModel | None) -> list[LayerTuple]:

@@ -60,7 +60,7 @@ from napari_mst.plugin.viewer.bands import (
     FittedView,
     bring_into_view,
 )
-from napari_mst.plugin.viewer.coordinates import EarthStatus
+from napari_mst.plugin.viewer.canvas_mouse import EarthStatus
 from napari_mst.plugin.viewer.layers import (
     band_of,
     cube_layer,
@@ -72,7 +72,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
-from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper, calling
+from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 
 READER, WRITER = "napari.get_reader", "napari.write_image"
 Reader = Callable[..., list[Any]]
@@ -198,15 +198,13 @@ class Recogniser(ViewerHelper):
     # ----------------------------------------------------------------------------------- cubes
 
     def _offer_wavelengths(self, layer: Image) -> None:
-        """Offer to give *layer* wavelengths; the user goes on without an answer if they like."""
+        """Offer to give *layer* wavelengths."""
         text = f"{questions.said_of(layer.name, layer.data)} Is it a spectral cube?"
-        accept = calling(self._ask_wavelengths, weakref.ref(layer))
-        questions.offer(text, "Set wavelengths ...", accept)
+        questions.offer(text, "Set wavelengths ...", partial(self._ask_wavelengths, layer))
 
-    def _ask_wavelengths(self, layer_ref: "weakref.ref[Image]") -> None:
-        """Ask for the wavelengths of a layer, and show its cube."""
-        layer = layer_ref()
-        if layer is None or not self._is_open(layer):
+    def _ask_wavelengths(self, layer: Image) -> None:
+        """Ask for the wavelengths of *layer*, if it is still there, and show its cube."""
+        if not self._is_open(layer):
             return
         stack = np.asarray(layer.data)
         bands = questions.ask_bands_of(layer.name, stack)
@@ -245,19 +243,15 @@ class Recogniser(ViewerHelper):
             f"'{shown(layer.name, 40)}' has {layer.data.shape[-1]} numbers in each pixel, but is "
             "shown as a stack of grey images. Is it a photo in colour?"
         )
-        questions.offer(text, "Show in colour", calling(self._colour, weakref.ref(layer)))
+        questions.offer(text, "Show in colour", partial(self._colour, layer))
 
-    def _colour(self, layer_ref: "weakref.ref[Image]") -> None:
-        """Put a layer in colour in the place of the grey one."""
-        layer = layer_ref()
-        if layer is None or not self._is_open(layer):
-            return
-        pixels, name = layer.data, layer.name
-
-        def read(_: Path) -> Photo:
-            return Photo.from_array(pixels, name=name)
-
-        self._show_later(layer, read, self._show_coloured, "in grey")
+    def _colour(self, layer: Image) -> None:
+        """Put a layer in colour in the place of the grey one, if that is still there."""
+        if self._is_open(layer):
+            pixels = layer.data
+            self._show_later(
+                layer, lambda _: Photo.from_array(pixels), self._show_coloured, "in grey"
+            )
 
     def _show_coloured(self, layer: Image, photo: Photo) -> None:
         place = replace(

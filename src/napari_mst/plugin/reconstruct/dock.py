@@ -41,10 +41,8 @@ from napari_mst.plugin.reconstruct.orders import (
     resolve,
     search_order,
 )
-from napari_mst.plugin.reconstruct.rows import SETTINGS
+from napari_mst.plugin.reconstruct.rows import SETTINGS, Fold
 from napari_mst.plugin.reconstruct.sections import FormRows
-from napari_mst.plugin.reconstruct.widgets import Fold
-from napari_mst.plugin.session import workspace_of
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.sharing import calling, section, shared
@@ -142,24 +140,6 @@ DEVICES = "devices"
 BUSY = "Another job is running. Wait for its end, then ask again."
 
 
-class OpenDocks:
-    """Counts the docks of one viewer that show its job, which ends with the last of them."""
-
-    def __init__(self, viewer: ViewerModel) -> None:
-        self._workspace = workspace_of(viewer)
-        self._number = 0
-
-    def add(self) -> None:
-        """Count one more dock."""
-        self._number += 1
-
-    def remove(self) -> None:
-        """Count one dock less."""
-        self._number -= 1
-        if not self._number:
-            self._workspace.cancel()
-
-
 class ReconstructDock(Dock):
     """Forwards clicks to the form and the workspace, and draws what they say."""
 
@@ -214,11 +194,9 @@ class ReconstructDock(Dock):
         for name, order in orders.items():
             self.rows.asks[name].clicked.connect(calling(self._start, order))
         self.rows.asks["patch"].clicked.connect(self.find_patch)
-        docks = shared(self.viewer, OpenDocks)
-        docks.add()
         # napari closes a dock without a `closeEvent` (napari#8071). A method, as here, PyQt calls
         # only while its object lives; a partial it would call when that is gone already.
-        self.destroyed.connect(docks.remove)
+        self.destroyed.connect(self.workspace.cancel)
 
     def acts(self) -> list[tuple[Key, Act]]:
         """See `Dock`."""

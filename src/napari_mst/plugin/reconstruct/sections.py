@@ -23,6 +23,7 @@ from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import shown
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import (
+    ASKS,
     CAMERA_ROWS,
     COLOUR_ROWS,
     EXTENT,
@@ -30,9 +31,12 @@ from napari_mst.plugin.reconstruct.rows import (
     PHOTO_ROW,
     ROWS,
     SETTINGS,
+    Fold,
     Row,
+    access,
+    facts_of,
+    help_of,
 )
-from napari_mst.plugin.reconstruct.widgets import ASKS, Fold, access, facts_of, help_of
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.sharing import OfViewer, calling

@@ -217,8 +217,8 @@ def hide_maps(viewer: ViewerModel, kept: Image | None = None) -> None:
             layer.visible = False
 
 
-def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
-    """Describe the Image layer of *photo*, which is made, not read; it is a photo like any other.
+def photo_layer(photo: Photo, name: str, placement: Placement | None = None) -> LayerTuple:
+    """Describe the Image layer of *photo*, a RAW one or one that was made, on *placement*.
 
     Floats become 0-1, as napari draws them.
     """
@@ -227,10 +227,12 @@ def photo_layer(photo: Photo, name: str, placement: Placement) -> LayerTuple:
         pixels = (pixels / photo.full_scale).astype(np.float32)
         if photo.valid is not None:
             pixels[~photo.valid] = np.nan
-    # A photo that was made is no measure for the colours of a cube.
+    # By how a RAW photo was taken, jobs know that it is linear. A photo that was made is no measure
+    # for the colours of a cube.
     metadata = {METADATA_KEY: MADE_PHOTO if photo.shot is None else photo.shot}
     look = {"name": name, "rgb": True, "metadata": metadata}
-    return pixels, placement.image_kwargs() | look, "image"
+    place = {} if placement is None else placement.image_kwargs()
+    return pixels, place | look, "image"
 
 
 def image_shape(shape: tuple[int, ...]) -> tuple[int, int]:

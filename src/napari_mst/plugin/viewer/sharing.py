@@ -8,7 +8,7 @@ choices in a file of its own beside its settings, and lists them in its Preferen
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Self, TypeVar, cast
 from unittest.mock import patch
 from weakref import WeakMethod
@@ -99,31 +99,19 @@ def report(error: Exception, *_: object) -> None:
 
 
 SECTION = "pictures"
-"""The section of `napari.yaml`, which has a property for each field of `PictureChoices`."""
-
-
-@dataclass
-class PictureChoices:
-    """The choices in the bar on the image.
-
-    Attributes
-    ----------
-    light
-        The light that new cubes are rendered under, as in `Colours`.
-    has_own_contrast
-        Whether each band has a contrast of its own.
-    """
-
-    light: str = ""
-    has_own_contrast: bool = True
+"""A section of `napari.yaml`."""
 
 
 def picture_choices() -> Any:
-    """Return a record with the fields of `PictureChoices`; napari keeps what is set in it."""
+    """Return the record of the choices in the bar on the image; napari keeps what is set in it.
+
+    `light` is the light that new cubes are rendered under, as in `Colours`, and `has_own_contrast`
+    says whether each band has a contrast of its own.
+    """
     try:
         return section(SECTION)
     except KeyError:
-        return PictureChoices()
+        return SimpleNamespace(light="", has_own_contrast=True)
 
 
 PLUGIN = "napari-mst"
