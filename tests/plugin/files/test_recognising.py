@@ -279,17 +279,6 @@ def test_a_photo_is_the_same_in_the_window_and_in_python(
     assert [change in sentence for sentence in told()] == [True] * bool(change)
 
 
-@pytest.mark.parametrize(("asked", "scale"), [(3, [2, 3]), (6, [3, 2])])
-def test_a_photo_that_is_laid_on_its_side_takes_its_scales_along(
-    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path, asked: int, scale: list[int]
-) -> None:
-    turned(asked, tmp_path / "photo.png")
-    layer = opened(viewer, tmp_path / "photo.png")
-    layer.scale = (2, 3)
-    recognised(viewer, qtbot)
-    assert layer.scale.tolist() == scale
-
-
 def test_a_photo_whose_pixels_were_changed_meanwhile_stays(
     viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
 ) -> None:

@@ -105,8 +105,6 @@ UNTOUCHED = "gray"
 """The colour map that napari gives to a new stack."""
 UPRIGHT = 1
 """The EXIF orientation of a photo that is stored as it is meant."""
-ON_ITS_SIDE = range(5, 9)
-"""The EXIF orientations that exchange rows and columns."""
 
 
 def attend(viewer: ViewerModel) -> "Recogniser":
@@ -282,9 +280,6 @@ class Recogniser(ViewerHelper):
         asked = orientation(Path(str(layer.source.path)))
         is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
         if (pixels.ndim, is_coloured) == (layer.data.ndim, layer.rgb):
-            if asked in ON_ITS_SIDE:
-                # Rows and columns have changed places, so their scales do.
-                layer.scale = [*layer.scale[:-2], layer.scale[-1], layer.scale[-2]]
             layer.data = pixels
         else:
             _exchange(self.viewer, layer, pixels, {"name": layer.name, "rgb": is_coloured})
