@@ -27,8 +27,6 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 if not native.is_ready():
     pytest.skip("numba is missing, or has no kernels here", allow_module_level=True)
 
-import numba
-
 from napari_mst.engine.forms.kernel_forms import (
     CompiledBlock,
     CompiledConvolution,
@@ -37,16 +35,7 @@ from napari_mst.engine.forms.kernel_forms import (
     CompiledUpFusion,
     compiled_gram,
 )
-from napari_mst.engine.kernels import processor
-from napari_mst.engine.kernels.caching import kept
-from napari_mst.engine.kernels.processor import (
-    ASKED_FOR,
-    LAYOUT,
-    LAYOUTS,
-    Layout,
-    fastest,
-    layouts_of,
-)
+from napari_mst.engine.kernels.processor import ASKED_FOR, LAYOUT, LAYOUTS, layouts_of
 from napari_mst.reconstruction.consistency.cells import CompiledColours
 
 SIZE = HEIGHT, WIDTH = 13, 47
@@ -210,48 +199,15 @@ def test_a_processor_without_fitting_vectors_has_no_kernels() -> None:
         layouts_of(X86, "nehalem", "+sse4.2")
 
 
-@pytest.mark.parametrize(
-    ("wide", "narrow", "taken"), [(2.0, 1.0, 16), (1.0, 1.0, 16), (0.95, 1.0, 16), (0.8, 1.0, 8)]
-)
-def test_the_widest_vectors_are_taken_unless_they_are_slower(
-    wide: float, narrow: float, taken: int
-) -> None:
-    layouts = [Layout(16, 2, 11, 8), Layout(8, 4, 6, 8), Layout(8, 2, 6, 4)]
-    found = fastest(layouts, {16: wide, 8: narrow}.__getitem__)
-    assert (found.lanes, found.vectors) == (taken, 2 if taken == 16 else 4)
-
-
-def test_the_choice_of_the_first_process_is_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    found = [kept("choice.txt", partial(str, made)) for made in ("first", "second")]
-    assert found == ["first", "first"]
-    assert [path.name for path in tmp_path.glob("*/*")] == ["choice.txt"]
-
-
-def test_a_choice_that_cannot_be_kept_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It could be another one in the next process, and so would be the last bits of a cube."""
-
-    def refuse(*_: object) -> None:
-        raise OSError("no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    assert kept("a name that nobody has kept", lambda: "made") == ""
-
-
 @pytest.mark.skipif(len(LAYOUTS) == 1, reason="this processor has one layout")
-def test_a_layout_that_was_kept_or_asked_for_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_widest_layout_is_taken_unless_another_one_is_asked_for() -> None:
+    code = "from napari_mst.engine.kernels.processor import LAYOUT; print(LAYOUT)"
+    run = partial(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True)
     names = [str(layout) for layout in LAYOUTS]
-    monkeypatch.delenv(ASKED_FOR, raising=False)
-    for name, taken in (*zip(names, names, strict=True), ("", names[0]), ("damaged", names[0])):
-        monkeypatch.setattr(processor, "kept", lambda *_, name=name: name)
-        assert str(processor.chosen()) == taken
-    monkeypatch.setenv(ASKED_FOR, names[-1])
-    assert str(processor.chosen()) == names[-1]
-    monkeypatch.setenv(ASKED_FOR, "32x1")
-    with pytest.raises(ImportError, match=f"{ASKED_FOR} is one of {', '.join(names)}"):
-        processor.chosen()
+    assert run(env=os.environ | {ASKED_FOR: ""}).stdout == f"{names[0]}\n"
+    assert run(env=os.environ | {ASKED_FOR: names[-1]}).stdout == f"{names[-1]}\n"
+    refused = run(env=os.environ | {ASKED_FOR: "32x1"}).stderr
+    assert f"{ASKED_FOR} is one of {', '.join(names)} here, not 32x1" in refused
 
 
 if __name__ == "__main__":

@@ -347,30 +347,6 @@ def test_a_kept_kernel_is_not_taken_after_what_it_calls_has_changed(tmp_path: Pa
     assert len(list(tmp_path.glob("cache/*/*.nbc"))) == 2
 
 
-READ_ONLY = """
-import numba.core.caching, numpy
-def refuse(_):
-    raise OSError("read-only")
-numba.core.caching._CacheLocator.ensure_cache_path = refuse
-import caller
-out = numpy.zeros(1)
-caller.one(out)
-print(*caller.one.stats.cache_hits.values())
-"""
-
-
-@needs_numba
-def test_a_kernel_that_an_installation_brings_is_read_where_nothing_can_be_written(
-    tmp_path: Path,
-) -> None:
-    """As in a container that was built with its kernels, and is run by somebody else."""
-    (tmp_path / "caller.py").write_text(CALLER)
-    (tmp_path / "callee.py").write_text("from numba import njit\n\nadd = njit(lambda x: x + 1)\n")
-    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-    assert [printed(code, tmp_path, environment) for code in (CALL, READ_ONLY)] == ["1\n", "1\n"]
-    assert list((tmp_path / "__pycache__").glob("*.nbc"))
-
-
 @needs_numba
 def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() -> None:
     from napari_mst.engine.kernels import ahead, colours, powers
