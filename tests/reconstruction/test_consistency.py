@@ -1,6 +1,5 @@
 """Colour consistency: spectra show the colours of a photo to within a code, without its noise."""
 
-from importlib.util import find_spec
 from typing import Literal
 from unittest.mock import Mock
 
@@ -12,10 +11,17 @@ from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, s
 from napari_mst.cube.lazy import mapped
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.consistency import cells, correction, moving, noise
-from napari_mst.reconstruction.consistency.cells import HALF_CODE, Bounds, compiled_colours
+from napari_mst.reconstruction.consistency import correction, noise
+from napari_mst.reconstruction.consistency.cells import (
+    HALF_CODE,
+    Bounds,
+    ColourCheck,
+    has_kernels,
+    linear_light,
+    srgb_codes,
+)
 from napari_mst.reconstruction.consistency.correction import correct_colours
-from napari_mst.reconstruction.consistency.moving import moved_into
+from napari_mst.reconstruction.consistency.moving import move, moved_into
 from napari_mst.training.inputs import Input
 from napari_mst.watch import Watch
 
@@ -297,21 +303,6 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     assert shares[-1] == 1
 
 
-@pytest.mark.parametrize("noise", [2e-4, 4e-3])
-def test_number_of_spectra_moved_at_once_changes_nothing_beyond_rounding(
-    noise: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NumPy adds up a single spectrum in another order than several side by side."""
-    monkeypatch.setattr(moving, "compiled_colours", lambda *_: None)
-    cube = scene(72, 90)
-    photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, "a"))
-    first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
-    correct_colours(first, photo, RESPONSE)
-    monkeypatch.setattr(moving, "SPECTRA_AT_ONCE", 7)
-    correct_colours(second, photo, RESPONSE)
-    np.testing.assert_allclose(first, second, rtol=1e-6)
-
-
 @pytest.mark.parametrize("size", [(1, 1), (3, 7), (2, 64), (5, 201)], ids=str)
 @pytest.mark.parametrize("kind", ["narrow", "open", "dark", "beyond any surface"])
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -320,8 +311,7 @@ def test_compiled_kernels_move_spectra_as_numpy_does(
 ) -> None:
     data = np.random.default_rng(1).uniform(0, 0.8, (31, *size[:1], size[1] + 3))
     spectra = data.astype(np.float32)[:, :, 1:-2]  # as a part of a cube lies in it
-    kernels = compiled_colours(spectra)
-    if kernels is None:
+    if not has_kernels(spectra):
         pytest.skip("numba is not installed, or has no kernels for this processor")
     response = RESPONSE.astype(np.float32, order=order)
     shown = np.einsum("bc,bhw->chw", response, spectra)
@@ -332,7 +322,9 @@ def test_compiled_kernels_move_spectra_as_numpy_does(
         expected[:, is_outside], Bounds(*(each[:, is_outside] for each in cells)), RESPONSE
     )
     before = spectra.copy()
-    assert kernels.move(spectra, shown, cells, response) == is_outside.sum()
+    black = Photo.from_array(np.zeros((*size, 3), np.uint8))
+    check = ColourCheck(spectra, black, response, 0)
+    assert move(check, slice(None), shown, cells) == is_outside.sum()
     np.testing.assert_array_equal(spectra[:, ~is_outside], before[:, ~is_outside])
     # A colour that is off by just as much as counts as within may take one step more, or not.
     np.testing.assert_allclose(spectra, expected, atol=5e-6)
@@ -352,29 +344,12 @@ def cells_near(shown: np.ndarray, kind: str) -> Bounds:
 @pytest.mark.parametrize("values", [np.linspace(-1, 2, 999), np.full(5, np.nan)], ids=["", "NaN"])
 def test_compiled_kernels_encode_and_decode_light_as_numpy_does(values: np.ndarray) -> None:
     light = values.astype(np.float32)
-    kernels = compiled_colours(light)
-    if kernels is None:
+    if not has_kernels(light):
         pytest.skip("numba is not installed, or has no kernels for this processor")
     codes = linear_to_srgb(light.clip(0, 1).astype(np.float64)) * 255
-    np.testing.assert_allclose(kernels.codes(light), codes, atol=5e-5)
+    np.testing.assert_allclose(srgb_codes(light), codes, atol=5e-5)
     exact = srgb_to_linear(light.astype(np.float64))
-    np.testing.assert_allclose(kernels.light(light), exact, atol=1e-7, rtol=5e-7)
-
-
-def test_wrong_kernels_are_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(cells, "largest_error", lambda _: 1.0)
-    cells.checked_kernels.cache_clear()
-    try:
-        cube = scene(9, 9)
-        estimate = shifted(cube)
-        with caplog.at_level("INFO", "napari_mst"):
-            correct_colours(estimate, Photo.from_array(codes_of(cube)), RESPONSE)
-        np.testing.assert_array_equal(codes_of(estimate), codes_of(cube))
-        assert len(caplog.records) == (find_spec("numba") is not None)
-    finally:
-        cells.checked_kernels.cache_clear()
+    np.testing.assert_allclose(linear_light(light), exact, atol=1e-7, rtol=5e-7)
 
 
 def test_cancel_is_heard_before_anything_is_moved() -> None:

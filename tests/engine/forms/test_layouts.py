@@ -36,7 +36,8 @@ from napari_mst.engine.forms.kernel_forms import (
     compiled_gram,
 )
 from napari_mst.engine.kernels.processor import ASKED_FOR, LAYOUT, LAYOUTS, layouts_of
-from napari_mst.reconstruction.consistency.cells import CompiledColours
+from napari_mst.reconstruction.consistency.cells import Bounds, linear_light, srgb_codes
+from napari_mst.reconstruction.consistency.moving import moved_by_kernel
 
 SIZE = HEIGHT, WIDTH = 13, 47
 """The size of the results; no layout divides it."""
@@ -63,7 +64,6 @@ def kernels() -> dict[str, Apply]:
     encode = CompiledSpectra(pixelwise, is_encoded=True)
     see = CompiledSpectra(camera)
     decode = CompiledDecoding()
-    colours = CompiledColours()
     response = np.random.default_rng(0).random((9, 3), dtype=np.float32)
 
     def of_block(window: Window) -> Tensor:
@@ -91,7 +91,7 @@ def kernels() -> dict[str, Apply]:
         shown = np.einsum("bc,bhw->chw", response, spectra)
         # Some are within their cells already, and some are open on one side.
         high = np.where(wanted > 0.8, np.float32(np.inf), wanted + 0.05)
-        colours.move(spectra, shown, (wanted - 0.05, high), response)
+        moved_by_kernel(spectra, shown, Bounds(wanted - 0.05, high), response)
         return torch.from_numpy(spectra)
 
     def each_number(compute: Callable[[np.ndarray], np.ndarray], window: Window) -> Tensor:
@@ -107,8 +107,8 @@ def kernels() -> dict[str, Apply]:
         "camera": lambda window: see(_cut(photo, window))[0],
         "decoding": lambda window: decode(_cut(x, window).abs())[0],
         "colours": moved,
-        "codes": lambda window: each_number(colours.codes, window),
-        "light": lambda window: each_number(colours.light, window),
+        "codes": lambda window: each_number(srgb_codes, window),
+        "light": lambda window: each_number(linear_light, window),
     }
 
 

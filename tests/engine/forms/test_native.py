@@ -26,7 +26,14 @@ from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
-from napari_mst.reconstruction.consistency.cells import compiled_colours
+from napari_mst.photo.photo import Photo
+from napari_mst.reconstruction.consistency.cells import (
+    Bounds,
+    ColourCheck,
+    linear_light,
+    srgb_codes,
+)
+from napari_mst.reconstruction.consistency.moving import move
 
 if native.is_ready():
     from napari_mst.engine.forms.kernel_forms import (
@@ -353,11 +360,15 @@ def test_kernels_are_compiled_ahead_for_the_types_that_they_are_called_with() ->
     from napari_mst.engine.kernels.block import apply_block
     from napari_mst.engine.kernels.spectra import decode_spectra, estimate_spectra
 
-    assert compiled_colours(np.zeros(1, np.float32))
+    spectra = np.zeros((2, 1, 1), np.float32)
+    photo = Photo.from_array(np.zeros((1, 1, 3), np.uint8))
+    check = ColourCheck(spectra, photo, np.zeros((2, 3), np.float32), 0)
+    colour = np.zeros((3, 1, 1), np.float32)
+    move(check, slice(None), linear_light(srgb_codes(colour)), Bounds(colour, colour))
     kernels: list[Any] = [apply_block, decode_spectra, estimate_spectra]
     kernels += [colours.move_spectra]
     kernels += [powers.encode_light, powers.decode_light]
-    for kernel in kernels:  # which `native.is_ready` and `compiled_colours` have called
+    for kernel in kernels:  # which `native.is_ready` and these have called
         assert kernel.signatures == [ahead.signature_of(kernel)]
 
 

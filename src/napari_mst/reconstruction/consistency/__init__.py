@@ -15,7 +15,7 @@ behind the limits.
 
 `correction`  the whole correction, pixel by pixel or region by region, which calls all below
 `noise`       decides whether a photo is noisy, and by how much, and whether it was a JPEG
-`moving`      the smallest change that moves spectra into their cells
-`cells`       the colours that the photo allows, its spectra beside them, blocks of rows, and the
-              parts that take the time, by the kernels of `engine.kernels.colours`
+`moving`      the smallest change that moves spectra into their cells, by the kernel of
+              `engine.kernels.colours` where there is one
+`cells`       the colours that the photo allows, its spectra beside them, and blocks of rows
 """
