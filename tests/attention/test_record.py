@@ -172,20 +172,6 @@ def test_a_figure_shows_every_head(tmp_path: Path) -> None:
     pyplot.close(figure)
 
 
-def test_the_difference_of_two_runs_is_drawn_around_zero_and_other_blocks_are_refused() -> None:
-    pytest.importorskip("matplotlib")
-    name = "stages.0.encoder.1"
-    first, second = make_record(), make_record(seed=1)
-    apart = first - second
-    np.testing.assert_array_equal(
-        apart[name].attention, first[name].attention - second[name].attention
-    )
-    low, high = attention_figure(apart).axes[0].images[0].get_clim()
-    assert low == -high < 0
-    with pytest.raises(AttentionError, match="two runs with the same blocks"):
-        first - AttentionRecord({name: first[name]})
-
-
 def test_a_figure_of_nothing_is_refused() -> None:
     with pytest.raises(AttentionError, match="Expected"):
         attention_figure(AttentionRecord())

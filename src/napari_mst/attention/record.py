@@ -24,7 +24,7 @@ from napari_mst.errors import AttentionError, shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLORMAP, SIGNED = "inferno", "RdBu_r"
+COLORMAP = "inferno"
 
 COLUMNS = 5
 """Heads in a row of the figure."""
@@ -206,26 +206,6 @@ class AttentionRecord:
         )
         return cls(blocks, past)
 
-    def __sub__(self, other: "AttentionRecord") -> "AttentionRecord":
-        """The matrices of this run less those of *other*: of two photos, or of two models.
-
-        Its numbers are of any sign, and `plot` draws them around zero. It has no history.
-
-        Raises
-        ------
-        AttentionError
-            If their blocks differ.
-        """
-        if self.shapes != other.shapes:
-            raise AttentionError("Expected two runs with the same blocks, got others. Choose two.")
-        blocks = {
-            name: BlockAttention(
-                block.logits - other[name].logits, block.attention - other[name].attention
-            )
-            for name, block in self.blocks.items()
-        }
-        return AttentionRecord(blocks)
-
     def __repr__(self) -> str:
         """One line: the number of blocks, the model and the photo."""
         made = [self.provenance.model, self.provenance.source]
@@ -253,8 +233,6 @@ class AttentionRecord:
     def plot(self, blocks: Sequence[str] | None = None) -> "Figure":
         """A figure of all heads of *blocks*, on one scale from 0 to the largest value.
 
-        That of a difference of two runs goes around 0.
-
         By default these are all blocks that were recorded.
 
         Raises
@@ -274,18 +252,16 @@ class AttentionRecord:
         figure = new_figure(AttentionError, figsize=size, layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         # One scale for all heads, so that their colours can be compared.
-        largest = max(float(np.abs(matrix).max()) for _, matrix in heads)
-        is_signed = min(float(matrix.min()) for _, matrix in heads) < 0
-        look = {"vmin": -largest * is_signed, "cmap": SIGNED if is_signed else COLORMAP}
+        largest = max(float(matrix.max()) for _, matrix in heads)
         for axis, (title, matrix) in zip(axes, heads, strict=False):
-            image = axis.imshow(matrix, vmax=largest, **look)
+            image = axis.imshow(matrix, vmin=0, vmax=largest, cmap=COLORMAP)
             axis.set_title(title, fontsize=7)
             axis.tick_params(labelsize=6)
         for axis in axes[len(heads) :]:
             axis.axis("off")
         figure.supxlabel("query channel j (feature channels, not wavelengths)", fontsize=8)
         figure.supylabel("key channel i", fontsize=8)
-        label = f"attention A_ij; each row sums to {1 - is_signed}"
+        label = "attention A_ij; each row sums to 1"
         figure.colorbar(image, ax=list(axes), label=label, shrink=0.6)
         return figure
 

@@ -116,10 +116,6 @@ class Emitter:
             lanes,
         )
 
-    def integer(self, value: int) -> Value:
-        """A number of bytes or a count."""
-        return ir.Constant(_INT, value)
-
     def _pointer(self, address: Value, kind: Value) -> Value:
         return self.builder.inttoptr(address, kind.as_pointer())
 
@@ -191,14 +187,6 @@ class Emitter:
     def _positive(self, value: Value) -> Value:
         zero = self.constant(0)
         return self.builder.select(self.builder.fcmp_ordered(">", value, zero), value, zero)
-
-    def larger(self, value: Value, least: Value) -> Value:
-        """*value*, or *least* where that is larger; NaN stays NaN."""
-        return self.builder.select(self.builder.fcmp_ordered("<", value, least), least, value)
-
-    def smaller(self, value: Value, most: Value) -> Value:
-        """*value*, or *most* where that is smaller; NaN stays NaN."""
-        return self.builder.select(self.builder.fcmp_ordered(">", value, most), most, value)
 
     def size(self, value: Value) -> Value:
         """*value* without its sign."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_mst.arrays import Singles
 from napari_mst.engine.kernels.caching import part
-from napari_mst.engine.kernels.emitter import FLOAT, Emitter, Value, emitted, floats, fused
+from napari_mst.engine.kernels.emitter import floats, fused
 from napari_mst.engine.kernels.powers import (
     ONE,
     ZERO,
@@ -30,7 +30,6 @@ from napari_mst.engine.kernels.rows import (
     Features,
     PackedRow,
     PixelRow,
-    from_pixel,
     row_bytes,
     unpack_row,
 )
@@ -100,7 +99,6 @@ _BLACK, _DARKEST, _OFFSET, _LIMIT, _SLOPE, _LEAST, _MOST, _BEND = range(len(LIMI
 # (their least light and their limit), and its features.
 _FIRST_FEATURE = 5
 _NUMBERS = (_FIRST_FEATURE + FEATURES) * _PIECE
-_NUMBER = _PIECE * _FLOAT_BYTES
 
 
 @part
@@ -136,49 +134,29 @@ def _take_features(numbers: Singles, limits: Singles, features: PackedRow, width
                 row[x * LANES + lane] = numbers[place] if index < FEATURES else ZERO
 
 
-@emitted
-def _bound(e: Emitter, row: PackedRow, numbers: int, weights: SpectrumWeights) -> None:
-    """Make the spectrum of a pixel, in place, of e^-y for the numbers y of its last layer.
-
-    *numbers* is the address of those of the pixel. See `pixelwise.Start`.
-    """
-    builder = e.builder
-    *colours, least, limit = (
-        e.splat(e.load(e.at(numbers, index * _NUMBER), FLOAT)) for index in range(_FIRST_FEATURE)
-    )
-    highest, bend = (
-        e.splat(e.load(e.at(weights.limits, index * _FLOAT_BYTES), FLOAT))
-        for index in (_MOST, _BEND)
-    )
-    most = builder.fmul(limit, highest)
-    with e.loop(row.planes) as loop:
-        place = e.along(row.address, loop.index, row.plane)
-        start: Value = e.constant(0)
-        for index, colour in enumerate(colours):
-            vector = builder.add(loop.index, builder.mul(row.planes, e.integer(index)))
-            start = e.multiply_add(e.load(e.along(weights.start, vector, VECTOR)), colour, start)
-        start = e.smaller(e.larger(start, least), most)
-        # limit x sigmoid(y + log(share / (1 - bend x share))), the share being start / limit, but
-        # without a logarithm.
-        rest = builder.fsub(limit, builder.fmul(bend, start))
-        others = e.multiply_add(e.load(place), rest, start)
-        e.store(builder.fdiv(builder.fmul(start, limit), others), place)
-
-
 @part
 def _make_spectra(numbers: Singles, last: PackedRow, weights: SpectrumWeights, width: int) -> None:
-    """Make spectra of the numbers of the *last* layer, in place."""
-    black = floats(weights.limits, len(LIMITS))[_BLACK]
+    """Make spectra of the numbers of the *last* layer, in place; see `pixelwise.Start`."""
+    limits = floats(weights.limits, len(LIMITS))
+    black, highest, bend = limits[_BLACK], limits[_MOST], limits[_BEND]
+    colours = floats(weights.start, 3 * last.planes * LANES)
     for plane in range(last.planes):
-        place = last.address + plane * last.plane
-        spectra = floats(place, width * LANES)
-        for index in range(width * LANES):
-            spectra[index] = exponential(-spectra[index])
-    for x in range(width):
-        _bound(from_pixel(last, x), numbers.ctypes.data + x * _FLOAT_BYTES, weights)
-    for plane in range(last.planes * weights.is_encoded):
         spectra = floats(last.address + plane * last.plane, width * LANES)
-        for index in range(width * LANES):
+        reds = colours[plane * LANES :]
+        greens, blues = reds[last.planes * LANES :], reds[2 * last.planes * LANES :]
+        for x in range(width):
+            red, green, blue = numbers[x], numbers[_PIECE + x], numbers[2 * _PIECE + x]
+            least, limit = numbers[3 * _PIECE + x], numbers[4 * _PIECE + x]
+            of_pixel = spectra[x * LANES :]
+            for lane in range(LANES):
+                start = fused(greens[lane], green, reds[lane] * red)
+                start = fused(blues[lane], blue, start)
+                start = smaller(larger(start, least), limit * highest)
+                # limit x sigmoid(y + log(share / (1 - bend x share))), the share being start /
+                # limit, but without a logarithm.
+                rest = exponential(-of_pixel[lane])
+                of_pixel[lane] = start * limit / fused(rest, limit - bend * start, start)
+        for index in range(width * LANES * weights.is_encoded):
             spectra[index] = power(spectra[index] + black, 5, 12)
 
 
