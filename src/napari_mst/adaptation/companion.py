@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from napari_mst.adaptation import adapting
-from napari_mst.adaptation.known import at_wavelengths, check_values
+from napari_mst.adaptation.known import check_values, to_bands
 from napari_mst.adaptation.parts import moved_to_photo, photo_of, spread, view_of
 from napari_mst.adaptation.process import corrected, errors_of, without_gaps
 from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
-from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo, sums_between
 from napari_mst.reconstruction.consistency.cells import row_blocks
@@ -147,9 +146,7 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
 
 def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
     """The numbers of *coarse* at *wavelengths* (B, h, w), NaN in bands that it does not have."""
-    units = np.eye(len(coarse.wavelengths))
-    columns = [at_wavelengths(Spectrum(coarse.wavelengths, unit), wavelengths) for unit in units]
-    matrix = np.stack(columns, axis=1)
+    matrix = to_bands(coarse.wavelengths, wavelengths)
     has_band = np.isfinite(matrix).all(axis=1)
     if has_band.sum() < _FEWEST_SHARED * len(wavelengths):
         low, high = coarse.wavelengths.min(), coarse.wavelengths.max()

@@ -13,18 +13,17 @@ from numpy.typing import ArrayLike
 
 from napari_mst.arrays import Brief, Doubles, Floats
 from napari_mst.cube import NANOMETRES, SpectralCube
+from napari_mst.cube.colour import averaging
 from napari_mst.cube.parts import plain_array
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.spectra.regions import Region
-from napari_mst.spectra.transforms import resampled
 
 BRIGHTEST = 2.0
 """Reflectance that no surface has: larger values are per cent, counts or radiance."""
 
 _FEWEST_SHARED = 0.5  # share of the bands of the cube that a known spectrum has to cover
 _GAP = 1.5  # bands of the cube: over a longer gap a curve is not interpolated
-_FINE = 2  # samples within one band of the cube from which on their mean is taken
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,44 +170,29 @@ def _at_bands(spot: KnownSpectrum, cube: SpectralCube) -> Doubles:
 
 
 def at_wavelengths(spectrum: Spectrum, wavelengths: Doubles) -> Doubles:
-    """*spectrum* at *wavelengths* (B,), NaN where it has none.
+    """*spectrum* at *wavelengths* (B,), NaN where it has none; see `to_bands`."""
+    order = spectrum.wavelengths.argsort(kind="stable")
+    known = order[np.isfinite(spectrum.values[order])]
+    return to_bands(spectrum.wavelengths[known], wavelengths) @ spectrum.values[known]
 
-    Where it is finer than the bands it is averaged over the response of a band, a triangle that
-    ends at the neighbouring ones; elsewhere it is interpolated.
+
+def to_bands(at: Doubles, wavelengths: Doubles) -> Doubles:
+    """(B, m): takes values *at* wavelengths (m,) in any order to others by `averaging`.
+
+    It is NaN for those that lie outside, or in a gap.
     """
-    finite = np.isfinite(spectrum.values)
-    at, values = spectrum.wavelengths[finite], spectrum.values[finite]
     if not at.size:
-        return np.full(wavelengths.shape, np.nan)
-    step = _step(wavelengths)
-    order = np.argsort(at, kind="stable")
-    at, values = at[order], values[order]
-    inside = (wavelengths >= at[0]) & (wavelengths <= at[-1])
-    inside &= _gap_around(at, wavelengths) <= _GAP * max(step, _step(at))
-    result = np.full(wavelengths.shape, np.nan)
-    if inside.any():
-        result[inside] = resampled(Spectrum(at, values), wavelengths[inside]).values
-    near = (1 - np.abs(wavelengths[:, None] - at) / step).clip(0)
-    # half a response, at an end of the spectrum, would be the mean of another wavelength
-    is_whole = (wavelengths - step >= at[0]) & (wavelengths + step <= at[-1])
-    is_fine = inside & is_whole & ((near > 0).sum(axis=1) > _FINE)
-    result[is_fine] = near[is_fine] @ values / near[is_fine].sum(axis=1)
-    return result
-
-
-def _gap_around(samples: Doubles, wavelengths: Doubles) -> Doubles:
-    """The distance (B,) between the two samples that lie around each of *wavelengths*."""
-    above = np.searchsorted(samples, wavelengths).clip(0, samples.size - 1)
-    is_sample = samples[above] == wavelengths
-    below = np.where(is_sample, above, (above - 1).clip(0))
-    return samples[above] - samples[below]
-
-
-def _step(wavelengths: Doubles) -> float:
-    """The usual distance between neighbouring wavelengths."""
-    if wavelengths.size < 2:
-        return 1.0
-    return float(np.median(np.abs(np.diff(wavelengths))))
+        return np.full((len(wavelengths), 0), np.nan)
+    known = np.sort(at)
+    above = np.searchsorted(known, wavelengths).clip(0, at.size - 1)
+    below = np.where(known[above] == wavelengths, above, (above - 1).clip(0))
+    steps = (np.abs(np.diff(each)) for each in (known, wavelengths) if each.size > 1)
+    usual = max((float(np.median(step)) for step in steps), default=1.0)
+    is_known = (wavelengths >= known[0]) & (wavelengths <= known[-1])
+    is_known &= known[above] - known[below] <= _GAP * usual
+    matrix = averaging(wavelengths, at)
+    matrix[~is_known] = np.nan
+    return matrix
 
 
 def _whole(name: str, value: object) -> int:

@@ -99,6 +99,21 @@ def interpolation(at: Doubles, wavelengths: Doubles) -> Doubles:
     return matrix
 
 
+def averaging(at: Doubles, wavelengths: Doubles) -> Doubles:
+    """(n, m): `interpolation`, but means of a band where *wavelengths* are finer than those *at*.
+
+    The response of a band is a triangle that ends at its neighbours. Where half of it lies beyond
+    the *wavelengths* it would be the mean of another one: there they are interpolated.
+    """
+    step = float(np.median(np.abs(np.diff(at)))) if at.size > 1 else 1.0
+    near = (1 - np.abs(at[:, None] - wavelengths) / step).clip(0)
+    is_whole = (at - step >= wavelengths.min()) & (at + step <= wavelengths.max())
+    is_fine = is_whole & (np.count_nonzero(near, axis=1) > 2)
+    matrix = interpolation(at, wavelengths)
+    matrix[is_fine] = near[is_fine] / near[is_fine].sum(axis=1, keepdims=True)
+    return matrix
+
+
 def srgb_to_linear(encoded: Floats) -> Floats:
     """sRGB code values (0-1) -> linear light (0-1), IEC 61966-2-1."""
     encoded = np.asarray(encoded)

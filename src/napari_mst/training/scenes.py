@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from napari_mst.arrays import DType, Indices, Mask, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.colour import interpolation
+from napari_mst.cube.colour import averaging
 from napari_mst.errors import CubeFileError, shown
 from napari_mst.formats import find_format, read_cube
 from napari_mst.photo.cameras import GRID
@@ -99,18 +99,13 @@ def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> 
 def resampled(data: Singles, wavelengths: ArrayLike) -> Singles:
     """*data* (B, H, W) at `GRID`; on the grid itself nothing changes.
 
-    Where the bands are coarse it is interpolated between them. Where they are fine a band of the
-    result is the mean of those within 10 nm, weighted less with distance.
+    Other bands are interpolated or averaged, see `averaging`.
     """
     at = doubles(wavelengths)
     if np.array_equal(at, GRID):
         return np.ascontiguousarray(data, dtype=np.float32)
-    near = (1 - np.abs(GRID[:, None] - at) / _STEP).clip(0)
-    is_fine = (near > 0).sum(axis=1, keepdims=True) > 2
-    weights = np.where(
-        is_fine, near / near.sum(axis=1, keepdims=True).clip(1e-9), interpolation(GRID, at)
-    )
-    return np.einsum("gb,bhw->ghw", weights.astype(np.float32), data, optimize=True)
+    weights = averaging(GRID, at).astype(np.float32)
+    return np.einsum("gb,bhw->ghw", weights, data, optimize=True)
 
 
 def _bands_between(cube: SpectralCube, name: str) -> Indices:
