@@ -45,40 +45,6 @@ from napari_mst.photo.lights import FAMILIES, LARGEST, Family, mixture_name
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.photo.white import OFF_DAYLIGHT, angle_between, patch_values
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LightAttention(Brief):
-    """The attention of the tokens of a vision transformer.
-
-    All maps are (G, G), patch by patch over the photo. A map and the share of the class token,
-    which belongs to no patch, sum to 1.
-
-    Attributes
-    ----------
-    blocks
-        (L, h, T, T) attention: the rows are queries, and sum to 1; row and column 0 are the class
-        token's.
-    """
-
-    blocks: Doubles
-
-    @property
-    def grid(self) -> int:
-        """Patches on a side of the photo."""
-        return math.isqrt(self.blocks.shape[-1] - 1)
-
-    @property
-    def rollout(self) -> Doubles:
-        """(T, T): attention through all blocks, by Abnar & Zuidema (2020); its rows sum to 1."""
-        matrix = rollout([torch.from_numpy(block) for block in self.blocks])
-        return matrix.numpy()
-
-    @property
-    def rollout_map(self) -> Doubles:
-        """(G, G): the patches that the answer for the photo came from, through all blocks."""
-        return self.rollout[0, 1:].reshape(self.grid, self.grid)
-
-
 MODEL = "light-vit"
 """The bundled network that estimates the light."""
 
@@ -143,7 +109,7 @@ class LightEstimate(Brief):
     spread
         Angle in degrees between the whites of the light and of the candidates, on average.
     attention
-        The patches that the network looked at.
+        (L, h, T, T): the rows are queries, and sum to 1; the first token is the class token.
 
     Notes
     -----
@@ -152,6 +118,8 @@ class LightEstimate(Brief):
     power                 (31,) relative power at 400, 410, ..., 700 nm
     white                 (3,) linear values of the sensor, green being 1
     spread, off_daylight  degrees
+    attention             (blocks, heads, tokens, tokens) shares
+    attention_map         (G, G) shares of G x G patches
     ====================  ===============================================
 
     Examples
@@ -166,7 +134,17 @@ class LightEstimate(Brief):
     candidates: tuple[LightCandidate, ...]
     illuminant: str
     spread: float
-    attention: LightAttention
+    attention: Doubles
+
+    @property
+    def attention_map(self) -> Doubles:
+        """(G, G): the patches that the answer came from, through all blocks; see `rollout`.
+
+        The map and the share of the class token, which belongs to no patch, sum to 1.
+        """
+        patches = rollout([torch.from_numpy(block) for block in self.attention])[0, 1:].numpy()
+        side = math.isqrt(patches.size)
+        return patches.reshape(side, side)
 
     @property
     def power(self) -> Doubles:
@@ -255,7 +233,7 @@ def estimate_light(
     spread = float(angles @ weights / weights.sum())
     # In double precision the rows sum to 1 to the last digits.
     maps = torch.stack([block[0] for block in encoding.attentions]).double()
-    attention = LightAttention((maps / maps.sum(-1, keepdim=True)).numpy())
+    attention = (maps / maps.sum(-1, keepdim=True)).numpy()
     return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 

@@ -20,7 +20,7 @@ from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import PhotoError
 from napari_mst.light.balancing import white_balance
-from napari_mst.light.estimating import LightAttention, estimate_light
+from napari_mst.light.estimating import estimate_light
 from napari_mst.models import MODELS
 from napari_mst.models.cards import PUBLISHED
 from napari_mst.photo.cameras import (
@@ -325,7 +325,7 @@ def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(
         rows.lights.itemAt(row, QFormLayout.ItemRole.LabelRole).widget().click()
         assert sensor_form.illuminant == name
     rows.seen.click()
-    np.testing.assert_array_equal(viewer.layers[-1].data, finding.light.attention.rollout_map)
+    np.testing.assert_array_equal(viewer.layers[-1].data, finding.light.attention_map)
 
 
 def test_estimate_is_the_light_of_photos_that_show_it_unless_one_is_named(
@@ -374,13 +374,11 @@ def test_a_click_is_taken_once_and_asking_again_begins_anew(viewer: ViewerModel)
 
 def test_attention_that_told_the_light_lies_on_the_photo(viewer: ViewerModel) -> None:
     photo = viewer.add_image(sensor_values("A"), rgb=True, scale=(2, 2), translate=(10, 0))
-    rows = np.random.default_rng(0).random((2, 3, 17, 17))
-    attention = LightAttention(rows / rows.sum(axis=-1, keepdims=True))
-    light: Any = SimpleNamespace(attention=attention)
+    light: Any = SimpleNamespace(attention_map=np.random.default_rng(0).random((4, 4)))
     for _ in range(2):
         show_attention(viewer, photo, light)
     _, layer = viewer.layers
-    np.testing.assert_array_equal(layer.data, attention.rollout_map)
+    np.testing.assert_array_equal(layer.data, light.attention_map)
     edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
     np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
     assert layer not in photo_layers(viewer)

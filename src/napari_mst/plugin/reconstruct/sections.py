@@ -188,7 +188,7 @@ class FormRows(QWidget):
 
 def show_attention(viewer: ViewerModel, photo: Image, light: "LightEstimate") -> None:
     """Show over the layer *photo* which patches its *light* was seen in, through all blocks."""
-    values = light.attention.rollout_map
+    values = light.attention_map
     layer = layer_of_role(viewer, ROLE)
     if layer is not None:
         viewer.layers.remove(layer)
