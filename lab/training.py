@@ -1,14 +1,14 @@
 """Training and calibration on simulated scenes: `train` without cubes, and `calibrate`."""
 
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
 
 import torch
 
 from lab.camera_scenes import TRAINING_LIGHTS
 from lab.simulated import SceneSimulator, Simulated
 from napari_mst.cli.arguments import Command
-from napari_mst.cli.training import FIRST, HERE, OFFERED, trained
+from napari_mst.cli.training import train_model, trained
 from napari_mst.models import ModelCard, load_model
 from napari_mst.photo.cameras import Capture, camera_response
 from napari_mst.training.calibrate import calibrate
@@ -22,24 +22,9 @@ _SIZE = FitSettings.size
 _CAMERA_SCENES = 40
 
 
-def train_on_scenes(
-    *,
-    plan: TrainingPlan = HERE,
-    steps: int | None = None,
-    settings: Annotated[FitSettings, OFFERED] = FIRST,
-) -> None:
-    """Train as `napari-mst train` does, without --cubes on simulated scenes.
-
-    Parameters
-    ----------
-    steps
-        number of steps (default: 26000; 4000 with --from)
-
-    Examples
-    --------
-    napari-mst train --attention window --steps 8000 -o window.safetensors
-    napari-mst train --network mst-l -o mst-l.safetensors
-    """
+@wraps(train_model)
+def train_on_scenes(*, plan: TrainingPlan, settings: FitSettings, steps: int | None = None) -> None:
+    """Train as `napari-mst train` does, without --cubes on simulated scenes."""
     response = torch.from_numpy(camera_response(plan.camera, plan.light)).float()
     scenes = Simulated(settings.seed, settings.size, response)
     trained(plan, settings, steps, None if plan.cubes else scenes)
