@@ -305,10 +305,14 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     seen = Photo.from_array(photo.data, encoding="linear")
     assert finding.light.illuminant == estimate_light(seen, CAMERA, known).illuminant
     assert "estimated from 1 known spectrum in the photo" in finding.text
-    # They say nothing of a light that is named, nor of another photo of the same size.
+    # They say nothing of a light that is named, of pages, nor of another photo of the same size.
     assert capture_of("A") == Capture(CAMERA, "A", balance=OF_SENSOR)
-    form.photo = weakref.ref(viewer.add_image(sensor_values("D65"), rgb=True, name="another"))
-    assert capture_of(ESTIMATED).known == {}
+    viewer.layers.remove(photo)
+    pages = np.stack([photo.data, photo.data])
+    for pixels, name in ((photo.data, "another"), (pages, photo.name)):
+        layer = viewer.add_image(pixels, rgb=True, name=name)
+        form.photo = weakref.ref(layer)
+        assert (layer.name, capture_of(ESTIMATED).known) == (name, {})
 
 
 def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(

@@ -55,19 +55,24 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     photo = chosen_photo(form, viewer)
     if not form.is_ready:
         raise PhotoError(NO_DEVICES)
-    part = photo_part(viewer, photo, form.part)
+    request = request_of(form, photo_part(viewer, photo, form.part), known_in(form, viewer))
     if not (form.all_pages and form.has_pages):
-        return request_of(form, part, known_in(form, viewer))
+        return request
     # This shows layers, and so needs Qt, which a script may lack.
     from napari_mst.plugin.session import request_of_pages
 
-    return request_of_pages(request_of(form, part))
+    return request_of_pages(request)
 
 
 def known_in(form: ReconstructionForm, viewer: ViewerModel) -> Known:
-    """The spectra at pixels of the chosen photo that are known by the marked picks of its cube."""
+    """The spectra at pixels of the chosen photo that are known by the marked picks of its cube.
+
+    None of a stack: nothing says which of its pages they are of.
+    """
     points, layer = picks_layer(viewer), form.layer
-    if points is None or layer is None or points.metadata.get(SOURCE) != layer.name:
+    if points is None or layer is None or form.has_pages:
+        return {}
+    if points.metadata.get(SOURCE) != layer.name:
         return {}
     spots = known_on(points, layer).values()
     curves = ((spot, spot.spectrum) for spot in spots)

@@ -117,7 +117,7 @@ def pixels_of(points: Points, layer: Layer) -> tuple[NDArray[np.int_], Mask]:
         return np.zeros((len(points.data), 2), dtype=int), np.zeros(len(points.data), dtype=bool)
     exact = points.data[:, -2:] @ matrix[:2, :2].T + matrix[:2, 2]
     at = np.floor(exact + 0.5)
-    shape = layer.data.shape[:2] if getattr(layer, "rgb", False) else layer.data.shape[-2:]
+    shape = layer.data.shape[-3:-1] if getattr(layer, "rgb", False) else layer.data.shape[-2:]
     inside = ((at >= 0) & (at < shape)).all(axis=1)
     return np.where(inside[:, None], at, -1).astype(int), inside
 
