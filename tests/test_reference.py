@@ -145,7 +145,6 @@ def test_reprs_of_public_things_are_short() -> None:
         reconstructor.reconstruct(photo).provenance,
         napari_mst.Region.of_mask(np.eye(32), name="diagonal"),
         light,
-        light.attention,
         explorer.map("attention", selection),
         explorer.steps(selection.block),
         napari_mst.attention.side_by_side(photo, 5, 5),
