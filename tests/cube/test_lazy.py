@@ -120,6 +120,27 @@ def test_a_tile_is_read_once_while_there_is_room(monkeypatch: pytest.MonkeyPatch
     assert [rows.start for _, rows, _ in boxes] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
 
 
+def test_looking_at_bands_keeps_a_few_and_strips_of_all_bands_keep_their_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    boxes = []
+
+    def read(*ranges: range) -> Array:
+        boxes.append(ranges)
+        return NUMBERS[tuple(slice(at.start, at.stop) for at in ranges)]
+
+    _, height, width = SHAPE
+    monkeypatch.setattr(lazy, "KEPT_BYTES", 2 * 2 * height * width)
+    tiled = kept(Lazy("b", SHAPE, "i2", read), (1, height, width))
+    for band in range(5):
+        np.testing.assert_array_equal(tiled[band], NUMBERS[band])
+    assert len(tiled.tiles) == 2
+    boxes.clear()
+    for row in range(height):
+        np.testing.assert_array_equal(tiled[:, row], NUMBERS[:, row])
+    assert sum(len(bands) for bands, _, _ in boxes) == 3
+
+
 @pytest.mark.parametrize("change", ["cut off", "written to"])
 def test_a_file_that_changes_is_refused(tmp_path: Path, change: str) -> None:
     numbers = stored(tmp_path / "a.img")

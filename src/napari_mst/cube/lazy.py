@@ -323,9 +323,9 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     """
     sides = tuple(map(min, sides, numbers.shape))
     tile_bytes = prod(sides) * numbers.dtype.itemsize
-    row = numbers.nbytes * sides[1] // numbers.shape[1]
-    # Who goes down the image in strips looks at all tiles of a row again and again.
-    most = max(1, max(KEPT_BYTES, min(row, free_host_memory() // 4)) // tile_bytes)
+    across = -(-numbers.shape[2] // sides[2])
+    budget = max(1, KEPT_BYTES // tile_bytes)
+    limit = free_host_memory() // 4 // tile_bytes
     tiles: dict[Place, Array] = {}
     lock = Lock()
 
@@ -340,6 +340,8 @@ def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
         needed = set(product(*([cut[0] for cut in axis] for axis in axes)))
         if is_small and not tiles.keys() >= needed:
             return numbers._read(*ranges)
+        # Who goes down the image in strips looks at all tiles of a row again and again.
+        most = max(budget, min(len(axes[0]) * across, limit))
         # A few tiles at a time, so that a large part is in memory only once.
         step = max(1, most // (4 * len(axes[0])))
         for row, left in product(axes[1], range(0, len(axes[2]), step)):
