@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.query import check_pixel, unmasked
-from napari_mst.networks.layout import count_of, ends
+from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
 from napari_mst.networks.parts import Chain, softmax_sums, softmaxes
@@ -181,5 +181,6 @@ class AWAN(Network):
     @classmethod
     def of(cls, weights: Mapping[str, Tensor]) -> "AWAN":
         """A network with the blocks and channels of *weights*."""
+        features, in_bands = weights["input_conv2D.weight"].shape[:2]
         blocks = count_of(r"backbone\.(\d+)\.", weights)
-        return cls(*ends(weights, "input_conv2D.weight", "output_conv2D.weight"), blocks)
+        return cls(in_bands, len(weights["output_conv2D.weight"]), features, blocks)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from napari_mst.networks.layout import count_of, ends
+from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
 from napari_mst.networks.parts import Chain, near
@@ -62,4 +62,5 @@ class EDSR(Network):
     def of(cls, weights: Mapping[str, Tensor]) -> "EDSR":
         """A network with the blocks and channels of *weights*."""
         blocks = count_of(r"body\.(\d+)\.body\.0\.weight", weights)
-        return cls(*ends(weights, "head.0.weight", "tail.0.weight"), blocks)
+        features, in_bands = weights["head.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["tail.0.weight"]), features, blocks)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from napari_mst.networks.edsr import EDSR
-from napari_mst.networks.layout import ends
 from napari_mst.networks.parts import Chain, Softmaxes, near, softmax_sums, softmaxes
 
 _SUBSPACES = 4
@@ -139,4 +138,5 @@ class HDNet(EDSR):
     @classmethod
     def of(cls, weights: Mapping[str, Tensor]) -> "HDNet":
         """A network with the channels of *weights*."""
-        return cls(*ends(weights, "head.0.weight", "tail.0.weight"))
+        features, in_bands = weights["head.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["tail.0.weight"]), features)

@@ -13,7 +13,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from napari_mst.networks.layout import ends
 from napari_mst.networks.network import PHOTO, Network, Pass, Program
 from napari_mst.networks.parts import Activated, Chain
 
@@ -97,7 +96,8 @@ class HRNet(Network):
     @classmethod
     def of(cls, weights: Mapping[str, Tensor]) -> "HRNet":
         """A network with the blocks and channels of *weights*."""
-        return cls(*ends(weights, "levels.main.1.0.weight", "levels.main.4.0.weight"))
+        width, in_bands = weights["levels.main.1.0.weight"].shape[:2]
+        return cls(in_bands, len(weights["levels.main.4.0.weight"]), width)
 
 
 HRNET_KEYS = [

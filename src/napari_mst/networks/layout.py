@@ -64,18 +64,6 @@ def renamed(state: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) ->
     return dict(pairs)
 
 
-def ends(state: Mapping[str, Tensor], first: str, last: str) -> tuple[int, int, int]:
-    """The channels of the photo, of the bands and between, told by the *first* and *last* weights.
-
-    Raises
-    ------
-    KeyError, ValueError
-        If one is missing, or is not that of a convolution.
-    """
-    channels, in_bands, *_ = state[first].shape
-    return in_bands, len(state[last]), channels
-
-
 def count_of(pattern: str, state: Mapping[str, Tensor]) -> int:
     """The number of parts in *state*, whose keys begin as *pattern* with the number in a group.
 
