@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import WAVELENGTHS, make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
+from napari_mst.batch.clips import write_clip
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 from napari_mst.photo.photo import Photo
@@ -67,6 +68,21 @@ def test_a_cube_of_ours_that_napari_opened_has_its_wavelengths_picks_and_history
     assert picks.names(picks.picks_layer(viewer)) == ["leaf"]
     assert viewer.layers.selection.active is layer or not is_first
     assert photo_layers(viewer) == []
+
+
+def test_the_cubes_of_a_clip_follow_the_frame_that_is_shown(
+    viewer: ViewerModel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    frames = [replace(make_cube(), data=make_cube().data + np.float32(at)) for at in range(3)]
+    attend(viewer)
+    opened(viewer, write_clip(tmp_path / "clip.zarr", iter(frames)))
+    recognised(viewer, qtbot)
+    (layer,) = (layer for layer in viewer.layers if layer.name == "clip")
+    for at in (2, 0):
+        viewer.dims.set_point(0, at)
+        found = cube_in(layer)
+        np.testing.assert_array_equal(found.data, frames[at].data)
+        np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)
 
 
 Offers = list[tuple[str, Callable[[], object]]]

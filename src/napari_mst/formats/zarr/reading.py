@@ -19,7 +19,8 @@ import numpy as np
 
 from napari_mst import crash_safe
 from napari_mst.arrays import Array
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
+from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, check_room, kept
 from napari_mst.errors import SaveError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of, cube_name
@@ -319,3 +320,31 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:
     return [str(channel.get("label", "")) for channel in ome.get("omero", {}).get("channels", ())]
+
+
+def read_clip(path: Path) -> Stack | None:
+    """The frames of the clip in the folder *path*, in memory, as `write_frames` saves them.
+
+    None if it holds none. Raises `CubeFileError` or `OutOfMemory`.
+    """
+    import zarr
+
+    file = path / "zarr.json"
+    if not file.is_file():
+        return None
+    with complete(path.name, "Zarr file"):
+        ome = json.loads(file.read_bytes()).get("attributes", {}).get("ome", {})
+        image = ome.get("multiscales", [{}])[0]
+        axes = [axis["name"] for axis in image.get("axes", [])]
+        if axes != ["t", "wavelength", "y", "x"]:
+            return None
+        array: Any = zarr.open_array(str(path / "0"), mode="r")
+        check_room(path.name, array.nbytes)
+        step, start = (
+            each[each["type"]][1] for each in image["datasets"][0]["coordinateTransformations"]
+        )
+        frames = array[:]
+    # Uneven wavelengths have no place in OME-Zarr, and no unit.
+    unit = NANOMETRES if "unit" in image["axes"][1] else BAND_INDEX
+    wavelengths = start + step * np.arange(frames.shape[1])
+    return Stack(frames, [SpectralCube(frame, wavelengths, unit) for frame in frames])

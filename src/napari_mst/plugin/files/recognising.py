@@ -29,9 +29,10 @@ from psygnal import Signal
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.layer import COLORMAP, METADATA_KEY
+from napari_mst.cube.layer import COLORMAP, METADATA_KEY, Stack
 from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
+from napari_mst.formats.zarr.reading import read_clip
 from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
@@ -69,6 +70,7 @@ from napari_mst.plugin.viewer.layers import (
     cube_of_data,
     go_to,
     put_cube,
+    stack_layer,
 )
 from napari_mst.plugin.viewer.photos import photo_layer
 from napari_mst.plugin.viewer.placement import Placement
@@ -163,6 +165,8 @@ class Recogniser(ViewerHelper):
             self._show_later(layer, Photo.read, self._show_raw, "as the small picture in it")
         elif is_own_cube(path):
             self._show_later(layer, read_cube, self._show_cube, "without its wavelengths")
+        elif path.suffix == ".zarr" and layer.ndim == 4:
+            self._show_later(layer, read_clip, self._show_clip, "without its wavelengths")
         elif may_be_cube(layer):
             self._offer_wavelengths(layer)
         # To compare a lazy layer would read all of it.
@@ -231,6 +235,13 @@ class Recogniser(ViewerHelper):
             # The axis is another now: where the slider stood at band 7, it has to stand at 470 nm.
             go_to(viewer, layer, float(cube.wavelengths[band]))
         open_workspace_soon(viewer)
+        self.changed.emit()
+
+    def _show_clip(self, layer: Image, clip: Stack) -> None:
+        """Show the frames of the *clip* in the file of *layer* as cubes over time."""
+        data, arguments, _ = stack_layer(clip, layer.name, Placement.of(layer), (0.0, 1.0))
+        _exchange(self.viewer, layer, data, arguments)
+        open_workspace_soon(self.viewer)
         self.changed.emit()
 
     # ---------------------------------------------------------------------------------- photos
