@@ -109,7 +109,7 @@ def graph(network: nn.Module, device: torch.device) -> Contender:
 
 
 def engine(network: nn.Module, device: torch.device, plan: Plan | None = None) -> Contender:
-    """Our engine, with its maps where *plan* says."""
+    """Our engine; in 16 bits, or with its maps in the memory of the computer, if *plan* says so."""
     program = build_mst_plus_plus(network.state_dict()).to(device).program()
 
     def contend(photo: np.ndarray) -> np.ndarray:
@@ -180,6 +180,8 @@ CONTENDERS: dict[str, Callable[[nn.Module, torch.device], Contender]] = {
     "compiled": compiled,
     "CUDA graph": graph,
     "engine": engine,
+    "bfloat16": partial(engine, plan=Plan(precision="bfloat16")),
+    "float16": partial(engine, plan=Plan(precision="float16")),
     "maps in memory": partial(engine, plan=Plan("memory")),
     "engine, oneDNN": engine_of_torch,
     "openvino": openvino,

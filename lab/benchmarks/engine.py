@@ -11,7 +11,7 @@ published forward as people run it, in our plain form; "authors" is their own fi
 of the extra `fast` if numba is; "engine, oneDNN" is the engine with torch alone. OpenVINO and ONNX Runtime take part on
 a CPU, where installed. On a GPU the published forward has TF32 in its convolutions, as torch does it, and also runs
 without ("exact", as the engine), in channels-last memory, through torch.compile and as a CUDA graph; the engine also
-runs with its maps in the computer's memory. Whoever cannot run there says why and is left out. Times are
+runs in 16 bits and with its maps in the computer's memory. Whoever cannot run there says why and is left out. Times are
 medians, "first" is the first run at this size; memory is the peak of the process (on a GPU: of its memory) above what
 it had before, a pixel of the photo. Who needs more memory than is free does not take part, and that is said.
 """
@@ -37,6 +37,8 @@ PACKAGES = ("torch", "numba", "openvino", "onnxruntime")
 BYTES = {
     "engine": 1500,
     "engine, oneDNN": 1500,
+    "bfloat16": 1500,
+    "float16": 1500,
     "maps in memory": 1500,
     "published": 3500,
     "published, tuned": 4000,
@@ -51,7 +53,7 @@ BYTES = {
 """Bytes that each contender needs a pixel, generously."""
 
 ON_GPU = (
-    *("engine", "maps in memory"),
+    *("engine", "bfloat16", "float16", "maps in memory"),
     *("published", "published, exact", "channels-last", "compiled", "CUDA graph"),
 )
 
@@ -148,8 +150,9 @@ def contenders(options: argparse.Namespace) -> list[str]:
     if options.device != "cpu":
         return [*ON_GPU, *authors]
     engines = ["engine", "engine, oneDNN"] if find_spec("numba") else ["engine"]
+    narrow = ["bfloat16"] if "bfloat16" in choose_device("cpu").precisions else []
     compilers = filter(find_spec, ("onnxruntime", "openvino"))
-    return [*engines, "published", *authors, "published, tuned", *compilers]
+    return [*engines, *narrow, "published", *authors, "published, tuned", *compilers]
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.preparing import PREVIEW_PIXELS
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
-KINDS = ("float32", "float64", "region", "preview", "file", "colours")
+KINDS = ("float32", "bfloat16", "float64", "ensemble", "region", "preview", "file", "colours")
 MODELS = ("mstpp-srgb", "pixelwise-srgb", "published")
 
 
@@ -49,6 +49,8 @@ def main() -> None:
     ]
     print(f"{'plan / peak':35}" + "".join(f"{pixels / 1e6:9.2f} MP" for pixels in options.pixels))
     for model, threads, kind in cases:
+        if model == "pixelwise-srgb" and kind == "bfloat16":
+            continue
         print(f"{model:15} {threads} threads {kind:9}", end="", flush=True)
         for pixels in options.pixels:
             planned, peak = measured_apart(model, kind, pixels, threads)
@@ -86,6 +88,7 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
 
     runs = {
         "preview": lambda photo: reconstructor.preview(photo),
+        "ensemble": lambda photo: reconstructor.reconstruct(photo, ensemble=True),
         "region": lambda photo: reconstructor.reconstruct(
             photo, region=(0, photo.shape[0] // 2, 0, photo.shape[1])
         ),
@@ -95,7 +98,7 @@ def measure(model: str, kind: str, height: int, width: int, threads: int) -> tup
     shapes = {"preview": large.reduced(PREVIEW_PIXELS).shape, "region": (height // 2, width)}
     planned = shapes.get(kind, large.shape)
     run(photo(64, 64))
-    plan = reconstructor.plan(*planned)
+    plan = reconstructor.plan(*planned, ensemble=kind == "ensemble")
     if kind == "file":
         # One byte too little sends the feature maps into a file.
         reconstructor = Reconstructor(
@@ -132,7 +135,7 @@ def build(model: str, kind: str) -> Reconstructor:
     chosen = load_model("mstpp-srgb" if model == "published" else model)
     if model == "published":
         chosen = replace(chosen, network=build_mst_plus_plus(published_network().state_dict()))
-    precision = "float64" if kind == "float64" else "float32"
+    precision = kind if kind in ("bfloat16", "float64") else "float32"
     return Reconstructor(chosen, "cpu", precision=precision, correct_colour=kind == "colours")
 
 

@@ -159,6 +159,13 @@ def test_a_region_has_the_attention_of_its_own_run(model: Model) -> None:
     assert largest_difference(record, AttentionExplorer(reconstructor, photo()).record()) > 1e-4
 
 
+def test_of_an_ensemble_the_unflipped_pass_is_recorded(model: Model) -> None:
+    reconstructor = Reconstructor(model, "cpu")
+    with record_attention(model) as record:
+        reconstructor.reconstruct(photo(), ensemble=True)
+    assert largest_difference(record, AttentionExplorer(reconstructor, photo()).record()) == 0
+
+
 def test_a_copy_for_another_device_is_heard_and_keeps_no_hook(model: Model) -> None:
     early = copied(model.network)
     with record_attention(model) as record, torch.inference_mode():

@@ -1,5 +1,6 @@
 """`napari-mst reconstruct`: one photo, as a shell sees it: exit status, output and files."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.cli.conftest import Run, assert_is_one_error, contents, raising
 
 import napari_mst
 from napari_mst.cube.provenance import UNCALIBRATED
+from napari_mst.engine.device import choose_device
 from napari_mst.errors import OutOfMemory
 from napari_mst.reconstruction.pipeline import SeenPhoto
 
@@ -159,14 +161,35 @@ def test_colour_correction_can_be_switched_off(run: Run, photo: Path) -> None:
     assert (cubes[0].data != cubes[1].data).any()
 
 
-def test_a_region_is_that_of_the_api(run: Run, photo: Path, weights: Path) -> None:
-    code, *_ = run("reconstruct", photo, "--region", "1:5,0:7", "-o", photo.with_name("cube.hdr"))
+def test_a_region_and_an_ensemble_are_those_of_the_api(
+    run: Run, photo: Path, weights: Path
+) -> None:
+    code, *_ = run(
+        "reconstruct", photo, "--region", "1:5,0:7", "--ensemble", "-o", photo.with_name("cube.hdr")
+    )
     reconstructor = napari_mst.Reconstructor(napari_mst.load_model(weights), "cpu")
-    expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7))
+    expected = reconstructor.reconstruct(photo, region=(1, 5, 0, 7), ensemble=True)
     cube = napari_mst.read_cube(photo.with_name("cube.hdr"))
     assert code == 0
     assert np.array_equal(cube.data, expected.data)
     assert cube.provenance == expected.provenance
+
+
+def test_16_bits_and_a_budget_are_told_kept_and_shown(run: Run, photo: Path) -> None:
+    if "bfloat16" not in choose_device("cpu").precisions:
+        pytest.skip("not on this processor")
+    target = photo.with_name("cube.hdr")
+    options = ("--precision", "bfloat16", "--memory", "0.5")
+    code, _, err = run("reconstruct", photo, "-o", target, *options)
+    assert code == 0
+    assert re.search(
+        r"note: photo.png: needs \d+ MB of memory, in bfloat16: off float32 by .* of this photo\n",
+        err,
+    )
+    code, out, _ = run("info", target)
+    assert re.search(r"precision +bfloat16\n", out)
+    assert re.search(r"precision error +0\.0", out)
+    assert re.search(r"assumed +Computed in bfloat16: off float32 by ", out)
 
 
 @pytest.mark.parametrize(("given", "kept"), [((), "auto"), (("off",), "off"), (("0.8",), "0.8")])
@@ -184,14 +207,16 @@ def test_the_history_says_how_the_photo_was_to_be_denoised(
     [
         ("--model mst-minus", "got 'mst-minus'"),
         ("--device abacus", "got 'abacus'"),
+        ("--precision float16", "Expected a precision of cpu (float32, float64), got 'float16'."),
         ("--error-bands", "calibrated error band"),
         ("--region 0:7,0:9", "within 6 rows x 9 columns"),
         ("--memory 0.001", "MB of free memory for 6 x 9 pixels on cpu, got 1 MB"),
     ],
 )
 def test_options_that_cannot_be_met_are_refused_before_the_run(
-    run: Run, photo: Path, options: str, message: str
+    run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, options: str, message: str
 ) -> None:
+    monkeypatch.setattr("napari_mst.engine.device.computes_in", lambda dtype: dtype.itemsize == 4)
     code, out, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"), *options.split())
     assert (code, out) == (2, "")
     assert_is_one_error(err.splitlines()[-1], message)

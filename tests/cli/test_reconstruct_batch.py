@@ -66,8 +66,8 @@ class TestBatch:
 
     @pytest.mark.parametrize(
         "change",
-        ["photo", "--linear", "--denoise=0.8"],
-        ids=["086-photo", "086-options", "086-denoise"],
+        ["photo", "--linear", "--ensemble"],
+        ids=["086-photo", "086-options", "086-ensemble"],
     )
     def test_bad_input_changed(
         self, run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch, change: str

@@ -35,6 +35,31 @@ def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no CUDA or Apple GPU" in choice.reason
 
 
+def processor(
+    monkeypatch: pytest.MonkeyPatch, bfloat16: bool, computes_in: str = "float32"
+) -> DeviceChoice:
+    """A CPU with or without instructions for *bfloat16*, which torch uses for some types."""
+    types = {getattr(torch, name) for name in computes_in.split()}
+    monkeypatch.setattr("napari_mst.engine.device.has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr("napari_mst.engine.device.computes_in", types.__contains__)
+    return DeviceChoice("cpu", "")
+
+
+@pytest.mark.parametrize(
+    ("bfloat16", "computes_in", "precisions"),
+    [
+        (True, "float32 bfloat16 float16", ("float32", "bfloat16", "float16", "float64")),
+        (True, "float32 bfloat16", ("float32", "bfloat16", "float64")),
+        (False, "float32 bfloat16 float16", ("float32", "float16", "float64")),
+        (True, "float32", ("float32", "float64")),
+    ],
+)
+def test_a_processor_offers_the_16_bits_that_it_and_torch_compute_in(
+    monkeypatch: pytest.MonkeyPatch, bfloat16: bool, computes_in: str, precisions: tuple[str, ...]
+) -> None:
+    assert processor(monkeypatch, bfloat16, computes_in).precisions == precisions
+
+
 @pytest.mark.parametrize("instructions", ["avx512_bf16", "amx_tile", "aarch64", None])
 def test_the_instructions_of_a_processor_for_bfloat16_are_known(
     monkeypatch: pytest.MonkeyPatch, instructions: str | None
@@ -44,14 +69,23 @@ def test_the_instructions_of_a_processor_for_bfloat16_are_known(
         monkeypatch.setattr(torch.cpu, f"_is_{name}_supported", lambda has_it=has_it: has_it)
     machine = "aarch64" if instructions == "aarch64" else "x86_64"
     monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
-    assert has_bfloat16(torch.device("cpu")) == (instructions is not None)
+    assert has_bfloat16() == (instructions is not None)
 
 
-def test_mps_has_no_float64_and_every_gpu_tells_whether_it_has_bfloat16(
+def test_a_precision_that_a_device_would_only_imitate_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    plain = processor(monkeypatch, bfloat16=False)
+    assert plain.precisions == ("float32", "float64")
+    for precision in ("bfloat16", "float16", "int8"):
+        with pytest.raises(
+            DeviceError,
+            match=rf"Expected a precision of cpu \(float32, float64\), got '{precision}'",
+        ):
+            plain.check(precision)
+
+
+def test_gpus_offer_16_bits_and_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of several GPUs tells its own."""
     asked: list[torch.device] = []
 
@@ -65,8 +99,6 @@ def test_mps_has_no_float64_and_every_gpu_tells_whether_it_has_bfloat16(
         "is_bf16_supported",
         lambda including_emulation: asked[-1].index == 1 and not including_emulation,
     )
-    names = "cuda:0", "cuda:1", "mps"
-    assert [has_bfloat16(torch.device(name)) for name in names] == [False, True, False]
-    assert DeviceChoice("cuda:0", "").precisions == ("float32", "float64")
-    with pytest.raises(DeviceError, match=r"of mps \(float32\), got 'float64'"):
-        DeviceChoice("mps", "").check("float64")
+    assert DeviceChoice("cuda:0", "").precisions == ("float32", "float16", "float64")
+    assert DeviceChoice("cuda:1", "").precisions == ("float32", "bfloat16", "float16", "float64")
+    assert DeviceChoice("mps", "").precisions == ("float32", "float16")

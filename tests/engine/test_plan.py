@@ -15,6 +15,7 @@ from tests.conftest import source_of
 
 from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
+from napari_mst.engine.device import choose_device
 from napari_mst.engine.features import Slab
 from napari_mst.engine.forms import native
 from napari_mst.engine.plan import PlannedRun, make_plan
@@ -61,13 +62,16 @@ def test_photo_that_fits_nowhere_is_refused_with_the_numbers(
         make_plan(PlannedRun(PUBLISHED, 10_000, 10_000, CPU), memory=4 * 10**9)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fewer_threads_take_part_where_the_memory_is_too_little_for_all(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, precision: str
 ) -> None:
     """Half the memory of a run on a small photo is enough for another try, with any threads."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    first = make_plan(PlannedRun(PUBLISHED, 300, 400, CPU), memory=10**10)
-    second = make_plan(PlannedRun(PUBLISHED, 300, 400, CPU), memory=first.memory // 2)
+    first = make_plan(PlannedRun(PUBLISHED, 300, 400, CPU, precision=precision), memory=10**10)
+    second = make_plan(
+        PlannedRun(PUBLISHED, 300, 400, CPU, precision=precision), memory=first.memory // 2
+    )
     assert first.threads == 0
     assert second.threads in (16, 32)
     assert second.memory <= first.memory // 2
@@ -154,7 +158,7 @@ def test_a_full_disk_is_a_lack_of_memory_and_leaves_no_file(
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="this system has no large pages")
 def test_a_kernel_without_large_pages_runs_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 10**6)  # advice that it does not know, as there
-    assert Slab(5, CPU).planes(1, 1, 5).shape == (1, 1, 5)
+    assert Slab(5, CPU).planes(1, 1, 5, torch.float32).shape == (1, 1, 5)
 
 
 GPU = torch.device("cuda")
@@ -222,6 +226,16 @@ def test_what_follows_a_run_on_a_gpu_is_planned_as_well() -> None:
     assert plans[1].memory == 31 * 4 * 256 * 256 + 40_000_000 > plans[0].memory
 
 
+def test_16_bits_halve_the_maps_but_not_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_installed", lambda: False)  # its working set is another
+    plans = [
+        make_plan(PlannedRun(PUBLISHED, 4000, 3000, CPU, precision=name), 10**11)
+        for name in ("float32", "bfloat16")
+    ]
+    assert plans[0].memory - plans[1].memory == 12 * 10**6 * 31 * (3 * 4 - 2 * 4)
+    assert plans[1].precision == "bfloat16"
+
+
 @pytest.mark.parametrize(("threads", "peak"), [(1, 36e6), (2, 49e6), (4, 77e6)])
 def test_the_plan_of_a_very_small_photo_is_near_what_was_measured(
     monkeypatch: pytest.MonkeyPatch, threads: int, peak: float
@@ -247,15 +261,16 @@ def kilobytes(field):
 def photo(*size):
     return np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
 
-executor, model, *size = sys.argv[1:]
+executor, model, precision, ensemble, *size = sys.argv[1:]
 native.is_installed = lambda: executor == "numba"
 height, width = map(int, size)
-reconstructor = Reconstructor(load_model(model), "cpu", correct_colour=False)
+options = {"ensemble": True} if ensemble == "True" else {}
+reconstructor = Reconstructor(load_model(model), "cpu", precision=precision, correct_colour=False)
 reconstructor.reconstruct(photo(64, 64))
 large = photo(height, width)
 before = kilobytes("VmRSS")
-reconstructor.reconstruct(large)
-print(reconstructor.plan(height, width).memory / 1024 / (kilobytes("VmHWM") - before))
+reconstructor.reconstruct(large, **options)
+print(reconstructor.plan(height, width, **options).memory / 1024 / (kilobytes("VmHWM") - before))
 """
 
 
@@ -263,24 +278,41 @@ print(reconstructor.plan(height, width).memory / 1024 / (kilobytes("VmHWM") - be
     sys.platform != "linux", reason="only Linux tells the peak of a process in this way"
 )
 @pytest.mark.parametrize(
-    ("executor", "model", "size"),
+    ("executor", "model", "precision", "is_ensemble", "size"),
     [
-        ("numba", "mstpp-srgb", (256, 256)),
-        pytest.param("numba", "mstpp-srgb", (280, 360), marks=pytest.mark.slow),
-        pytest.param("numba", "mstpp-srgb", (480, 520), marks=pytest.mark.slow),
-        pytest.param("torch", "mstpp-srgb", (280, 360), marks=pytest.mark.slow),
-        pytest.param("torch", "mstpp-srgb", (480, 520), marks=pytest.mark.slow),
-        ("torch", "pixelwise-srgb", (600, 800)),
-        pytest.param("numba", "mstpp-srgb", (1500, 2000), marks=pytest.mark.slow),
-        pytest.param("torch", "mstpp-srgb", (1500, 2000), marks=pytest.mark.slow),
+        ("numba", "mstpp-srgb", "float32", False, (256, 256)),
+        pytest.param("numba", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
+        pytest.param("numba", "mstpp-srgb", "float32", False, (480, 520), marks=pytest.mark.slow),
+        pytest.param("torch", "mstpp-srgb", "float32", False, (280, 360), marks=pytest.mark.slow),
+        pytest.param("torch", "mstpp-srgb", "float32", False, (480, 520), marks=pytest.mark.slow),
+        pytest.param("torch", "mstpp-srgb", "bfloat16", False, (400, 500), marks=pytest.mark.slow),
+        ("torch", "pixelwise-srgb", "float32", False, (600, 800)),
+        pytest.param(
+            "torch", "pixelwise-srgb", "float32", True, (480, 640), marks=pytest.mark.slow
+        ),
+        pytest.param("numba", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
+        pytest.param("torch", "mstpp-srgb", "float32", True, (300, 400), marks=pytest.mark.slow),
+        pytest.param("numba", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
+        pytest.param("torch", "mstpp-srgb", "float32", False, (1500, 2000), marks=pytest.mark.slow),
     ],
 )
 def test_the_plan_is_within_a_fifth_of_the_measured_peak(
-    executor: str, model: Any, size: Any
+    executor: str, model: Any, precision: Any, is_ensemble: Any, size: Any
 ) -> None:
+    if precision not in choose_device("cpu").precisions:
+        pytest.skip("not on this processor")
     if executor == "numba" and not native.is_ready():
         pytest.skip("numba is not installed, or has no kernels for this processor")
-    case = [sys.executable, "-c", MEASURE, executor, model, *map(str, size)]
+    case = [
+        sys.executable,
+        "-c",
+        MEASURE,
+        executor,
+        model,
+        precision,
+        str(is_ensemble),
+        *map(str, size),
+    ]
     # What the process holds before the run differs from one to the next, on a busy machine by more.
     runs = [subprocess.run(case, capture_output=True, text=True, check=True) for _ in range(3)]
     assert 0.8 < np.median([float(done.stdout) for done in runs]) < 1.2

@@ -363,20 +363,26 @@ def test_every_network_runs_on_every_gpu_and_through_every_memory(
 
 
 @pytest.mark.parametrize("place", ["device", "memory"])
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("kind", ["LayerNorm before S-MSA", "camera"])
-def test_float64_on_cuda(kind: str, place: Place, pretend: Any) -> None:
-    own = network(kind, torch.float64)
-    expected = own(torch.from_numpy(PHOTO)[None].double())[0].numpy()
-    result = run_on(pretend("cuda:1"), own, Plan(place, pixels=PIXELS))
+def test_every_precision_of_cuda(kind: str, precision: str, place: Place, pretend: Any) -> None:
+    is_narrow = precision != "float64"
+    own = network(kind, torch.float32 if is_narrow else torch.float64)
+    expected = own(torch.from_numpy(PHOTO)[None].to(own.program().dtype))[0].numpy()
+    plan = Plan(place, precision if is_narrow else "", pixels=PIXELS)
+    result = run_on(pretend("cuda:1"), own, plan)
     assert result.dtype == expected.dtype
-    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        result, expected, rtol=0, atol=(0.03 if is_narrow else 1e-12) * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("place", ["device", "memory"])
-def test_all_that_is_convolved_is_channels_last(place: Place, pretend: Any) -> None:
+@pytest.mark.parametrize("precision", ["", "bfloat16"])
+def test_all_that_is_convolved_is_channels_last(precision: str, place: Place, pretend: Any) -> None:
     """Otherwise each convolution copies its input, and all that follows is the other way round."""
     gpu = pretend("cuda:1")
-    run_on(gpu, network("two stages"), Plan(place, pixels=PIXELS))
+    run_on(gpu, network("two stages"), Plan(place, precision, pixels=PIXELS))
     assert gpu.are_channels_last
 
 
@@ -473,24 +479,24 @@ LARGE: dict[str, Callable[[], Network]] = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "device", "place", "pixels"),
+    ("kind", "device", "place", "precision", "pixels"),
     [
-        ("published", "cuda:1", "device", 1 << 20),
-        ("published", "cuda:1", "device", 1 << 14),
-        ("published", "mps", "memory", 1 << 14),
-        ("LayerNorm before S-MSA", "cuda:1", "device", 1 << 20),
-        ("refining", "cuda:1", "device", 1 << 14),
-        ("pixelwise", "cuda:1", "device", 1 << 20),
-        ("pixelwise", "cuda:1", "memory", 1 << 14),
+        ("published", "cuda:1", "device", "float32", 1 << 20),
+        ("published", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("published", "mps", "memory", "float32", 1 << 14),
+        ("LayerNorm before S-MSA", "cuda:1", "device", "bfloat16", 1 << 20),
+        ("refining", "cuda:1", "device", "bfloat16", 1 << 14),
+        ("pixelwise", "cuda:1", "device", "float32", 1 << 20),
+        ("pixelwise", "cuda:1", "memory", "float32", 1 << 14),
     ],
 )
 def test_the_plan_is_within_a_fifth_of_the_tensors_on_a_gpu(
-    kind: str, device: str, place: Place, pixels: int, pretend: Any
+    kind: str, device: str, place: Place, precision: str, pixels: int, pretend: Any
 ) -> None:
     """The memory that cuDNN takes besides is not in it."""
     height, width = 300, 400
     own = LARGE[kind]().eval().requires_grad_(False)
-    run = PlannedRun(own.program(), height, width, torch.device(device))
+    run = PlannedRun(own.program(), height, width, torch.device(device), precision)
     plan = next(each for each in all_plans(run) if (each.place, each.pixels) == (place, pixels))
     gpu = pretend(device, is_empty=True)
     on_gpu = gpu.put(own)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from napari_mst.engine.schedule import REACH, Schedule, schedule, thrifty
-from napari_mst.engine.steps import needs, steps_of
+from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window, whole
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import PHOTO, Pass, Program
@@ -94,7 +94,7 @@ def test_regions_begin_at_whole_pixels_of_every_map_and_window_of_attention() ->
 
 def slots(*passes: Pass) -> dict[str, tuple[int, int]]:
     """The slab and the offset of every map for a photo of 16 x 16, in floats."""
-    _, slots = scheduled(*passes).storage(16, 16, 4)
+    _, slots = scheduled(*passes).storage(16, 16, 4, 4)
     return slots
 
 
@@ -131,7 +131,7 @@ def test_maps_of_one_size_of_which_two_live_at_once_take_two_places() -> None:
         gathered(f"m{index}", f"m{index - 1}", uses=f"m{index - 1}", halo=1)
         for index in range(1, 5)
     ]
-    slabs, _ = scheduled(*chain).storage(16, 16, 4)
+    slabs, _ = scheduled(*chain).storage(16, 16, 4, 4)
     assert slabs == [16 * 16 * 4 * 4] * 2
 
 
@@ -166,7 +166,7 @@ def test_maps_that_live_at_once_never_overlap_and_others_fill_the_gap() -> None:
             gathered(f"m{index}", *sorted(reads), uses=f"m{index - 1}", channels=8 - index, halo=1)
         )
     plan = scheduled(*passes)
-    slabs, placed = plan.storage(16, 16, 4)
+    slabs, placed = plan.storage(16, 16, 4, 4)
     size = {each.writes: 16 * 16 * 4 * each.channels for each in passes}
     slab_of = {name: slab for name, (slab, _) in placed.items()}
     start_of = {name: start for name, (_, start) in placed.items()}
@@ -205,13 +205,13 @@ def test_a_smaller_map_has_a_sweep_of_its_own_where_the_one_before_makes_room_fo
     assert ["d"] in found
     assert ["b"] not in found  # no map makes room for it
     full = 16 * 16 * 4 * 4
-    assert sum(scheduled(*u_network()).storage(16, 16, 4)[0]) == 3 * full
+    assert sum(scheduled(*u_network()).storage(16, 16, 4, 4)[0]) == 3 * full
 
 
 @pytest.mark.parametrize("stages", [1, 3])
 def test_mst_plus_plus_keeps_no_more_than_three_maps_of_full_size(stages: int) -> None:
     planned = schedule(MSTPlusPlus(stages=stages).program())
-    assert planned.storage(64, 64, 4)[0] == [31 * 64 * 64 * 4] * 3
+    assert planned.storage(64, 64, 4, 4)[0] == [31 * 64 * 64 * 4] * 3
 
 
 def test_no_sweep_is_cut_where_a_map_would_have_to_be_computed_again() -> None:
@@ -223,11 +223,22 @@ def test_no_sweep_is_cut_where_a_map_would_have_to_be_computed_again() -> None:
     assert ["cheap", "c", "d"] in found
 
 
+def test_a_pass_computes_in_the_widest_that_it_reads_and_only_what_is_kept_is_narrow() -> None:
+    passes = (
+        a_pass("a", PHOTO),
+        a_pass("b", "a", is_kept=False),
+        a_pass("c", "a", PHOTO, is_kept=False),
+    )
+    found = precisions(Program((*passes, a_pass("d", "c"))), torch.bfloat16, torch.float32)
+    narrow, wide = torch.bfloat16, torch.float32
+    assert found == {PHOTO: wide, "a": narrow, "b": narrow, "c": wide, "d": wide}
+
+
 def needed(written: Window, *passes: Pass) -> dict[str, Window]:
     """The windows of maps of 16 x 20 pixels, where the last pass has to write a window."""
     program = Program(passes)
     (sweep,) = schedule(program).sweeps
-    steps = steps_of(sweep, CPU, torch.float32)
+    steps = steps_of(sweep, CPU, precisions(program, torch.float32, torch.float32))
     return needs(steps, {program.output.writes: written}, program.sizes(16, 20))
 
 
@@ -272,13 +283,19 @@ def test_map_is_read_again_rather_than_computed_again_where_that_takes_no_memory
     again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
     second = a_pass("b", "a", halo=1, uses="a")
     short = Program((first, second, again, a_pass("c", "b", "a again")))
-    kept = thrifty(short)
+    kept = thrifty(short, torch.float32)
     assert [each.writes for each in kept.passes] == ["a", "b", "c"]
     assert kept.output.reads == ("b", "a")
     # Where a whole sweep lies between, it would be one map more.
     second = replace(second, statistic=added)
     long = Program((first, second, again, a_pass("c", "b", "a again", halo=1, uses="b")))
-    assert thrifty(long) is long
+    assert thrifty(long, torch.float32) is long
+
+
+def test_map_of_narrow_numbers_takes_the_place_of_none_that_is_computed_in_wide_ones() -> None:
+    again = a_pass("a again", PHOTO, is_kept=False, same_as="a")
+    program = Program((a_pass("a", PHOTO), again, a_pass("b", "a", "a again")))
+    assert thrifty(program, torch.bfloat16) is program
 
 
 def test_programs_of_one_form_are_cut_alike_and_others_are_not() -> None:

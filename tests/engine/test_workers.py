@@ -13,9 +13,10 @@ from tests.conftest import source_of
 from threadpoolctl import threadpool_info
 
 from napari_mst.engine.plan import STREAMS, Plan
-from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products
+from napari_mst.engine.run import EXACT_SETTINGS, Execution, exact_products, execute
 from napari_mst.engine.windows import Window, tiles
 from napari_mst.engine.workers import Workers
+from napari_mst.errors import DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.watch import UNWATCHED
 
@@ -134,3 +135,12 @@ def test_runs_that_overlap_restore_the_settings_of_torch() -> None:
     assert settings() == [value for *_, value in EXACT_SETTINGS]
     second.__exit__(None, None, None)
     assert settings() == before
+
+
+def test_features_beyond_float16_are_refused() -> None:
+    own = network()
+    own.conv_in.weight.mul_(1e6)
+    with pytest.raises(
+        DeviceError, match=r"Expected features within the range of float16, .* Take bfloat16"
+    ):
+        execute(own.program(), source_of(PHOTO), CPU, Plan(precision="float16"))

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from napari_mst import Reconstructor, load_model, read_cube
 from napari_mst.attention.blocks import attention_blocks
 from napari_mst.cli.main import main
 from napari_mst.engine.crop import Known, execute_crop
+from napari_mst.engine.device import computes_in
 from napari_mst.engine.plan import Place, Plan, PlannedRun, make_plan
 from napari_mst.engine.run import Execution, execute
 from napari_mst.engine.schedule import schedule
@@ -179,6 +180,12 @@ MAKERS |= {
 }
 
 
+WITH_16_BITS = ["gated", "mst++ 0", "mst++ 1", "words of the texts"]
+WITH_16_BITS += [
+    f"{name} 0" for name in ("mst", "hdnet", "edsr", "hscnn+", "hrnet", "hinet", "awan")
+]
+
+
 def built(kind: str) -> Network:
     torch.manual_seed(0)
     network = {**MAKERS, "every pixel": EveryPixel}[kind]().eval().requires_grad_(False)
@@ -282,6 +289,25 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
         )
 
 
+@pytest.mark.skipif(
+    not computes_in(torch.bfloat16), reason="torch has no bfloat16 on this processor"
+)
+@pytest.mark.usefixtures("executor")
+@pytest.mark.parametrize("place", get_args(Place))
+@pytest.mark.parametrize("kind", [*WITH_16_BITS, *ATTENTIONS])
+def test_features_of_16_bits_are_near_and_change_neither_weights_nor_result_type(
+    kind: str, place: Place
+) -> None:
+    network, photo = built(kind), photo_of(37, 70)
+    narrow = execute(network.program(), source_of(photo), CPU, Plan(place, "bfloat16")).numbers
+    assert {each.dtype for each in network.parameters()} == {torch.float32}
+    expected = whole(network, photo)
+    assert narrow.dtype == np.float32
+    # Softmaxes of HDNet multiply the rounding.
+    most = 0.1 if kind.startswith("hdnet") else 0.03
+    assert 1e-6 < np.abs(narrow - expected).max() / np.abs(expected).max() < most
+
+
 def test_a_pass_over_all_pixels_is_planned_with_its_memory_or_refused() -> None:
     program = built("every pixel").program()
     small, large = (make_plan(PlannedRun(program, side, 100, CPU)).memory for side in (100, 4000))
@@ -362,15 +388,16 @@ class Doubled(FeedForward):
 
 
 @pytest.mark.usefixtures("executor")
-def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written() -> None:
+@pytest.mark.parametrize("precision", ["", "bfloat16"])
+def test_a_block_with_a_part_of_another_kind_is_run_as_it_is_written(precision: str) -> None:
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=1, out_bands=6).eval().requires_grad_(False)
     photo = photo_of(24, 40)
     plain = whole(network, photo)
     for block in attention_blocks(network).values():
         block.attends.parts.feed_forward.__class__ = Doubled
-    streamed = execute(network.program(), source_of(photo), CPU).numbers
+    streamed = execute(network.program(), source_of(photo), CPU, Plan(precision=precision)).numbers
     expected = whole(network, photo)
-    tolerance = 1e-6 * np.abs(expected).max()
+    tolerance = (0.03 if precision else 1e-6) * np.abs(expected).max()
     np.testing.assert_allclose(streamed, expected, rtol=0, atol=tolerance)
     assert np.abs(plain - expected).max() > tolerance

@@ -13,7 +13,7 @@ from napari_mst.cube.lazy import Lazy
 from napari_mst.denoising import photos
 from napari_mst.denoising.photos import denoised_photo
 from napari_mst.engine.crop import execute_crop
-from napari_mst.errors import Cancelled
+from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.reconstruction import on_demand, statistics
 from napari_mst.watch import Watch
@@ -114,6 +114,13 @@ def test_opening_can_be_cancelled() -> None:
     with pytest.raises(Cancelled):
         Reconstructor(load_model("mstpp-srgb"), "cpu").open(waves(), watch)
     assert 0 < max(shares) < 1
+
+
+@pytest.mark.parametrize("options", [{"ensemble": True}, {"precision": "bfloat16"}])
+def test_what_is_not_exact_is_not_opened(options: Any) -> None:
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", **options)
+    with pytest.raises(ModelError, match="no ensemble to open a photo"):
+        reconstructor.open(waves())
 
 
 def texture() -> Array:

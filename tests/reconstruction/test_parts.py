@@ -1,6 +1,7 @@
 """Regions, previews and ensembles: cubes of part of a photo, of less of it, and of more runs."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -77,3 +78,34 @@ def test_a_preview_of_a_region_covers_the_region(monkeypatch: pytest.MonkeyPatch
     reconstructor = Reconstructor(small_model(), "cpu")
     preview = reconstructor.preview(PHOTO, region=(0, 20, 0, 10))
     np.testing.assert_array_equal(preview.data, reconstructor.preview(PHOTO[:, :10].copy()).data)
+
+
+def test_the_ensemble_is_the_mean_over_all_flips_and_transposes() -> None:
+    reconstructor = Reconstructor(small_model(), "cpu")
+    by_hand = []
+    for rows, columns in product((1, -1), repeat=2):
+        flipped = PHOTO[::rows, ::columns]
+        straight = reconstructor.reconstruct(flipped).data
+        by_hand.append(straight[:, ::rows, ::columns])
+        transposed = reconstructor.reconstruct(flipped.swapaxes(0, 1)).data.swapaxes(1, 2)
+        by_hand.append(transposed[:, ::rows, ::columns])
+    shares: list[float] = []
+    cube = reconstructor.reconstruct(PHOTO, shares.append, ensemble=True)
+    np.testing.assert_allclose(cube.data, np.mean(by_hand, axis=0), atol=1e-6)
+    assert cube.provenance.is_ensemble
+    assert cube.data.flags.c_contiguous
+    assert (shares, shares[-1]) == (sorted(shares), 1)
+    assert len(set(shares)) >= 8 * 6
+
+
+def test_the_ensemble_needs_one_more_map_and_leaves_out_pixels_that_are_nan() -> None:
+    reconstructor, photo = Reconstructor(small_model(), "cpu"), (PHOTO / 255).astype(np.float32)
+    photo[3, 5] = np.nan
+    missing = np.isnan(reconstructor.reconstruct(photo, ensemble=True).data)
+    assert missing[:, 3, 5].all()
+    assert missing.sum() == 31
+    more = [
+        reconstructor.plan(h, 400, ensemble=True).memory - reconstructor.plan(h, 400).memory
+        for h in (800, 1600)
+    ]
+    assert more[1] - more[0] == 800 * 400 * 31 * 4

@@ -1,13 +1,27 @@
-"""Precisions: float64 is the reference."""
+"""Precisions: float64 is the reference, and the error of 16 bits is measured before the run."""
+
+import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from tests.reconstruction.conftest import PHOTO, assert_close, small_model
 
+from napari_mst import load_model
+from napari_mst.attention.explorer import AttentionExplorer
+from napari_mst.cube import Provenance
+from napari_mst.engine import run as engine_run
+from napari_mst.engine.device import choose_device
 from napari_mst.engine.forms import native
-from napari_mst.errors import DeviceError
+from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory
+from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.watch import Watch
+
+needs_bfloat16 = pytest.mark.skipif(
+    "bfloat16" not in choose_device("cpu").precisions, reason="not on this processor"
+)
 
 
 def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory(
@@ -26,6 +40,59 @@ def test_float64_is_the_reference_of_float32_and_needs_twice_the_memory(
     assert double.plan(2000, 2000).memory == pytest.approx(twice, rel=0.02)
     assert {each.dtype for each in single.model.network.parameters()} == {torch.float32}
     with pytest.raises(
-        DeviceError, match=r"Expected a precision of cpu \(float32, float64\), got 'int8'\."
+        DeviceError, match=r"Expected a precision of cpu \(float32, .*float64\), got 'int8'\."
     ):
         Reconstructor(small_model(), "cpu", precision="int8")  # type: ignore[arg-type]
+
+
+@needs_bfloat16
+def test_the_error_of_16_bits_is_measured_before_the_run_told_and_kept() -> None:
+    chosen, photo = small_model(), Photo.from_array(np.tile(PHOTO, (8, 12, 1)))
+    narrow = Reconstructor(chosen, "cpu", precision="bfloat16")
+    plan = narrow.plan_for(photo)
+    assert re.search(
+        r"in bfloat16: off float32 by 0\.\d+% .* rms, on 128 x 128 pixels of this photo$", str(plan)
+    )
+    cube, exact = narrow.reconstruct(photo), Reconstructor(chosen, "cpu").reconstruct(photo)
+    off = np.abs(cube.data - exact.data).max() / np.abs(exact.data).max()
+    assert cube.provenance.precision == "bfloat16"
+    assert off / 2 < cube.provenance.precision_error < off * 2
+    assert f"Computed in {plan.precision}: {plan.error}." in cube.provenance.assumptions
+    assert cube.provenance.engine == "16 bits, streamed"
+    assert narrow.preview(photo).provenance.precision_error == cube.provenance.precision_error
+    assert (exact.provenance.precision_error, exact.provenance.assumptions) == (0, ())
+    assert Provenance.from_json(cube.provenance.to_json()) == cube.provenance
+
+
+@needs_bfloat16
+def test_16_bits_are_refused_where_they_give_nothing() -> None:
+    with pytest.raises(
+        DeviceError, match="Expected float32 or float64 for pixelwise-srgb, which keeps no features"
+    ):
+        Reconstructor(load_model("pixelwise-srgb"), "cpu", precision="bfloat16")
+    with pytest.raises(
+        AttentionError, match="Expected float32 or float64 to look at attention, got bfloat16"
+    ):
+        AttentionExplorer(Reconstructor(small_model(), "cpu", precision="bfloat16"), PHOTO)
+
+
+@needs_bfloat16
+def test_cancel_acts_while_the_error_of_16_bits_is_measured() -> None:
+    reconstructor = Reconstructor(small_model(), "cpu", precision="bfloat16")
+    with pytest.raises(Cancelled):
+        reconstructor.plan_for(PHOTO, watch=Watch(is_cancelled=lambda: True))
+    assert "off float32" in str(reconstructor.plan_for(PHOTO))
+
+
+@needs_bfloat16
+def test_lack_of_memory_while_the_error_is_measured_is_the_same_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reconstructor = Reconstructor(small_model(), "cpu", precision="bfloat16")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            engine_run, "Slab", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))
+        )
+        with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 20 x 13 pixels"):
+            reconstructor.plan_for(PHOTO)
+    assert "in bfloat16: off float32" in str(reconstructor.plan_for(PHOTO))

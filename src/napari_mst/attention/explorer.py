@@ -183,6 +183,11 @@ class AttentionExplorer(PhotoExplorer):
                 "Expected a network with spectral attention, "
                 f"got {reconstructor.model.card.name}. Take another model."
             )
+        if reconstructor.precision not in ("float32", "float64"):
+            raise AttentionError(
+                "Expected float32 or float64 to look at attention, "
+                f"got {reconstructor.precision}. Take one of these."
+            )
 
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""

@@ -18,6 +18,7 @@ BY_CHART = "by its ColorChecker"
 _MAY_DIFFER = frozenset(
     (
         "device",
+        "precision_error",
         "engine",
         "source",
         "correction",
@@ -34,6 +35,9 @@ class Provenance(Brief):
 
     Attributes
     ----------
+    precision_error
+        How far a precision of 16 bits was off float32 on a sample of the photo, at most, as a share
+        of the largest value.
     estimate_error
         How far a cube is off, at most and as a share of the largest value, whose statistics were
         estimated from a part of the photo: measured there, and never 0 for such a cube. 0 says that
@@ -59,6 +63,8 @@ class Provenance(Brief):
     cut
         The rows, columns and bands that were cut out of a larger cube after it was made; "" for a
         cube as it was made. The numbers of a cut differ from those of a run on the same region.
+    is_ensemble
+        Whether it is the mean over flips and transposes.
     is_preview
         Whether it was made from the photo averaged down.
     options
@@ -70,7 +76,8 @@ class Provenance(Brief):
     -----
     ===============  ============================================
     white            a stored value; 0 is unknown
-    estimate_error   a share of the largest value: 0.001 is 0.1 %
+    precision_error  a share of the largest value: 0.001 is 0.1 %
+    estimate_error   as `precision_error`
     ===============  ============================================
 
     Examples
@@ -91,6 +98,7 @@ class Provenance(Brief):
     normalisation: str = ""
     device: str = ""
     precision: str = ""
+    precision_error: float = 0.0
     estimate_error: float = 0.0
     engine: str = ""
     denoise: str = ""
@@ -109,6 +117,7 @@ class Provenance(Brief):
     is_light_estimated: bool = False
     region: str = ""
     cut: str = ""
+    is_ensemble: bool = False
     is_preview: bool = False
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)

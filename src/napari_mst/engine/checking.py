@@ -51,12 +51,13 @@ def check_network(network: Network) -> None:
     noise = torch.rand(1, program.in_bands, *_SIZE, generator=torch.Generator().manual_seed(0))
     photo = noise.to(device, program.dtype)
     sizes = program.sizes(*_SIZE)
+    dtypes = dict.fromkeys(sizes, program.dtype)
     maps = {PHOTO: (whole(sizes[PHOTO]), pad(photo, program.multiple))}
     folded: Folded = {}
     with exact_products(device), torch.inference_mode():
         for each in program.passes:
             step = step_of((each,), None)
-            compute = executable(step, program.dtype, folded)
+            compute = executable(step, dtypes, folded)
 
             def part(tile: Window, step: Step = step, compute: Execute = compute) -> Tensor:
                 name = step.last.writes

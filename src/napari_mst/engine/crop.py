@@ -17,7 +17,7 @@ from napari_mst.arrays import Floats
 from napari_mst.engine.features import PaddedPhoto, PhotoRows
 from napari_mst.engine.run import exact_products
 from napari_mst.engine.schedule import Sweep
-from napari_mst.engine.steps import executable, needs, steps_of
+from napari_mst.engine.steps import executable, needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.networks.network import PHOTO, Program
 
@@ -50,11 +50,12 @@ def execute_crop(program: Program, known: Known, source: PhotoRows, window: Wind
     device = known.device
     photo = PaddedPhoto(source, device, program)
     sizes = program.sizes(source.height, source.width)
+    dtypes = precisions(program, program.dtype, program.dtype)
     output = program.output.writes
     # With all statistics known, no pass waits for another: one sweep computes all of them.
     everything = Sweep(program.needed_beside(known.maps), (output,), ())
     with exact_products(device), torch.inference_mode():
-        steps = steps_of(everything, device, program.dtype)
+        steps = steps_of(everything, device, dtypes)
         needed = needs(steps, {output: window}, sizes)
         maps = {}
         if PHOTO in needed:
@@ -64,6 +65,6 @@ def execute_crop(program: Program, known: Known, source: PhotoRows, window: Wind
             maps[name] = needed[name], torch.from_numpy(np.ascontiguousarray(part)).to(device)
         for step in steps:
             name = step.last.writes
-            values = executable(step, program.dtype, known.folded)(maps, needed[name], sizes)
+            values = executable(step, dtypes, known.folded)(maps, needed[name], sizes)
             maps[name] = needed[name], values
         return values[0].cpu().numpy()

@@ -7,18 +7,23 @@ import torch
 
 from napari_mst.errors import DeviceError
 
+PRECISIONS = ("float32", "bfloat16", "float16", "float64")
+"""The types of numbers by their names in torch, the default first."""
+
 ARM = ("aarch64", "arm64")
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """True if *device* has instructions for bfloat16: torch can also imitate, slowly."""
-    if device.type == "cuda":
-        with torch.cuda.device(device):  # torch answers for the current GPU
-            # Without the argument torch says yes for a GPU that only imitates bfloat16.
-            return torch.cuda.is_bf16_supported(including_emulation=False)
+def computes_in(dtype: torch.dtype) -> bool:
+    """True if torch computes in *dtype* on this processor, not in float32 behind it."""
+    if dtype.itemsize != 2:
+        return dtype == torch.float32
+    name = "bf16" if dtype == torch.bfloat16 else "fp16"
     has_onednn = torch.backends.mkldnn.is_available()
-    if device.type != "cpu" or not (has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
-        return False
+    return has_onednn and bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())
+
+
+def has_bfloat16() -> bool:
+    """True if this processor has instructions for bfloat16: torch can also imitate, slowly."""
     return (
         torch.cpu._is_avx512_bf16_supported()
         or torch.cpu._is_amx_tile_supported()
@@ -40,11 +45,14 @@ class DeviceChoice:
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """The precisions in which it computes; Metal has no float64."""
-        return ("float32",) if self.device.type == "mps" else ("float32", "float64")
+        """The precisions in which it computes at full speed.
+
+        float64, the reference, is among them at any speed.
+        """
+        return tuple(name for name in PRECISIONS if _has(self.device, name))
 
     def check(self, precision: str) -> None:
-        """Refuse a precision that this device does not have.
+        """Refuse a precision that this device does not have, or is slow in.
 
         Raises
         ------
@@ -57,6 +65,20 @@ class DeviceChoice:
                 f"Expected a precision of {self.name} ({have}), got {precision!r}. "
                 "Take one of these."
             )
+
+
+def _has(device: torch.device, precision: str) -> bool:
+    kind = device.type
+    if precision == "float64":
+        return kind != "mps"  # Metal has no float64
+    if kind == "cpu":
+        is_full = computes_in(getattr(torch, precision))
+        return is_full and (precision != "bfloat16" or has_bfloat16())
+    if precision == "bfloat16" and kind == "cuda":
+        with torch.cuda.device(device):  # torch answers for the current GPU
+            # Without the argument torch says yes for a GPU that only imitates bfloat16.
+            return torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision in ("float32", "float16")
 
 
 def available_devices() -> list[DeviceChoice]:

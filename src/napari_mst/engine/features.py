@@ -98,9 +98,11 @@ class Slab:
         values = self._memory[offset : offset + size].view(height, width, channels)
         return FeatureMap(values, device)
 
-    def planes(self, bands: int, height: int, width: int) -> Tensor:
-        """The start of the slab as the (B, H, W) result."""
-        return self._memory[: bands * height * width].view(bands, height, width)
+    def planes(self, bands: int, height: int, width: int, dtype: torch.dtype) -> Tensor:
+        """The start of the slab as the (B, H, W) result, of a *dtype* of its own."""
+        size = bands * height * width
+        own_size = size * dtype.itemsize // self._memory.itemsize
+        return self._memory[:own_size].view(dtype).view(bands, height, width)
 
     def taken_back(self) -> list[Tensor]:
         """The block of memory of this slab, whose maps are no more; none if it cannot be kept."""

@@ -59,6 +59,8 @@ _STEPS = 16
 # What torch alone takes on a CPU, as lab/benchmarks/memory.py measured it.
 _THREAD_BYTES = 24_000_000
 _KERNEL_BYTES = 38_000_000  # what is kept of the kernels that oneDNN makes for every shape
+_TURNED_BYTES = 50_000_000  # and of those for the transposed photo of eight passes
+_AMX_BYTES = 35_000_000  # and of those that compute in 16 bits on the tiles of Intel's AMX
 _LARGE = 1 << 18  # pixels below which a run takes fewer shapes and smaller ones
 
 # What compiled kernels take: up to so many pixels, bytes of all threads together and of each. They
@@ -94,25 +96,35 @@ class Plan:
     place
         Where the feature maps live: on the device, in the memory of the computer (the same on a
         CPU), or in a file.
+    precision
+        The type of the feature maps and of what is computed from them; "" is that of the network.
     memory, device_memory, disk
         Bytes of the computer's memory, of a GPU's own, and of disk.
     pixels
         Pixels of the tiles on a GPU.
+    error
+        The cost of the precision, in one clause, if it was measured.
     threads
         Threads of a CPU, where there is no memory for as many as torch has; else 0.
     """
 
     place: Place = "device"
+    precision: str = ""
     memory: int = 0
     device_memory: int = 0
     disk: int = 0
     pixels: int = GPU_PIXELS
+    error: str = ""
     threads: int = 0
 
     @property
     def needs(self) -> tuple[int, int]:
         """Bytes of a GPU's memory and of the computer's: the scarcer comes first in comparisons."""
         return self.device_memory, self.memory
+
+    def dtype(self, own: torch.dtype) -> torch.dtype:
+        """The type of the feature maps of a network whose *own* type is this."""
+        return getattr(torch, self.precision) if self.precision else own
 
     def __str__(self) -> str:
         """The needs of the run in words: the end of a sentence."""
@@ -125,7 +137,8 @@ class Plan:
             needs.append(f"no more than {self.threads} of the threads")
         is_slower = self.place != "device" or self.threads
         slower = ": slower, same numbers" if is_slower else ""
-        return f"needs {' and '.join(needs)}{slower}"
+        narrow = f", in {self.precision}: {self.error}" if self.error else ""
+        return f"needs {' and '.join(needs)}{slower}{narrow}"
 
 
 def pixelwise_rows(height: int, width: int) -> int:
@@ -144,6 +157,10 @@ class PlannedRun:
     ----------
     program, height, width, device
         The passes of the network, the size of the photo, and the device that computes.
+    precision
+        The type of the maps that are kept, by its name in torch.
+    has_total
+        Whether a result of the same size is kept beside the run, to which its own is added.
     after
         Bytes that the work after the run takes besides the result.
     beside
@@ -154,18 +171,30 @@ class PlannedRun:
     height: int
     width: int
     device: torch.device
+    precision: str = "float32"
+    has_total: bool = False
     after: int = 0
     beside: int = 0
 
     @property
     def number(self) -> int:
-        """Bytes of a value of the maps, of the photo and of the result."""
-        return self.program.dtype.itemsize
+        """Bytes of a value of the maps."""
+        return int(getattr(torch, self.precision).itemsize)
+
+    @property
+    def wide(self) -> int:
+        """Bytes of a value of the photo and of the result."""
+        return max(self.number, _FLOAT)
 
     @property
     def result(self) -> int:
         """Bytes of the result."""
-        return self.program.output.channels * self.height * self.width * self.number
+        return self.program.output.channels * self.height * self.width * self.wide
+
+    @property
+    def total(self) -> int:
+        """Bytes of the result that is kept beside it."""
+        return self.result if self.has_total else 0
 
 
 def make_plan(
@@ -216,8 +245,8 @@ def _out_of_memory(job: PlannedRun, best: Plan, free: tuple[int, int, int]) -> O
 
 def all_plans(job: PlannedRun) -> Iterator[Plan]:
     """All plans for *job*, the fastest first."""
-    planned = schedule(thrifty(job.program))
-    slabs, _ = planned.storage(job.height, job.width, job.number)
+    planned = schedule(thrifty(job.program, getattr(torch, job.precision)))
+    slabs, _ = planned.storage(job.height, job.width, job.number, job.wide)
     plans = _cpu_plans if job.device.type == "cpu" else _gpu_plans
     for plan in plans(job, planned, sum(slabs)):
         yield replace(plan, memory=plan.memory + job.beside)
@@ -226,17 +255,18 @@ def all_plans(job: PlannedRun) -> Iterator[Plan]:
 def _cpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
     """Plans with the *maps* in memory and in a file, and with half as many threads, and so on."""
     most = torch.get_num_threads()
-    whole = _whole_values(job, planned) * job.number + _gathered_bytes(job, planned)
+    whole = _whole_values(job, planned) * job.wide + _gathered_bytes(job, planned)
+    kept = maps + job.total
     of_rows = _CACHED_ROWS * job.width * job.program.in_bands * _FLOAT
     for halved in range(most.bit_length()):
         threads = most >> halved
-        of_threads = _cpu_bytes(job, planned, threads) * job.number // _FLOAT
+        of_threads = _cpu_bytes(job, planned, threads) * job.wide // _FLOAT
         working = of_threads + of_rows + whole
         fewer = threads if threads < most else 0
         # The work after the run may take more than the run itself, whose maps wait for the next.
         in_memory = max(working, job.after)
-        yield Plan("device", memory=maps + in_memory, threads=fewer)
-        yield Plan("file", memory=in_memory, disk=maps, threads=fewer)
+        yield Plan("device", job.precision, memory=kept + in_memory, threads=fewer)
+        yield Plan("file", job.precision, memory=in_memory, disk=kept, threads=fewer)
 
 
 def _gpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
@@ -248,15 +278,17 @@ def _gpu_plans(job: PlannedRun, planned: Schedule, maps: int) -> Iterator[Plan]:
         yield from (_plan_on_gpu(job, planned, maps, pixels) for pixels in sizes)
     yield from (_plan_apart(job, planned, maps, pixels) for pixels in sizes)
     for pixels in sizes:
-        yield replace(_plan_apart(job, planned, 0, pixels), place="file", disk=maps)
+        in_memory = _plan_apart(job, planned, 0, pixels)
+        kept = maps + job.total
+        yield replace(in_memory, place="file", memory=in_memory.memory - job.total, disk=kept)
 
 
 def _plan_on_gpu(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> Plan:
     """The plan with the *maps* in the memory of the GPU."""
     photo, working = _gpu_bytes(job, planned, pixels)
-    host = job.result + max(photo, job.after)
+    host = job.result + job.total + max(photo, job.after)
     on_gpu = maps + working + _gathered_bytes(job, planned)
-    return Plan("device", host, on_gpu, pixels=pixels)
+    return Plan("device", job.precision, host, on_gpu, pixels=pixels)
 
 
 def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> Plan:
@@ -269,9 +301,9 @@ def _plan_apart(job: PlannedRun, planned: Schedule, maps: int, pixels: int) -> P
     block = 1 << max(values * job.number - 1, 0).bit_length()
     copies = STREAMS * _PINNED * block if has_streams else 0
     gathered = _gathered_bytes(job, planned)  # by the computer, and used on the GPU
-    host = maps + max(photo + copies, job.after) + gathered
+    host = maps + job.total + max(photo + copies, job.after) + gathered
     on_gpu = streams * working + gathered
-    return Plan("memory", host, on_gpu, pixels=pixels)
+    return Plan("memory", job.precision, host, on_gpu, pixels=pixels)
 
 
 def _gpu_bytes(job: PlannedRun, planned: Schedule, pixels: int) -> tuple[int, int]:
@@ -299,7 +331,7 @@ def _whole_values(job: PlannedRun, planned: Schedule) -> int:
 def _gathered_bytes(job: PlannedRun, planned: Schedule) -> int:
     """Bytes of what statistics keep of the pixels: the keys and values of global attention."""
     height, width = job.program.padded(job.height, job.width)
-    return int(height * width * planned.gathered_values) * job.number
+    return int(height * width * planned.gathered_values) * job.wide
 
 
 def gpu_rows(width: int, pixels: int) -> int:
@@ -312,16 +344,20 @@ def _cpu_bytes(job: PlannedRun, planned: Schedule, threads: int) -> int:
     pixels = job.height * job.width
     if planned.is_pointwise:
         in_work = pixelwise_rows(job.height, job.width) * job.width
-        return int(threads * _POINTWISE_BYTES * planned.values * in_work)
+        of_rows = _POINTWISE_BYTES * planned.values * in_work
+        return int((2 * threads + job.has_total) * of_rows) // 2
     more = max(planned.values / _PUBLISHED_VALUES, 1)
-    if job.program.dtype == torch.float32 and native.is_installed():
+    if job.precision == "float32" and native.is_installed():
         of_all, of_each = next(rest for limit, *rest in _COMPILED_BYTES if pixels < limit)
-        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device)
+        of_plain = _PLAIN_BYTES * plain_values(job.program, job.device, torch.float32)
         if planned.reach > FAR:
             of_plain *= (FAR_SIDE + 2 * planned.reach) ** 2 // _PLAIN_PIXELS
         return int(of_all + threads * (of_each * more + of_plain))
     share = min(0.5 + pixels / _LARGE / 2, 1)
-    return int(share * (_KERNEL_BYTES + threads * _THREAD_BYTES * more))
+    of_kernels = _KERNEL_BYTES + (_TURNED_BYTES if job.has_total else 0)
+    if job.precision != "float32" and torch.cpu._is_amx_tile_supported():
+        of_kernels += _AMX_BYTES
+    return int(share * (of_kernels + threads * _THREAD_BYTES * more))
 
 
 def _bytes_text(size: int) -> str:

@@ -26,9 +26,17 @@ from napari_mst.engine.forms.table import statistic_form
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
-from napari_mst.engine.steps import executable, needs, steps_of, sweep_costs, within
+from napari_mst.engine.steps import (
+    executable,
+    needs,
+    precisions,
+    steps_of,
+    sweep_costs,
+    within,
+)
 from napari_mst.engine.windows import Size, Window, cpu_tile, kernel_tile, tiles, up_to, whole
-from napari_mst.engine.workers import Workers
+from napari_mst.engine.workers import Workers, wait_for
+from napari_mst.errors import DeviceError
 from napari_mst.networks.network import PHOTO, Folded, Network, Program
 from napari_mst.watch import UNWATCHED, Watch
 
@@ -56,12 +64,15 @@ def execute(
 
     Everything is computed, and returned, in the precision of the weights: float32 or float64. The
     *plan* says where maps that are kept live (in the device's memory, if there is none), which
-    changes no number.
+    changes no number; and whether they are of 16 bits, which does: statistics, the photo and the
+    result stay as they are.
 
     Raises
     ------
     Cancelled
         As soon as *watch* says so.
+    DeviceError
+        If features are beyond what float16 holds.
     """
     plan = plan or Plan()
     with exact_products(device), torch.inference_mode():
@@ -126,13 +137,15 @@ class Execution:
         plan: Plan,
         watch: Watch = UNWATCHED,
     ) -> None:
-        program = thrifty(program)
+        self._dtype = plan.dtype(program.dtype)
+        program = thrifty(program, self._dtype)
         self._program = program
         self._device = device
         self._plan = plan
         self._schedule = schedule(program)
-        self._costs = sweep_costs(self._schedule, device)
+        self._costs = sweep_costs(self._schedule, device, self._dtype)
         self._watch = watch
+        self._dtypes = precisions(program, self._dtype, program.dtype)
         self._sizes = program.sizes(source.height, source.width)
         self._source = source
         self._photo = PaddedPhoto(source, device, program)
@@ -144,9 +157,10 @@ class Execution:
         """Make room for all maps that are kept, and for the result, (B, H, W)."""
         program = self._program
         is_in_file = self._plan.place == "file"
-        number = program.dtype.itemsize
-        sizes, places = self._schedule.storage(source.height, source.width, number)
-        slabs = [Slab(size // number, self._home, is_in_file, program.dtype) for size in sizes]
+        number = self._dtype.itemsize
+        wide = program.dtype.itemsize
+        sizes, places = self._schedule.storage(source.height, source.width, number, wide)
+        slabs = [Slab(size // number, self._home, is_in_file, self._dtype) for size in sizes]
         # The result keeps its own: it leaves the run.
         result_slab, _ = places[program.output.writes]
         self._slabs = [slab for index, slab in enumerate(slabs) if index != result_slab]
@@ -155,7 +169,7 @@ class Execution:
                 shape = (*self._sizes[name], program.channels(name))
                 self._maps[name] = slabs[slab].feature_map(*shape, offset // number, self._device)
         height, width = result_size(program, source.height, source.width)
-        return slabs[result_slab].planes(program.output.channels, height, width)
+        return slabs[result_slab].planes(program.output.channels, height, width, program.dtype)
 
     @property
     def _home(self) -> torch.device:
@@ -170,6 +184,7 @@ class Execution:
         with Workers(self._device, cost, self._watch, is_apart, self._plan.threads) as workers:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
                 self._run(sweep, cost, workers)
+            self._check_range(self._result)
             self._leave_memory()
             return Result(self._result.cpu().numpy(), self._folded)
 
@@ -194,15 +209,18 @@ class Execution:
                     totals[name] = more
         totals |= {name: torch.cat(parts, dim=1) for name, parts in gathered.items()}
         for name, total in totals.items():
+            # Infinity and NaN carry over to sums, so only the totals and the result are checked.
+            self._check_range(total)
             pixels = self._sizes[name][0] * self._sizes[name][1]
             writer = self._program.writer(name)
             self._folded[name] = self._source.fold(writer, total.to(self._device), pixels)
 
     def _made_ready(self, sweep: Sweep) -> Callable[[Window], dict[str, Tensor]]:
         """Computes one tile of *sweep*: writes the maps that are kept, returns its statistics."""
-        dtype = self._program.dtype
-        steps = steps_of(sweep, self._device, dtype)
-        executed = [executable(step, dtype, self._folded) for step in steps]
+        steps = steps_of(sweep, self._device, self._dtypes)
+        executed = [executable(step, self._dtypes, self._folded) for step in steps]
+        if self._dtype != self._program.dtype:
+            wait_for(self._device)  # for converted weights, which all streams are about to read
         sizes, scales = self._sizes, self._program.scales
         statistics = {name: self._statistic(name) for name in sweep.adds_up}
         shares = {name: scales[name] / scales[sweep.base] for name in (*sweep.keeps, *statistics)}
@@ -216,7 +234,8 @@ class Execution:
             maps = {name: (needed[name], self._read(name, needed[name])) for name in sweep.reads}
             for step, execute in zip(steps, executed, strict=True):
                 name = step.last.writes
-                maps[name] = needed[name], execute(maps, needed[name], sizes)
+                values = execute(maps, needed[name], sizes)
+                maps[name] = needed[name], values.to(self._dtypes[name])
                 # A map makes room as soon as no later step of the tile reads it.
                 for reading in step.readings:
                     if last_read[reading.name] is step and reading.name not in wanted:
@@ -243,7 +262,7 @@ class Execution:
 
     def _statistic(self, name: str) -> Callable[[Tensor], Tensor]:
         statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
-        return statistic_form(statistic, self._device, self._program.dtype)
+        return statistic_form(statistic, self._device, self._dtypes[name])
 
     def _read(self, name: str, window: Window) -> Tensor:
         return self._photo.read(window) if name == PHOTO else self._maps[name].read(window)
@@ -255,6 +274,13 @@ class Execution:
         # The result has no padding: it takes the part of a tile that lies in the photo.
         target = self._result[:, window.rows, window.columns]
         target.copy_(values[0, :, : target.shape[1], : target.shape[2]])
+
+    def _check_range(self, values: Tensor) -> None:
+        if self._dtype == torch.float16 and not values.isfinite().all():
+            raise DeviceError(
+                "Expected features within the range of float16, got larger ones. "
+                "Take bfloat16 or float32."
+            )
 
     def tiles(self, sweep: Sweep) -> Iterable[Window]:
         """The tiles of *sweep*: windows of its base that are computed one by one."""
@@ -272,7 +298,7 @@ class Execution:
             return pixelwise_rows(height, width), width
         if self._device.type != "cpu":
             return self.strip(size)
-        if native.can_run(self._device, self._program.dtype):
+        if native.can_run(self._device, self._dtype):
             return kernel_tile(height, width, self._program.has_windows, reach)
         # Maps of half the size have twice the channels, so their tiles have fewer pixels.
         full_height, _ = self._sizes[PHOTO]

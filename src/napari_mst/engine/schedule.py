@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
+import torch
+
 from napari_mst.engine.windows import Size
 from napari_mst.networks.network import PHOTO, Pass, Program
 
@@ -134,7 +136,7 @@ class Schedule:
     def memory(self) -> int:
         """Bytes of all maps of the smallest photo, in float32: to be compared with others."""
         side = self.program.multiple
-        sizes, _ = self.storage(side, side, _FLOAT)
+        sizes, _ = self.storage(side, side, _FLOAT, _FLOAT)
         return sum(sizes)
 
     @property
@@ -147,18 +149,24 @@ class Schedule:
         rows, columns = self.program.padded(height, width)
         return int(rows * columns * self.kept_values) * number
 
-    def storage(self, height: int, width: int, number: int) -> tuple[list[int], dict[str, Slot]]:
+    def storage(
+        self, height: int, width: int, number: int, wide: int
+    ) -> tuple[list[int], dict[str, Slot]]:
         """Sizes of the slabs, in bytes, and where in them each map is kept.
 
-        The photo has *height* x *width* pixels, and maps *number* bytes a value. The result has a
-        slab for itself in the end, so that nothing else stays in memory with it.
+        The photo has *height* x *width* pixels.
+
+        Maps have *number* bytes a value, the result *wide*. It has a slab for itself in the end, so
+        that nothing else stays in memory with it.
         """
         sizes = self.program.sizes(height, width)
         output = self.program.output.writes
         sizes[output] = result_size(self.program, height, width)
         buffers = [_Buffer(names, *span, 0) for names, span in self._shared().items()]
         for buffer in buffers:
-            buffer.size = max(self._bytes(name, sizes[name], number) for name in buffer.names)
+            for name in buffer.names:
+                own = wide if name == output else number
+                buffer.size = max(buffer.size, self._bytes(name, sizes[name], own))
         return _placed(buffers, output)
 
     def _bytes(self, name: str, size: Size, number: int) -> int:
@@ -262,10 +270,14 @@ def _scheduled(program: Program, cuts: AbstractSet[str]) -> Schedule:
     return Schedule(program, tuple(sweeps))
 
 
-def thrifty(program: Program) -> Program:
-    """*program* with the maps kept that it would compute again, where that takes no memory."""
+def thrifty(program: Program, dtype: torch.dtype) -> Program:
+    """*program* with the maps kept that it would compute again, where that takes no memory.
+
+    *dtype* is that of the maps: where it is narrower than the weights', maps that are kept have
+    lost digits that those computed again have.
+    """
     remembering = program.remembering()
-    if len(remembering.passes) == len(program.passes):
+    if dtype != program.dtype or len(remembering.passes) == len(program.passes):
         return program
     before, after = (schedule(each).memory for each in (program, remembering))
     return remembering if after <= before else program

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms.table import Form, form_of
+from napari_mst.engine.forms.table import Form, form_of, in_precision
 from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Pass, Program
@@ -98,12 +98,12 @@ class Step:
         return next((each.uses for each in self.passes if each.uses), "")
 
 
-def steps_of(sweep: Sweep, device: torch.device, dtype: torch.dtype) -> list[Step]:
-    """The passes of *sweep*, whose maps are of *dtype*, in the fastest forms for *device*."""
+def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtype]) -> list[Step]:
+    """The passes of *sweep*, whose maps are of *dtypes*, in the fastest forms for *device*."""
     steps = []
     left = list(sweep.passes)
     while left:
-        form = form_of(left, device, dtype)
+        form = form_of(left, device, widest(left[0], dtypes))
         count = len(form.kinds) if form is not None else 1
         # A form computes no map between its passes: where one is kept, they run as written.
         if any(each.writes in sweep.keeps for each in left[: count - 1]):
@@ -113,23 +113,37 @@ def steps_of(sweep: Sweep, device: torch.device, dtype: torch.dtype) -> list[Ste
     return steps
 
 
-def has_compiled_form(program: Program, device: torch.device) -> bool:
+def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
     """True if compiled kernels compute a pass of *program*.
 
     The first to ask may wait until they are compiled.
     """
-    return any(step.form is not None for step in all_steps(program, device))
+    return any(step.form is not None for step in _all_steps(program, device, dtype))
 
 
-def plain_values(program: Program, device: torch.device) -> int:
+def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
     """The most numbers for each pixel that a pass without a form works with at a time."""
-    plain = [step.last for step in all_steps(program, device) if step.form is None]
+    plain = [step.last for step in _all_steps(program, device, dtype) if step.form is None]
     return max((program.values(each) for each in plain), default=0)
 
 
-def all_steps(program: Program, device: torch.device) -> list[Step]:
-    """The steps of *program* where no map between is kept."""
-    return steps_of(Sweep(program.passes, (program.output.writes,), ()), device, program.dtype)
+def _all_steps(program: Program, device: torch.device, dtype: torch.dtype) -> list[Step]:
+    """The steps of *program*, all of whose maps are of *dtype*, where no map is kept."""
+    dtypes = dict.fromkeys((PHOTO, *(each.writes for each in program.passes)), dtype)
+    return steps_of(Sweep(program.passes, (program.output.writes,), ()), device, dtypes)
+
+
+def precisions(program: Program, narrow: torch.dtype, wide: torch.dtype) -> dict[str, torch.dtype]:
+    """The type of each map: a pass computes in the widest that it reads; kept maps are *narrow*."""
+    dtypes = {PHOTO: wide}
+    for each in program.passes:
+        dtypes[each.writes] = narrow if each.is_kept else widest(each, dtypes)
+    return dtypes | {program.output.writes: wide}
+
+
+def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
+    """The type in which a pass computes."""
+    return max((dtypes[name] for name in one.reads), key=lambda dtype: dtype.itemsize)
 
 
 def step_of(passes: tuple[Pass, ...], form: Form | None) -> Step:
@@ -195,13 +209,15 @@ Execute = Callable[[Mapping[str, tuple[Window, Tensor]], Window, Mapping[str, Si
 """Windows of maps, the window that is written, and the size of every map -> the map there."""
 
 
-def executable(step: Step, dtype: torch.dtype, folded: Mapping[str, Any]) -> Execute:
-    """*step* on maps of *dtype*, with the *folded* statistic that it uses, ready to run."""
+def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[str, Any]) -> Execute:
+    """*step* with the *folded* statistic that it uses, ready to run."""
+    dtype = widest(step.passes[0], dtypes)
     first = step.readings[0]
     used = (folded[step.uses],) if step.uses else ()
-    local = step.last.local
     if step.form is not None:
         in_form = step.form.build(step.passes, used[0] if used else None, dtype)
+    else:
+        local = in_precision(step.last.local, dtype)
 
     def execute(
         maps: Mapping[str, tuple[Window, Tensor]], written: Window, sizes: Mapping[str, Size]
@@ -209,7 +225,7 @@ def executable(step: Step, dtype: torch.dtype, folded: Mapping[str, Any]) -> Exe
         windows = []
         for reading in step.readings:
             window = reading.window(written, sizes[reading.name])
-            values = within(window, *maps[reading.name])
+            values = within(window, *maps[reading.name]).to(dtype)
             # In any other layout a GPU would copy it for every convolution; MPS convolves views
             # wrongly. On a CPU the last bits of some functions depend on the layout.
             if step.form is None and values.device.type != "cpu":
@@ -235,26 +251,30 @@ def within(window: Window, have: Window, values: Tensor) -> Tensor:
 # Costs
 
 
-def run_cost(program: Program, device: torch.device) -> float:
-    """The time of a run: microseconds a pixel of the photo, of one thread of a CPU."""
-    return sum(sweep_costs(schedule(thrifty(program)), device))
+def run_cost(program: Program, device: torch.device, dtype: torch.dtype) -> float:
+    """The time of a run: microseconds a pixel of the photo, of one thread of a CPU.
+
+    Maps are of *dtype*.
+    """
+    return sum(sweep_costs(schedule(thrifty(program, dtype)), device, dtype))
 
 
-def sweep_costs(planned: Schedule, device: torch.device) -> list[float]:
+def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> list[float]:
     """The time of each sweep, in the unit of `run_cost`."""
     program = planned.program
-    _, places = planned.storage(program.multiple, program.multiple, 1)
+    dtypes = precisions(program, dtype, program.dtype)
+    _, places = planned.storage(program.multiple, program.multiple, 1, 1)
     shares = {name: float(scale) ** 2 for name, scale in program.scales.items()}
     used: set[tuple[int, int]] = set()
     costs = []
     for sweep in planned.sweeps:
         cost = 0.0
-        for step in steps_of(sweep, device, program.dtype):
+        for step in steps_of(sweep, device, dtypes):
             pace = step.form.pace if step.form is not None else PACE
             cost += sum(pace * each.cost * shares[each.writes] for each in step.passes)
         for name in sweep.keeps:
             if places[name] not in used:
-                cost += FRESH * program.channels(name) * program.dtype.itemsize * shares[name]
+                cost += FRESH * program.channels(name) * dtypes[name].itemsize * shares[name]
         used |= {places[name] for name in sweep.keeps}
         costs.append(cost)
     return costs

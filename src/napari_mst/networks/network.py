@@ -68,11 +68,12 @@ class Pass:
         Numbers of the statistic for each pixel of the map that it keeps: the parts of the map give
         (N, tokens, numbers), which are put one behind the other. 0: parts are added up.
     is_kept
-        Whether the engine may keep the map for later passes. A map that is not kept is computed
-        again where it is read: for cheap maps, which would take memory.
+        Whether the engine may keep the map for later passes; a kept map may be of 16 bits. A
+        map that is not kept is computed again where it is read: for cheap maps, which would take
+        memory.
     same_as
         Name of an earlier map of the same numbers. The engine reads that one, and leaves this pass
-        out, where it keeps it anyway.
+        out, where it keeps it anyway in the precision of the weights.
     work
         Multiplications and additions for each pixel that it writes; by default the number of
         parameters of `local`.

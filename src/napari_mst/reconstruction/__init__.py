@@ -10,7 +10,7 @@ frozen `Job`:
 `provenance`   say where the cube came from
 
 What the steps share: `options` (what the user chose), `setup` (a model on its device, given the
-camera) and `job` (one photo on that setup).
+camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
 
 `reconstructor` holds the class that people call, `choosing` the functions for a notebook, and
 `error_bands` says how sure an estimate is.

@@ -15,7 +15,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.reconstruction.setup import Setup
+from napari_mst.reconstruction.setup import UNTURNED, Orientation, Setup, turned
 from napari_mst.watch import UNWATCHED, Watch
 
 Compute = Callable[[PhotoRows, Plan, Watch], Floats]
@@ -43,6 +43,8 @@ class Job:
         Hears of the progress, and is asked for a cancel.
     notes
         Sentences about what had to be assumed so far.
+    precision_error
+        The largest error of 16 bits, a share of the largest value; 0 in another precision.
     estimate_error
         The largest error of estimated statistics, a share of the largest value; 0 for exact ones.
     is_preview
@@ -54,6 +56,8 @@ class Job:
     light_doubt
         How far the spectra may be off by an estimated light, a share of them for each band; empty
         where the light was named.
+    orientations
+        The flips and transposes over which the mean is taken.
     """
 
     setup: Setup
@@ -63,11 +67,13 @@ class Job:
     extrema: tuple[float, float]
     watch: Watch = UNWATCHED
     notes: tuple[str, ...] = ()
+    precision_error: float = 0.0
     estimate_error: float = 0.0
     is_preview: bool = False
     denoising: Denoising | None = None
     is_light_estimated: bool = False
     light_doubt: tuple[float, ...] = ()
+    orientations: tuple[Orientation, ...] = (UNTURNED,)
 
     @property
     def options(self) -> RunOptions:
@@ -82,10 +88,10 @@ class Job:
         """The job as one stage of the work: its progress goes from *start* to *stop*, 0-1."""
         return replace(self, watch=self.watch.part(start, stop))
 
-    def source(self) -> PhotoRows:
-        """The part as the network expects it."""
+    def source(self, orientation: Orientation = UNTURNED) -> PhotoRows:
+        """The part, turned, as the network expects it."""
         # The network sees 0 in pixels that are unknown; `build_cube` takes them out of its result.
-        photo = replace(self.part, valid=None)
+        photo = replace(self.part, pixels=turned(self.part.pixels, orientation), valid=None)
         return PhotoRows(_network_rows(self, photo), *photo.shape)
 
 

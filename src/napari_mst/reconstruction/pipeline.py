@@ -7,6 +7,7 @@ import numpy as np
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
+from napari_mst.errors import ModelError
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
@@ -19,14 +20,24 @@ from napari_mst.reconstruction.running import (
     correct,
     plan_run,
     run,
+    run_once,
     shares_of_run,
 )
-from napari_mst.reconstruction.setup import Setup
+from napari_mst.reconstruction.setup import UNTURNED, Setup
 from napari_mst.reconstruction.statistics import Statistics
 from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 SEEING = 0.1
 """The share of the progress of a first computation that seeing the photo takes, about."""
+
+
+SAMPLE_SQUARES = 4
+"""Squares along each side of the sample."""
+
+SAMPLE_SIDE = 32
+"""Pixels along each side of a square of the sample."""
+
+_TINY = 1e-30  # instead of the largest value of a photo that is all black
 
 
 class SeenPhoto:
@@ -46,21 +57,26 @@ class SeenPhoto:
         self.photo = photo
         self.shape: tuple[int, int] = (photo if region is None else photo.cropped(region)).shape
         self._setup = setup
+        self._error: tuple[float, str] | None = None
         self._prepared_job: Job | None = None
         self._decided_job: Job | None = None
         self._denoised_job: Job | None = None
 
     def plan(self, watch: Watched = None) -> Plan:
         """The plan of a run; see `Reconstructor.plan_for`."""
-        return _plan(self._decided(watching(watch)))
+        job = self._decided(watching(watch))
+        plan = _plan(job)
+        return replace(plan, error=self._error_of(job)[1]) if job.setup.is_narrow else plan
 
     def preview(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
-        return reconstruct(decided(averaged_down(self._prepared(watching(watch)))))
+        # First the error: it is that of an exact run.
+        job = self._noted(self._prepared(watching(watch)))
+        return reconstruct(decided(averaged_down(job)))
 
     def reconstruct(self, watch: Watched = None) -> SpectralCube:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
-        return reconstruct(self._decided(watching(watch)))
+        return reconstruct(self._noted(self._decided(watching(watch))))
 
     def open(
         self,
@@ -73,6 +89,11 @@ class SeenPhoto:
 
         *add_up* has the statistics of the photo from elsewhere.
         """
+        if self._setup.is_narrow or self._setup.options.ensemble:
+            raise ModelError(
+                "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
+                f"{self._setup.options.precision}. Use `reconstruct` for the whole cube."
+            )
         watch = watching(watch)
         seen = self._decided(watch.part(0, SEEING))
         stage = replace(denoised(seen), watch=watch.part(SEEING, 1))
@@ -119,6 +140,20 @@ class SeenPhoto:
             self._decided_job = decided(self._prepared(watch))
         return replace(self._decided_job, watch=watch)
 
+    def _error_of(self, job: Job) -> tuple[float, str]:
+        """The `measured_error` of 16 bits on the part, measured when it is first asked for."""
+        if self._error is None:
+            self._error = measured_error(job)
+        return self._error
+
+    def _noted(self, job: Job) -> Job:
+        """The *job* with its error and a note of it; the same in a precision that is exact."""
+        if not job.setup.is_narrow:
+            return job
+        largest, text = self._error_of(job)
+        note = f"Computed in {job.options.precision}: {text}."
+        return replace(job.noted(note), precision_error=largest)
+
 
 def reconstruct(job: Job) -> SpectralCube:
     """The cube of a *job* that is prepared, and whose denoising is decided."""
@@ -133,3 +168,26 @@ def reconstruct(job: Job) -> SpectralCube:
 
 def _plan(job: Job) -> Plan:
     return plan_run(job.setup, *job.part.shape, bytes_to_denoise(job))
+
+
+def measured_error(job: Job) -> tuple[float, str]:
+    """Runs a sample of the photo of *job* in float32 and in its own precision, and compares.
+
+    Gives the largest error, as a share of the largest value, and a clause for a person.
+    """
+    sample = replace(
+        job,
+        orientations=(UNTURNED,),
+        part=job.part.sampled(SAMPLE_SQUARES, SAMPLE_SIDE),
+        compute=job.setup.cube_of,
+        watch=Watch(is_cancelled=job.watch.is_cancelled),  # its progress is none of the run's
+    )
+    exact = run_once(sample, Plan(precision="float32")).astype(np.float64)
+    narrow = run_once(sample, Plan(precision=job.options.precision)).astype(np.float64)
+    off = np.abs(narrow - exact) / max(float(np.abs(exact).max()), _TINY)
+    largest, rms = float(off.max()), float(np.sqrt((off**2).mean()))
+    rows, columns = sample.part.shape
+    return largest, (
+        f"off float32 by {largest:.2%} of the largest value at most "
+        f"and {rms:.3%} rms, on {rows} x {columns} pixels of this photo"
+    )

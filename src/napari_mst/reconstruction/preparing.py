@@ -37,6 +37,7 @@ def prepare(setup: Setup, photo: PhotoLike) -> Job:
         notes=notes,
         is_light_estimated=lit is not setup,
         light_doubt=doubt,
+        orientations=lit.orientations,
     )
     region = setup.options.region
     return job if region is None else _cropped(job, region)

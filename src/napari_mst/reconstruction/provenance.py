@@ -35,7 +35,7 @@ from napari_mst.reconstruction.setup import Setup
 
 ELSEWHERE = {
     *("device", "memory", "device_memory", "precision", "denoise", "correct_colour"),
-    *("capture", "calibrated_by", "region"),
+    *("capture", "calibrated_by", "region", "ensemble"),
 }
 """Options of a run that have fields of their own in a history, or do not change the cube."""
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
@@ -59,6 +59,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
         encoding=encoding,
         **_capture_fields(options.capture),
         region=_region_text(options.region),
+        is_ensemble=options.ensemble,
         options={
             each.name: str(getattr(options, each.name))
             for each in fields(options)
@@ -86,6 +87,7 @@ def provenance_of(result: RunResult) -> Provenance:
         source=photo.name,
         assumptions=assumptions,
         denoising=str(job.denoising) if job.denoising else "",
+        precision_error=job.precision_error,
         estimate_error=job.estimate_error,
         is_light_estimated=job.is_light_estimated,
         is_preview=job.is_preview,
@@ -151,8 +153,9 @@ def _doubt(job: Job, correction: Correction | None) -> str:
 
 
 def _engine(setup: Setup) -> str:
+    kind = "16 bits" if setup.is_narrow else "exact"
     kernels = f" by kernels of numba {version('numba')}" if setup.has_kernels() else ""
-    return f"exact, streamed{kernels}"
+    return f"{kind}, streamed{kernels}"
 
 
 def _capture_fields(capture: Capture | None) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def _summed(job: Job) -> Statistics:
     if thin is None:
         return Statistics(Known({}, device=device))
     strip = _strip(job)
-    planned = PlannedRun(thin, strip.height, strip.width, device)
+    planned = PlannedRun(thin, strip.height, strip.width, device, options.precision)
     plan = make_plan(planned, options.memory, options.device_memory)
     folded: Folded = execute(thin, strip, device, plan, job.watch).folded
     return Statistics(Known(folded, device=device))

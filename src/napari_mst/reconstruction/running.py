@@ -6,6 +6,7 @@ The third one corrects the colours of its cube. Letters: B bands, C channels, H 
 import gc
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from napari_mst.arrays import Floats
@@ -26,7 +27,8 @@ from napari_mst.reconstruction.consistency.correction import (
 )
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.setup import Setup
+from napari_mst.reconstruction.setup import Orientation, Setup, turned_back
+from napari_mst.watch import Watch
 
 CORRECTION_COST = 0.2
 """The time that the correction takes by compiled kernels, in the unit of `run_cost`."""
@@ -72,23 +74,42 @@ def run(job: Job, plan: Plan) -> RunResult:
     if planes is not None:
         return RunResult(job, plan, planes)
     smaller = _smaller_plan(job, plan)
-    planes = None if smaller is None else try_run(job, smaller)
-    if smaller is None or planes is None:
+    if smaller is None:
         raise _too_little_memory(job)
     note = f"The run was out of memory and was started again: the second one {smaller}."
-    return RunResult(job.noted(note), smaller, planes)
+    return RunResult(job.noted(note), smaller, run_once(job, smaller))
+
+
+def run_once(job: Job, plan: Plan) -> Planes:
+    """Run *job* as *plan* says; raises `OutOfMemory` if that was too much."""
+    planes = try_run(job, plan)
+    if planes is None:
+        raise _too_little_memory(job)
+    return planes
 
 
 def try_run(job: Job, plan: Plan) -> Planes | None:
-    """What *job* computes; None if the memory was too little, and nothing is left in it then."""
+    """The mean of what *job* computes, over all its orientations.
+
+    None if the memory was too little; nothing of the run is left in it then.
+    """
+    total: Planes | None = None
+    number = len(job.orientations)
     try:
-        return job.compute(job.source(), plan, job.watch)
+        for index, orientation in enumerate(job.orientations):
+            stage = job.stage(index / number, (index + 1) / number)
+            # The result of one run has no name here: it would stay in memory through the next.
+            total = _added(total, _run_turned(stage, orientation, plan), job.watch)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        total = None
     # Outside the handler, where the traceback would keep the tensors of the run.
-    free_memory(job.setup)
-    return None
+    if total is None:
+        free_memory(job.setup)
+    elif number > 1:
+        total /= number
+    return total
 
 
 def free_memory(setup: Setup) -> None:
@@ -109,12 +130,15 @@ def _too_little_memory(job: Job) -> OutOfMemory:
 
 
 def _engine_job(setup: Setup, height: int, width: int, beside: int) -> planning.PlannedRun:
+    options = setup.options
     after = bytes_to_correct(height, width) if setup.corrects_colour else 0
     return planning.PlannedRun(
         setup.program,
         height,
         width,
         setup.device.device,
+        options.precision,
+        len(setup.orientations) > 1,
         after,
         beside,
     )
@@ -134,6 +158,27 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
     return plan if plan.needs < failed.needs else None
 
 
+def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> Planes:
+    """The result of the job by way of another orientation."""
+    result = job.compute(job.source(orientation), plan, job.watch)
+    return turned_back(result, orientation)
+
+
+def _added(total: Planes | None, planes: Planes, watch: Watch) -> Planes:
+    """*planes* added to *total*, in place; the first become the total.
+
+    It asks for a cancel before each plane: all of them take seconds on a large photo.
+    """
+    if total is None:
+        if planes.flags.c_contiguous:
+            return planes
+        total = np.zeros(planes.shape, planes.dtype)
+    for sums, plane in zip(total, planes, strict=True):
+        watch.check()
+        sums += plane
+    return total
+
+
 def shares_of_run(job: Job) -> tuple[float, float]:
     """The shares of all work, for the progress, that are done when the run begins and ends."""
     before = DENOISING_COST if job.denoising else 0.0
@@ -142,7 +187,10 @@ def shares_of_run(job: Job) -> tuple[float, float]:
         after = CORRECTION_COST if job.setup.has_kernels() else PLAIN_CORRECTION_COST
     if not before and not after:
         return 0.0, 1.0
-    total = before + run_cost(job.setup.program, job.setup.device.device) + after
+    dtype = getattr(torch, job.options.precision)
+    one_run = run_cost(job.setup.program, job.setup.device.device, dtype)
+    all_runs = len(job.orientations) * one_run
+    total = before + all_runs + after
     return before / total, 1 - after / total
 
 

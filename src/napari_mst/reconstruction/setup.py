@@ -1,6 +1,6 @@
 """A model on its device, in its precision, with the camera of the photos, its kernels compiled.
 
-Letters: B bands, H rows, W columns.
+A mean over flips and transposes is part of it. Letters: C channels, H rows, W columns.
 """
 
 import copy
@@ -8,12 +8,13 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import product
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import nn
 
-from napari_mst.arrays import Floats
+from napari_mst.arrays import Array, Floats
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.checking import check_network
 from napari_mst.engine.device import DeviceChoice, choose_device
@@ -21,8 +22,9 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
+from napari_mst.engine.schedule import schedule
 from napari_mst.engine.steps import has_compiled_form, plain_values
-from napari_mst.errors import CameraError, DenoisingError, ModelError, shown
+from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
@@ -46,6 +48,41 @@ AS_LOADED = ("cpu", torch.float32)
 """Device and precision of the network of a model."""
 
 
+class Orientation(NamedTuple):
+    """A flip of rows, of columns or of both, and perhaps an exchange of the two afterwards."""
+
+    flips_rows: bool
+    flips_columns: bool
+    is_transposed: bool
+
+
+ORIENTATIONS = tuple(Orientation(*each) for each in product((True, False), repeat=3))
+"""The eight over which the published mean is taken.
+
+The last one changes nothing: a recorder keeps the attention of the last run, which is then that of
+the photo as it is.
+"""
+
+UNTURNED = ORIENTATIONS[-1]
+"""The photo as it is."""
+
+
+def turned(planes: Array, orientation: Orientation) -> Array:
+    """*planes* (C, H, W) as *orientation* says: a view."""
+    if orientation == UNTURNED:
+        return planes
+    row_step = -1 if orientation.flips_rows else 1
+    column_step = -1 if orientation.flips_columns else 1
+    flipped = planes[:, ::row_step, ::column_step]
+    return flipped.swapaxes(1, 2) if orientation.is_transposed else flipped
+
+
+def turned_back(planes: Array, orientation: Orientation) -> Array:
+    """*planes* with `turned` undone: a view."""
+    upright = planes.swapaxes(1, 2) if orientation.is_transposed else planes
+    return turned(upright, orientation._replace(is_transposed=False))
+
+
 @dataclass(frozen=True, eq=False)
 class Setup:
     """A model that is ready to run as the options say: all that stays from photo to photo."""
@@ -59,6 +96,16 @@ class Setup:
     def program(self) -> Program:
         """The passes of the network."""
         return self.network.program()
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if features are kept in 16 bits."""
+        return _is_narrow(self.options.precision)
+
+    @property
+    def orientations(self) -> tuple[Orientation, ...]:
+        """The flips and transposes of a photo over which the mean is taken."""
+        return ORIENTATIONS if self.options.ensemble else (UNTURNED,)
 
     @property
     def corrects_colour(self) -> bool:
@@ -78,11 +125,15 @@ class Setup:
 
         The first time on a machine they are compiled now, which takes some seconds.
         """
-        return has_compiled_form(self.program, self.device.device)
+        return has_compiled_form(self.program, self.device.device, self._dtype)
 
     def has_plain_passes(self) -> bool:
         """True if torch computes a pass as it is written: it rounds by where a tile ends."""
-        return plain_values(self.program, self.device.device) > 0
+        return plain_values(self.program, self.device.device, self._dtype) > 0
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return getattr(torch, self.options.precision)
 
     def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*.
@@ -113,13 +164,15 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     ModelError
         If the model makes no cubes, or its network is not ours and fails `check_network`.
     DeviceError
-        If the device is not there or does not compute in this precision.
+        If the device is not there or does not compute in this precision, or if the model has no
+        features to keep in 16 bits.
     """
     _check_makes_cubes(model)
     _check_capture(model.card, options.capture)
     _check_denoise(options.denoise)
     device = choose_device(options.device)
     device.check(options.precision)
+    _check_features(model, options.precision)
     _check_stranger(model)
     return Setup(model, options, device, _network_on(device, model, options))
 
@@ -137,13 +190,17 @@ def copied(network: N) -> N:
 
 def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:
     """The network of *model* on *device*: a copy, unless it can be used as it was loaded."""
-    weights = getattr(torch, options.precision)
+    weights = torch.float64 if options.precision == "float64" else torch.float32
     if (device.name, weights) == AS_LOADED and options.capture is None:
         return model.network
     network = copied(model.network).to(device.device, weights)
     if options.capture is not None and not options.capture.is_estimated:
         _see_with(network, options.capture)
     return network
+
+
+def _is_narrow(precision: str) -> bool:
+    return bool(getattr(torch, precision).itemsize == 2)
 
 
 def _check_makes_cubes(model: Model) -> None:
@@ -182,6 +239,14 @@ def _check_denoise(denoise: Denoise) -> None:
         f"Expected denoise 'auto', 'off' or a number above 0, got {denoise!r:.40}. "
         "Give 1.2 for what 'auto' does to noisy photos."
     )
+
+
+def _check_features(model: Model, precision: str) -> None:
+    if _is_narrow(precision) and schedule(model.network.program()).is_pointwise:
+        raise DeviceError(
+            f"Expected float32 or float64 for {model.card.name}, which keeps no features, "
+            f"got {precision}."
+        )
 
 
 def _check_stranger(model: Model) -> None:

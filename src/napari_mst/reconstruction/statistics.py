@@ -27,7 +27,7 @@ from napari_mst.engine.features import PhotoRows
 from napari_mst.engine.plan import Plan, PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import Sweep
-from napari_mst.engine.steps import needs, steps_of
+from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.errors import SaveError
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
@@ -82,7 +82,7 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
 
         options = setup.options
         beside = bytes_to_denoise(job)
-        planned = PlannedRun(thin, *job.part.shape, device, beside=beside)
+        planned = PlannedRun(thin, *job.part.shape, device, options.precision, beside=beside)
         plan = make_plan(planned, options.memory, options.device_memory)
         plan = run(replace(job, compute=compute), plan).plan
     return Statistics(Known(folded, device=device)), plan
@@ -191,7 +191,7 @@ def margin_of(program: Program, device: torch.device) -> int:
     far, grain = 2**12, max(8, program.multiple)
     window = Window(far, far + SIDE, far, far + SIDE)
     everything = Sweep(program.passes, (program.output.writes,), ())
-    steps = steps_of(everything, device, program.dtype)
+    steps = steps_of(everything, device, precisions(program, program.dtype, program.dtype))
     read = needs(steps, {program.output.writes: window}, program.sizes(2 * far, 2 * far))[PHOTO]
     return -(-max(far - read.top, read.bottom - far - SIDE) // grain) * grain
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, distributed, nn
 
-from napari_mst.engine.device import has_bfloat16
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.errors import CheckpointError
 from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
@@ -128,7 +128,7 @@ class Fit:
         self.checkpoint = checkpoint
         self.device = torch.device(self.options.device)
         # A processor that only imitates bfloat16 takes eight times as long as in float32.
-        is_fast = has_bfloat16(self.device)
+        is_fast = "bfloat16" in DeviceChoice(str(self.device), "").precisions
         self.is_half = settings.is_half and is_fast
         self.step = 0
         self.rank = 0

@@ -265,14 +265,14 @@ def test_a_run_of_the_reconstruction_records_attention_that_outlives_its_layers(
     assert not dock.start(map_order, "score")
 
 
-def test_a_region_is_listed_and_mapped_where_they_lie(
+def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
 ) -> None:
     photo = viewer.layers["photo"]
     part = replace(LayerPhoto.of(photo, viewer.dims.point), region=(4, 16, 6, 26))
-    assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu")))
+    assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
-    assert "photo [4:16, 6:26]" in dock.runs.currentText()
+    assert "photo [4:16, 6:26], unflipped of 8" in dock.runs.currentText()
     assert dock.start(map_order, "score")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)

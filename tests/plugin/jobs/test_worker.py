@@ -167,9 +167,11 @@ def test_the_dock_gives_the_numbers_of_the_api(region: Rectangle | None) -> None
     assert (len(record), record.provenance) == (5, cube.provenance)
 
 
-def test_the_attention_of_a_region_is_recorded() -> None:
-    region = 2, 17, 3, 20
-    options = RunOptions("cpu", region=region)
+@pytest.mark.parametrize(("region", "ensemble"), [((2, 17, 3, 20), False), (None, True)])
+def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
+    region: tuple[int, int, int, int] | None, ensemble: bool
+) -> None:
+    options = RunOptions("cpu", region=region, ensemble=ensemble)
     records: list[AttentionRecord] = []
     reconstruct(Request(source(region), "mstpp-srgb", options), Reports(record=records.append))
     (record,) = records
@@ -178,6 +180,7 @@ def test_the_attention_of_a_region_is_recorded() -> None:
     for name in expected:
         np.testing.assert_array_equal(record[name].logits, expected[name].logits)
     assert record.provenance.region == expected.provenance.region
+    assert record.provenance.is_ensemble == ensemble
 
 
 def test_progress_is_reported_no_more_often_than_a_person_sees(qapp: object) -> None:

@@ -5,11 +5,13 @@ passes to rounding. To add one: a function that builds it and a row of `FORMS`. 
 fits are computed as they are written.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import MethodType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +29,8 @@ from napari_mst.networks.mst_plus_plus import Concatenated, Plus
 from napari_mst.networks.network import Local, Pass
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
+
+M = TypeVar("M", bound=nn.Module)
 
 Windows = Sequence[Tensor]
 """(1, C, h, w) of every map that is read, the first with its halo."""
@@ -112,6 +116,36 @@ def statistic_form(
     from napari_mst.engine.forms.kernel_forms import compiled_gram
 
     return compiled_gram
+
+
+def in_precision(local: Local, dtype: torch.dtype) -> Local:
+    """A plain *local* for maps of *dtype*: modules are converted, functions compute in float32."""
+    if isinstance(local, nn.Module):
+        return _converted(local, dtype)
+    if _is_method(local, SpectralAttentionBlock.apply_mixing):
+        return _converted(_owner(local), dtype).apply_mixing
+    return partial(_in_float32, local) if dtype.itemsize == 2 else local
+
+
+def _converted(module: M, dtype: torch.dtype) -> M:
+    """*module* with weights of *dtype*."""
+    if all(weight.dtype == dtype for weight in module.parameters()):
+        return module
+    # The copy takes the converted tensors for its own, so that none is copied for nothing.
+    tensors = (*module.parameters(), *module.buffers())
+    converted = {id(each): each.to(dtype) for each in tensors if each.is_floating_point()}
+    return copy.deepcopy(module, converted)
+
+
+def _in_float32(local: Local, *given: Any) -> Tensor:
+    """*local* of maps of 16 bits, computed in float32: the result has 16 bits again."""
+    narrow = given[0].dtype
+
+    def widened(value: Any) -> Any:
+        is_narrow = isinstance(value, Tensor) and value.dtype == narrow
+        return value.float() if is_narrow else value
+
+    return local(*map(widened, given)).to(narrow)
 
 
 # Kinds

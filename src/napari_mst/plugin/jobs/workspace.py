@@ -119,7 +119,7 @@ class Request:
 
         Left to the memory, so it is where the run would take more than half of what is free.
         """
-        if self.extent != "auto":
+        if self.extent != "auto" or self.options.ensemble or "16" in self.options.precision:
             return self.extent == "seen"
         return plan.disk > 0 or plan.memory > free_host_memory() / 2
 
@@ -215,7 +215,10 @@ def lines_of(history: Provenance, sentence: str = "") -> list[str]:
 
 def extent(provenance: Provenance) -> str:
     """Say which part of its photo a run saw; "" if it saw all of it as it is."""
-    return f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
+    region = f" [{provenance.region.replace(',', ', ')}]" if provenance.region else ""
+    # The mean is over eight passes; only the first, unflipped one is recorded.
+    flips = ", unflipped of 8" if provenance.is_ensemble else ""
+    return region + flips
 
 
 def reconstruct(request: Request, reports: Reports) -> SpectralCube:
