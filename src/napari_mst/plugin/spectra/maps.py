@@ -210,8 +210,8 @@ class MapMaker:
         sentences = []
         with suppress(SpectrumError):
             bands = (f"{name} at {at:.4g} {cube.unit}" for name, at in self._bands().items())
-            parts = filter(None, (self.presets.get(self.text, ""), ", ".join(bands)))
-            sentences.append(", ".join(parts))
+            if parts := ", ".join(filter(None, (self.presets.get(self.text, ""), *bands))):
+                sentences.append(f"{parts}.")
         is_guess = self.kind.is_of_spectra and cube.provenance.model
         # A map that was made says more.
         sentences.append(self._notes.get(layer) or (ESTIMATED if is_guess else ""))
