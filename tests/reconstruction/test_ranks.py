@@ -21,7 +21,7 @@ from napari_mst.engine.crop import Known
 from napari_mst.errors import ModelError, PhotoError
 from napari_mst.reconstruction import ranks
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.reconstruction.statistics import added_up
+from napari_mst.reconstruction.statistics import FOLDER, added_up, recalled
 
 HEIGHT, WIDTH = 403, 60
 
@@ -54,6 +54,12 @@ class Threads:
         total.copy_(torch.stack(self.parts).sum(0))
         self.barrier.wait()
 
+    def broadcast_object_list(self, objects: list[Any]) -> None:
+        self.parts[self.get_rank()] = objects[0]
+        self.barrier.wait()
+        objects[0] = self.parts[0]
+        self.barrier.wait()
+
     def summed(self, seen: SeenPhoto) -> list[Known]:
         found: list[Any] = [None] * self.count
 
@@ -82,6 +88,25 @@ def test_strips_add_up_to_the_statistics_of_the_photo(
         assert known.folded.keys() == expected.keys()
         for name, values in known.folded.items():
             torch.testing.assert_close(values, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_goes_on_from_the_statistics_of_the_run_before(
+    photo: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "kept"))
+    source = tmp_path / "photo.tif"
+    tifffile.imwrite(source, photo, photometric="rgb")
+    threads = Threads(2)
+    monkeypatch.setattr(ranks, "distributed", threads)
+    seen = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu").see(source)
+    first, _ = threads.summed(seen)
+    with monkeypatch.context() as patched:
+        patched.delattr(ranks, "execute")
+        for known in threads.summed(seen):
+            for name, values in first.folded.items():
+                assert torch.equal(known.folded[name], values)
+    # Sums over other strips are rounded in another way, so they are not taken for these.
+    assert recalled(seen.job()) is None
 
 
 def test_what_cannot_be_shared_is_refused(

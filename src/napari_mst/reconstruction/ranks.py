@@ -31,7 +31,13 @@ from napari_mst.formats.zarr.writing import write_rows, write_zarr
 from napari_mst.networks.network import Folded, Pass
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.reconstruction.statistics import Statistics, margin_of, up_to_statistics
+from napari_mst.reconstruction.statistics import (
+    Statistics,
+    keep,
+    margin_of,
+    recalled,
+    up_to_statistics,
+)
 from napari_mst.watch import Watch
 
 T = TypeVar("T")
@@ -118,7 +124,10 @@ def write_in_ranks(path: Path, seen: SeenPhoto, watch: Watch, *, overwrite: bool
 
 
 def _summed(job: Job) -> Statistics:
-    """The statistics of the photo of *job*, to which each rank adds those of its strip."""
+    """The statistics of the photo of *job*, to which each rank adds those of its strip.
+
+    They are kept, so that a run that ended while its cube was written goes on from there.
+    """
     setup = job.setup
     device, program, options = setup.device.device, setup.program, setup.options
     if any(each.halo is None or each.gathers for each in program.passes):
@@ -130,10 +139,21 @@ def _summed(job: Job) -> Statistics:
     if thin is None:
         return Statistics(Known({}, device=device))
     strip = _strip(job)
+    rank, count = distributed.get_rank(), distributed.get_world_size()
+    found = [None if rank else recalled(job, count)]
+    together(distributed.broadcast_object_list, found)
+    if found[0] is not None:
+        kept = found[0].known.folded
+        return Statistics(
+            Known({name: each.to(device) for name, each in kept.items()}, device=device)
+        )
     planned = PlannedRun(thin, strip.height, strip.width, device, options.precision)
     plan = make_plan(planned, options.memory, options.device_memory)
     folded: Folded = execute(thin, strip, device, plan, job.watch).folded
-    return Statistics(Known(folded, device=device))
+    statistics = Statistics(Known(folded, device=device))
+    if not rank:
+        keep(job, statistics, count)
+    return statistics
 
 
 def _strip(job: Job) -> PhotoRows:

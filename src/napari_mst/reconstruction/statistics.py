@@ -204,9 +204,12 @@ MOST_FILES = 200
 """Files in that folder; the oldest go. One takes .2 to .6 MB."""
 
 
-def recalled(job: Job) -> Statistics | None:
-    """The statistics of an earlier pass over this photo, with this network and these settings."""
-    path, seal = _place(job)
+def recalled(job: Job, ranks: int = 1) -> Statistics | None:
+    """The statistics of an earlier pass over this photo, with this network and these settings.
+
+    So many *ranks* have added them up.
+    """
+    path, seal = _place(job, ranks)
     if path is None or not path.is_file():
         return None
     checksum, _, content = path.read_bytes().partition(b"\n")
@@ -222,9 +225,9 @@ def recalled(job: Job) -> Statistics | None:
     return Statistics(Known(folded, device=device), noise)
 
 
-def keep(job: Job, statistics: Statistics) -> None:
+def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
     """Keep the *statistics* of the photo of *job* for `recalled`, if that can be."""
-    path, seal = _place(job)
+    path, seal = _place(job, ranks)
     folded = statistics.known.folded
     if path is None or not all(isinstance(value, Tensor) for value in folded.values()):
         return
@@ -239,7 +242,7 @@ def keep(job: Job, statistics: Statistics) -> None:
             file.unlink()
 
 
-def _place(job: Job) -> tuple[Path | None, str]:
+def _place(job: Job, ranks: int) -> tuple[Path | None, str]:
     """The file of the statistics of *job*, and the text that seals it; no file if none is kept."""
     photo, setup = job.photo, job.setup
     named = os.environ.get(FOLDER)
@@ -251,7 +254,7 @@ def _place(job: Job) -> tuple[Path | None, str]:
         *(capture, capture and np.asarray(capture.response).tolist()),
         hashlib.sha256(_bytes(setup.network.state_dict())).hexdigest(),
         *(setup.model.card.is_linear, setup.options.region, setup.options.precision),
-        *(setup.device.device.type, torch.__version__),
+        *(setup.device.device.type, torch.__version__, ranks),
     )
     seal = hashlib.sha256(repr(facts).encode()).hexdigest()
     folder = Path(named) if named else user_cache_path("napari-mst")
