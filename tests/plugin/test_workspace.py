@@ -163,6 +163,7 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
 ) -> None:
     page = photo_page(workspace).reconstruction
     torn = ReconstructDock(viewer)
+    qtbot.addWidget(torn)
     torn.show()
     torn.rows.widgets["correct_colour"].click()
     assert not page.rows.widgets["correct_colour"].isChecked()
@@ -170,11 +171,8 @@ def test_two_docks_of_the_reconstruction_share_one_form_and_one_job(
     qtbot.waitUntil(lambda: page.form.is_ready)
     torn.run_button.click()
     assert page.bar.cancel_button.isEnabled()
-    torn.hide()
     job.gate.set()
     qtbot.waitUntil(lambda: active_cube_layer(viewer) is not None)
-    with qtbot.waitSignal(torn.destroyed):
-        torn.deleteLater()
 
 
 def test_settings_are_remembered_by_the_next_session(
