@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.training.conftest import scene_of, smooth_scene
 
+from napari_mst.engine.device import DeviceChoice
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.training.fit import (
     Fit,
@@ -43,18 +44,18 @@ def test_network_starts_near_the_pixelwise_estimate() -> None:
     assert (started - expected).abs().mean() < 0.05 * expected.abs().mean()
 
 
-@pytest.mark.parametrize("is_fast", [False, True])
+@pytest.mark.parametrize("precisions", [("float32",), ("float32", "bfloat16")])
 def test_features_have_16_bits_only_where_that_is_fast(
-    is_fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    precisions: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("napari_mst.training.fit.has_bfloat16", lambda _: is_fast)
+    monkeypatch.setattr(DeviceChoice, "precisions", precisions)
     half = start(tmp_path / "checkpoint")
     types: list[torch.dtype] = []
     half.network.stages[0].mapping.register_forward_hook(
         lambda _, __, made: types.append(made.dtype)
     )
     half.take_step()
-    assert types == [torch.bfloat16 if is_fast else torch.float32]
+    assert types == [torch.bfloat16 if "bfloat16" in precisions else torch.float32]
 
 
 def test_stopped_fit_continues_to_the_same_weights(tmp_path: Path) -> None:
