@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from napari_mst.arrays import Codes
 from napari_mst.cube.colour import linear_to_srgb, reflectances, srgb_response, srgb_to_linear
+from napari_mst.denoising.noise import SensorNoise
 from napari_mst.photo.cameras import GRID
 from napari_mst.training.inputs import jpeg
 from napari_mst.training.sources import HELD_OUT_SCENES, Draw, degraded_at
@@ -250,8 +251,16 @@ class SceneSimulator:
         is_noisy = self._uniform(n, 1, 1, 1) < degraded
         deviation = (shot * linear.clamp_min(0) + read).sqrt() * is_noisy
         codes = _encoded(linear + self._normal(*linear.shape) * deviation)
-        images = [self._jpeg(image) if self._chance(degraded) else image for image in codes]
+        noises = [
+            SensorNoise(float(gain), float(floor)) if noisy else None
+            for gain, floor, noisy in zip(shot, read, is_noisy, strict=True)
+        ]
+        images = [self._kept(image, noise) for image, noise in zip(codes, noises, strict=True)]
         return _decoded(np.stack(images))
+
+    def _kept(self, codes: Codes, noise: SensorNoise | None) -> Codes:  # noqa: ARG002
+        """The photo (3, H, W) of these codes and this noise as it is kept: some are JPEG files."""
+        return self._jpeg(codes) if self._chance(self.lesson.degraded) else codes
 
     def _jpeg(self, codes: Codes) -> Codes:
         """*codes* (3, H, W) after a JPEG file, in three of four with colours of half the size."""
