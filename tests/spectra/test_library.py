@@ -281,7 +281,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "type": (
         partial(damaged, partial(edit, "data type = 5", "data type = 6")),
-        "The header was damaged since",
+        "real numbers in a.sli.hdr, got complex ones",
     ),
     "complex": (partial(damaged, of_another_with_complex_numbers), "real numbers in a.sli.hdr"),
     "origin": (
