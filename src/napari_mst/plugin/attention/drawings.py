@@ -1,4 +1,4 @@
-"""What the attention dock draws of matrices, of a head step by step, and of a pixel; without Qt."""
+"""The drawings of the attention dock: matrices, a head step by step, and a pixel; without Qt."""
 
 from collections.abc import Iterable, Iterator
 from html import escape

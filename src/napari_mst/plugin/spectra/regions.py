@@ -41,7 +41,7 @@ RELATIVE_WIDTH = 0.004
 Tasks = dict[Hashable, Task]
 """Tasks by the numbers of the rows that they read."""
 Found = Mapping[int, Any]
-"""What was read of rows, by their numbers."""
+"""The results that were read of rows, by the numbers of these rows."""
 
 
 def region_layers(viewer: ViewerModel) -> list[Shapes | Labels]:
