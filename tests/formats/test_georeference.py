@@ -11,7 +11,7 @@ import spectral.io.envi as oracle
 import tifffile
 from rasterio.transform import Affine
 
-from napari_mst.cube import Provenance, SpectralCube
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import (
     FIELD,
     KEY_DIRECTORY,
@@ -127,29 +127,95 @@ def test_a_geographic_system_without_a_code_stays_geographic(tmp_path: Path) -> 
     assert "map info = {Geographic Lat/Lon" in (tmp_path / "c.hdr").read_text()
 
 
-def test_map_info_alone_tells_the_zone(tmp_path: Path) -> None:
-    for text, crs in (
-        ("{UTM, 1.5, 2.5, 500000, 5400000, 2, 3, 33, South, WGS-84, units=Meters}", "EPSG:32733"),
-        (
-            "{Geographic Lat/Lon, 1, 1, 15, 48, 2, 3, North America 1983, units=Degrees}",
-            "EPSG:4269",
-        ),
-    ):
-        cube = SpectralCube(RGB, WAVELENGTHS, metadata=read_from_envi({"map info": text}))
-        _, expected = on_earth(write_cube(tmp_path / "a.hdr", cube, overwrite=True))
-        assert_on_earth(write_cube(tmp_path / "a.tif", cube, overwrite=True), crs, expected)
+UTM_HEAD = "UTM, 1.5, 2.5, 500000, 5400000, 2, 2"
+DEGREES = "Geographic Lat/Lon, 1, 1, 15, 48, 2, 3"
+ALBERS = "Albers Conical Equal Area, 1, 1, -900000, 2000000, 30, 30"
+OF_ALBERS = "9, 6378137.0, 6356752.3, 23, -96, 0, 0, 29.5, 45.5, NAD83, Albers"
+OF_LAMBERT = "4, 6378137.0, 6356752.3, 46.5, 3, 700000, 6600000, 49, 44, RGF93, Lambert"
+NAMED = {
+    f"{UTM_HEAD}, 33, South, WGS-84, units=Meters": "EPSG:32733",
+    f"{UTM_HEAD}, 13, North, WGS84, units=Meters": "EPSG:32613",
+    f"{UTM_HEAD}, 13, North, wgs-84": "EPSG:32613",
+    f"{UTM_HEAD}, 10, North, NAD83, units=Meters": "EPSG:26910",
+    f"{UTM_HEAD}, 10, North, North America 1927": "EPSG:26710",
+    f"{UTM_HEAD}, 33, North, ETRS89, units=Meters": "EPSG:25833",
+    f"{UTM_HEAD}, 55, South, GDA2020": "EPSG:7855",
+    f"{UTM_HEAD}, 23, South, SIRGAS 2000": "EPSG:31983",
+    f"{DEGREES}, North America 1983, units=Degrees": "EPSG:4269",
+    f"{DEGREES}, European 1950": "EPSG:4230",
+    f"{DEGREES}, Ordnance Survey of Great Britain '36": "EPSG:4277",
+    "State Plane (NAD 83), 1, 1, 300000, 90000, 2, 2, 3104, units=Meters": "EPSG:32118",
+    f"{ALBERS}, NAD83| {OF_ALBERS}": "EPSG:5070",
+    f"Lambert Conformal Conic, 1, 1, 7e5, 6.6e6, 2, 2, RGF93| {OF_LAMBERT}": "EPSG:2154",
+}
 
 
-def test_a_system_that_only_gdal_knows_is_said_to_be_lost_in_envi_but_kept_for_tiff(
-    tmp_path: Path,
+@pytest.mark.parametrize(("text", "crs"), NAMED.items())
+def test_map_info_alone_names_the_system_in_any_spelling(
+    tmp_path: Path, text: str, crs: str
 ) -> None:
-    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", "EPSG:2154", NORTH_UP)))
-    with pytest.warns(UserWarning, match="EPSG:2154 has no definition here"):
-        header = write_cube(tmp_path / "a.hdr", cube)
-    assert_on_earth(header, None, NORTH_UP)
-    again = read_cube(header)
-    assert "EPSG:2154" in again.provenance.assumptions[0]
-    assert_on_earth(write_cube(tmp_path / "a.tif", again), "EPSG:2154", NORTH_UP)
+    info, _, projection = text.partition("|")
+    fields = {"map info": f"{{{info}}}", "projection info": f"{{{projection}}}"}
+    metadata, doubts = read_from_envi(fields)
+    assert not doubts
+    cube = SpectralCube(RGB, WAVELENGTHS, metadata=metadata)
+    place = Georeference.from_json(metadata[FIELD])
+    assert place is not None
+    assert place.transform is not None
+    for name in ("a.hdr", "a.tif"):
+        assert_on_earth(write_cube(tmp_path / name, cube), crs, Affine(*place.transform))
+
+
+def test_feet_are_as_gdal_takes_them(tmp_path: Path) -> None:
+    info = "State Plane (NAD 83), 1, 1, 984250, 295275, 2, 2, 3104, units=Feet"
+    header = write_cube(tmp_path / "a.hdr", SpectralCube(RGB, WAVELENGTHS))
+    header.write_text(f"{header.read_text()}map info = {{{info}}}\n")
+    again = write_cube(tmp_path / "b.tif", read_cube(header))
+    with rasterio.open(tmp_path / "a.img") as judge, rasterio.open(again) as ours:
+        assert judge.crs.linear_units_factor[1] == pytest.approx(0.3048)
+        assert ours.crs.linear_units_factor[1] == pytest.approx(0.3048)
+        assert ours.transform == judge.transform
+
+
+@pytest.mark.parametrize("code", [2154, 27700, 3035, 2263, 5070, 5514, 31370, 2056, 7855, 21781])
+def test_any_code_goes_through_envi(tmp_path: Path, code: int) -> None:
+    crs = f"EPSG:{code}"
+    cube = cube_of(Photo.read(geotiff(tmp_path / "photo.tif", crs, NORTH_UP)))
+    header = write_cube(tmp_path / "a.hdr", cube)
+    with rasterio.open(tmp_path / "a.img") as judge:
+        assert judge.crs == rasterio.CRS.from_epsg(code)
+    assert_on_earth(write_cube(tmp_path / "a.tif", read_cube(header)), crs, NORTH_UP)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{UTM_HEAD}, 13, North, Area 51, units=Meters",
+        f"{UTM_HEAD}, 13, North",
+        f"{UTM_HEAD}, 99, North, WGS-84",
+        f"{UTM_HEAD}, 13, North, WGS-84, units=Leagues",
+        f"{DEGREES}, +proj=longlat",
+        "State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 9999",
+        "Hotine Oblique Mercator A, 1, 1, 5, 7, 2, 2, WGS-84",
+    ],
+)
+def test_a_system_that_is_not_known_leaves_the_transform_and_a_sentence(text: str) -> None:
+    metadata, (doubt,) = read_from_envi({"map info": f"{{{text}}}"})
+    place = Georeference.from_json(metadata[FIELD])
+    assert place is not None
+    assert place.transform is not None
+    assert not place.code
+    assert text.split(",")[0] in doubt
+
+
+def test_a_code_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    place = Georeference.of_code((1, 0, 5, 0, -1, 7), 29999, is_geographic=False)
+    cube = SpectralCube(RGB, WAVELENGTHS, metadata={FIELD: place.to_json()})
+    again = read_cube(write_cube(tmp_path / "a.tif", cube))
+    assert "EPSG:29999 is not known" in again.metadata["warnings"][0]
+    assert_on_earth(write_cube(tmp_path / "b.tif", again), None, Affine(1, 0, 5, 0, -1, 7))
+    photo = Photo.read(tmp_path / "a.tif")
+    assert any("EPSG:29999 is not known" in note for note in photo.assumptions)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +240,7 @@ def test_any_affine_transform_is_kept_or_said_to_be_lost(
     header = write_cube(tmp_path / "a.hdr", cube)
     assert_on_earth(header, ZONE, transform)
     info = next(line for line in header.read_text().splitlines() if line.startswith("map info"))
-    fields = read_from_envi({"map info": info.partition("= ")[2]})
+    fields, _ = read_from_envi({"map info": info.partition("= ")[2]})
     assert_on_earth(write_cube(tmp_path / "b.tif", replace(cube, metadata=fields)), ZONE, transform)
 
 
@@ -249,17 +315,13 @@ def test_a_tiff_of_others_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_map_info_that_makes_no_sense_stays_text(tmp_path: Path) -> None:
-    fields = read_from_envi({"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"})
+    fields, (doubt,) = read_from_envi({"map info": "{UTM, 1, 1, here, there, 2, 2, 33, North}"})
+    assert "here, there" in doubt
     cube = SpectralCube(RGB, WAVELENGTHS, metadata=fields)
     with pytest.warns(UserWarning, match="place of '{UTM, 1, 1, here"):
         again = read_cube(write_cube(tmp_path / "a.tif", cube))
     assert again.metadata == cube.metadata
-    fields = read_from_envi({"map info": "{State Plane (NAD 27), 1, 1, 5, 7, 2, 2, 3104}"})
-    unknown = SpectralCube(RGB, WAVELENGTHS, metadata=fields)
-    assert "map info" not in unknown.crop((2, 5), (4, 6)).metadata
-    with pytest.warns(UserWarning, match="place of '{State Plane"):
-        again = read_cube(write_cube(tmp_path / "b.tif", unknown))
-    assert again.provenance != Provenance()
+    assert "map info" not in cube.crop((2, 5), (4, 6)).metadata
 
 
 @pytest.mark.parametrize(

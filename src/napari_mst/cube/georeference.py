@@ -1,18 +1,22 @@
 """The place of an image on earth: an affine transform and a coordinate system, as GeoTIFF has them.
 
-Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. A cube keeps
-its georeference as text in `metadata["georeference"]`. Rows and columns count from the outer corner
-of the first pixel.
+Source: OGC GeoTIFF 1.1 (19-008r4); user-defined systems as GDAL and ArcGIS write them. Names, codes
+and definitions of systems are those of PROJ (https://proj.org), through pyproj, which is imported
+only where there is a system. A cube keeps its georeference as text in `metadata["georeference"]`.
+Rows and columns count from the outer corner of the first pixel.
 """
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from napari_mst.arrays import Array, doubles, even_step
+from napari_mst.errors import shown
+
+if TYPE_CHECKING:
+    from pyproj import CRS
 
 FIELD = "georeference"
 """The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
@@ -34,7 +38,7 @@ _PROJECTED_TYPE = 3072
 _PROJECTED_CITATION = 3073
 _LENGTH = 3076
 _METRE = 9001
-_UTM = (326, 327)  # hundreds of the EPSG codes of UTM on WGS 84, north and south: in metres
+_UNITS = {"metre": "m", "degree": "deg"}
 _IS_PROJECTED = 1
 _IS_GEOGRAPHIC = 2
 _USER_DEFINED = 32767
@@ -107,15 +111,15 @@ class Georeference:
             return None
 
     @classmethod
-    def of_code(cls, transform: Transform, code: int, *, is_geographic: bool) -> Self:
+    def of_code(cls, transform: Transform | None, code: int, *, is_geographic: bool) -> Self:
         """On the coordinate system with the EPSG *code*."""
         model = _IS_GEOGRAPHIC if is_geographic else _IS_PROJECTED
         key = _GEOGRAPHIC_TYPE if is_geographic else _PROJECTED_TYPE
         return cls(transform, directory=_directory(model, (key, 0, 1, code)))
 
     @classmethod
-    def of_wkt(cls, transform: Transform, wkt: str) -> Self:
-        """On the coordinate system that *wkt* (Esri's) defines.
+    def of_wkt(cls, transform: Transform | None, wkt: str) -> Self:
+        """On the coordinate system that *wkt* defines; `checked` makes it the one of a code.
 
         It is written into the citation, where GDAL and ArcGIS look for it.
         """
@@ -137,10 +141,7 @@ class Georeference:
         if min(x.size, y.size) < 2 or not a * e:
             return None
         transform = (a, 0.0, float(x[0]) - a / 2, 0.0, e, float(y[0]) - e / 2)
-        code, is_geographic = code_of(wkt)
-        if code:
-            return cls.of_code(transform, code, is_geographic=is_geographic)
-        return cls.of_wkt(transform, wkt) if wkt[:6] in ("PROJCS", "GEOGCS") else cls(transform)
+        return cls.of_wkt(transform, wkt) if wkt else cls(transform)
 
     @property
     def is_point(self) -> bool:
@@ -163,14 +164,48 @@ class Georeference:
 
     @property
     def unit(self) -> str:
-        """The unit of the coordinates, "m" or "deg"; empty where the file does not say."""
+        """The unit of the coordinates, "m" or "deg"; empty for others, or where it is unknown."""
         if self._key(_MODEL_TYPE) == _IS_GEOGRAPHIC:
             return "deg"
-        if self._key(_LENGTH) == _METRE or self.code // 100 in _UTM:
-            return "m"
-        # The last unit of a definition is that of the coordinates.
-        *_, name = "", *re.findall(r'UNIT\["(\w+)"', self.wkt)
-        return {"meter": "m", "metre": "m", "degree": "deg"}.get(name.lower(), "")
+        system = self.system()
+        if system is None:
+            return "m" if self._key(_LENGTH) == _METRE else ""
+        return _UNITS.get(system.axis_info[0].unit_name, "") if system.axis_info else ""
+
+    def system(self) -> "CRS | None":
+        """The coordinate system; None where there is none that PROJ knows or can read."""
+        if not (self.code or self.wkt):
+            return None
+        from pyproj import CRS
+        from pyproj.exceptions import CRSError
+
+        try:
+            return CRS.from_epsg(self.code) if self.code else CRS.from_wkt(self.wkt)
+        except CRSError:
+            return None
+
+    @classmethod
+    def on(cls, transform: Transform | None, system: "CRS") -> Self:
+        """On the coordinate *system*: by its EPSG code, else by its definition in Esri's WKT."""
+        if code := system.to_epsg():
+            return cls.of_code(transform, code, is_geographic=system.is_geographic)
+        return cls.of_wkt(transform, system.to_wkt("WKT1_ESRI") or system.to_wkt())
+
+    def checked(self) -> tuple[Self, list[str]]:
+        """The place with its system as PROJ has it, and sentences about it.
+
+        A system that does not exist, or has no readable definition, is left out, and a sentence
+        says so.
+        """
+        if not (self.code or self.wkt):
+            return self, []
+        system = self.system()
+        if system is None:
+            name = f"EPSG:{self.code}" if self.code else f"'{shown(self.wkt, 60)}'"
+            return type(self)(self.transform), [unknown_system(name)]
+        if self.code:
+            return self, []
+        return type(self).on(self.transform, system), []
 
     def at(self, row: float, column: float) -> tuple[float, float]:
         """The coordinates (x, y) of a place in the image, which has a transform."""
@@ -230,10 +265,12 @@ class Georeference:
         return replace(self, transform=transform)
 
 
-def code_of(wkt: str) -> tuple[int, bool]:
-    """The EPSG code that a definition ends in, else 0; and True for latitude and longitude."""
-    found = re.search(r'(AUTHORITY|ID)\["EPSG", ?"?(\d{4,5})"?\]\s*\]\s*$', wkt)
-    return int(found[2]) if found else 0, wkt.upper().startswith("GEO")
+def unknown_system(name: str) -> str:
+    """The sentence about the coordinate system *name* of a file, which is not understood."""
+    return (
+        f"The coordinate system {name} is not known; "
+        "the place on earth is kept as bare coordinates."
+    )
 
 
 def _transform_of(tags: Mapping[int, Any], points: tuple[float, ...]) -> Transform | None:

@@ -8,6 +8,7 @@ Letters: B bands, H rows, W columns.
 """
 
 import json
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -196,7 +197,13 @@ def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
     named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))
     about = array.coords[named].attrs if named in array.coords else {}
     y, x = (array.coords[name].values for name in (rows, columns))
-    return Georeference.of_grid(x, y, about)
+    place = Georeference.of_grid(x, y, about)
+    if place is None:
+        return None
+    checked, doubts = place.checked()
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
+    return checked
 
 
 def _spectral_axis(array: "DataArray") -> str:

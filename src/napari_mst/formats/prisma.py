@@ -72,7 +72,9 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
     lazy = Lazy(path.name, shape, data.dtype, read, getattr(data, "sides", (1, 1, 1)))
     metadata: dict[str, Any] = {"fwhm": widths, IGNORED: math.nan if scale else 0}
     if "Epsg_Code" in about:
-        metadata[FIELD] = _place(about, shape).to_json()
+        place, doubts = _place(about, shape).checked()
+        metadata[FIELD] = place.to_json()
+        metadata |= {"warnings": tuple(doubts)} if doubts else {}
     quantity = "radiance" if level == "L2B" else "reflectance"
     held = lazy if is_large(lazy.nbytes) else np.asarray(lazy)
     return SpectralCube(held, np.array(wavelengths), quantity=quantity, metadata=metadata)

@@ -22,6 +22,7 @@ import numpy as np
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.curves import number, power_of
+from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.parts import with_tuples, without
 from napari_mst.errors import mismatch, shown
 from napari_mst.formats.numbers import checksum, magnitude
@@ -108,7 +109,11 @@ def described_cube(
     # Names that are too many or too few are of other bands.
     if names and len(names) == len(data):
         fields["band names"] = tuple(names)
-    doubts = (*description.warnings, *warnings, *complex_doubts, *axis_doubts)
+    place_doubts: list[str] = []
+    if place := Georeference.from_json(str(fields.get(FIELD))):
+        place, place_doubts = place.checked()
+        fields[FIELD] = place.to_json()
+    doubts = (*description.warnings, *warnings, *complex_doubts, *axis_doubts, *place_doubts)
     if doubts:
         fields["warnings"] = doubts
     return SpectralCube(

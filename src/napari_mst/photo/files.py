@@ -153,8 +153,10 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
     return pixels[::row_step, ::column_step]
 
 
-def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georeference | None:
-    """The place on earth of a GeoTIFF photo.
+def georeference_in(
+    path: Path, notes: list[str], shape: tuple[int, int] | None = None
+) -> Georeference | None:
+    """The place on earth of a GeoTIFF photo; doubts about it are added to *notes*.
 
     None where the file does not say, or asks to be turned, which no program asks of a map. Where a
     *shape* is given, (H, W), the file has to hold a photo of that shape: else it states the place
@@ -166,9 +168,11 @@ def georeference_in(path: Path, shape: tuple[int, int] | None = None) -> Georefe
             is_another = shape not in (None, (page.imagelength, page.imagewidth))
             if is_another or _orientation(page, []) != 1:
                 return None
-            return Georeference.from_tags(
-                {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
-            )
+            tags = {tag.code: tag.value for tag in page.tags if tag.code in TAGS}
+        place = Georeference.from_tags(tags)
+        checked, doubts = place.checked() if place else (None, [])
+        notes += doubts
+        return checked
     # A file that is no TIFF says nothing; a damaged one is refused where it is read.
     except Exception:  # noqa: BLE001
         return None

@@ -161,6 +161,7 @@ class Photo:
                         "Leave the encoding out."
                     )
                 encoding = "linear"
+            place = georeference_in(file, notes) if shot is None else None
             scale = None if shot is None else float(SATURATED)
             photo = cls._of(pixels, encoding, scale, notes)
         except PhotoError as error:
@@ -169,7 +170,7 @@ class Photo:
             photo,
             name=file.name,
             sha256=sha256,
-            georeference=georeference_in(file) if shot is None else None,
+            georeference=place,
             shot=shot,
             is_jpeg=is_jpeg(file),
         )

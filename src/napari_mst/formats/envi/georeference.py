@@ -1,25 +1,26 @@
 """The georeference of ENVI headers (`map info`, `coordinate system string`) and a `Georeference`.
 
-Coordinate systems are named as Esri and EPSG name them. The definitions (`data/systems.json`) are
-Esri's, as in ENVI: UTM on four datums, latitude and longitude on these, and Web Mercator.
+Coordinate systems are PROJ's, defined in Esri's WKT as ENVI does.
 
 Sources: NV5 Geospatial, "ENVI Header Files"; GDAL's ENVI driver, which takes the coordinate system
 string before the map info, and turns by the rotation.
 """
 
-import functools
-import json
 import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
-from napari_mst.cube.georeference import FIELD, Georeference, Transform, code_of
+from napari_mst.cube.georeference import FIELD, Georeference, Transform, unknown_system
 from napari_mst.cube.parts import without
+from napari_mst.errors import shown
+
+if TYPE_CHECKING:
+    from pyproj import CRS
 
 
 class System(NamedTuple):
@@ -44,47 +45,115 @@ UNKNOWN = System("Arbitrary", ("0", "North"))
 """Coordinates without a system."""
 
 
+_DATUMS = {
+    "WGS-84": "WGS 84",
+    "North America 1983": "NAD83",
+    "North America 1927": "NAD27",
+    "Ordnance Survey of Great Britain '36": "OSGB36",
+    "Geocentric Datum of Australia 1994": "GDA94",
+    "Australian Geodetic 1984": "AGD84",
+    "Nouvelle Triangulation Francaise IGN": "NTF",
+    "SAD-69/Brazil": "SAD69",
+}
+"""ENVI's names of datums, and the names by which PROJ finds these."""
+
+_OF_LATITUDE = "lat_0 lon_0 x_0 y_0"
+_METHODS = {
+    "3": f"tmerc {_OF_LATITUDE} k_0",
+    "4": f"lcc {_OF_LATITUDE} lat_1 lat_2",
+    "7": f"stere {_OF_LATITUDE} k_0",
+    "9": f"aea {_OF_LATITUDE} lat_1 lat_2",
+    "10": f"poly {_OF_LATITUDE}",
+    "11": f"laea {_OF_LATITUDE}",
+    "12": f"aeqd {_OF_LATITUDE}",
+}
+"""PROJ's methods by the first number of `projection info`, and the numbers behind the ellipsoid."""
+
+_STATE_PLANES = {
+    "state plane (nad 27)": ("NAD27", 10_000, " CS27 "),
+    "state plane (nad 83)": ("NAD83", 10_030, "SPCS83 "),
+}
+"""Of zones of the USGS: the datum; the EPSG code of the projection of zone 0; its mark in names."""
+
+_FEET = {"": False, "meters": False, "feet": True}
+"""Projected units that are read; GDAL, too, takes feet for international ones."""
+
+
 def system_of(georeference: Georeference) -> System | None:
     """The coordinate system in ENVI's words; None if it is one that we cannot define."""
-    code = georeference.code
-    wkt = georeference.wkt
-    if code in _systems():
-        return _systems()[code]
-    if wkt and not code:
-        is_geographic = wkt.upper().startswith("GEOGCS")
-        return System("Geographic Lat/Lon", wkt=wkt) if is_geographic else UNKNOWN._replace(wkt=wkt)
-    # A directory of GeoTIFF keys has 4 numbers of its own and 4 for each key; one key alone cannot
-    # name a system.
-    return None if code or len(georeference.directory) > 8 else UNKNOWN
+    system = georeference.system()
+    wkt = system.to_wkt("WKT1_ESRI") if system else None
+    if system is None or not wkt:
+        # A directory of GeoTIFF keys has 4 numbers of its own and 4 for each key; one key alone
+        # cannot name a system.
+        is_named = georeference.code or len(georeference.directory) > 8
+        return None if is_named else UNKNOWN
+    name = system.geodetic_crs.name if system.geodetic_crs else ""
+    datum = next((ours for ours, known in _DATUMS.items() if known == name), name)
+    if system.is_geographic:
+        return System("Geographic Lat/Lon", (datum,), wkt)
+    if zone := system.utm_zone:
+        hemisphere = "North" if zone.endswith("N") else "South"
+        return System("UTM", (zone[:-1], hemisphere, datum), wkt)
+    return UNKNOWN._replace(wkt=wkt)
 
 
-def _code(wkt: str, items: Sequence[str]) -> tuple[int, bool]:
-    """The EPSG code of the system that *wkt* defines, and True if it is latitude and longitude.
+def _named_system(items: Sequence[str], projection: Sequence[str]) -> "CRS | None":
+    """The system that the *items* of `map info` and those of `projection info` name.
 
-    Without a definition it is the system that the *items* of a `map info` name. (0, False) if no
-    code is known.
+    None if a part of it is not known.
     """
-    stated = code_of(wkt)
-    if stated[0]:
-        return stated
-    for code, system in _systems().items():
-        is_kind = items[0].lower().startswith(system.kind.split()[0].lower())
-        # Beside a zone and its hemisphere stands the datum, if ENVI has a name for it.
-        is_named = is_kind and len(system.place) in (1, 3) and set(system.place) <= set(items[7:])
-        # ENVI and Esri give no codes, but always the same text for the same system.
-        if system.wkt == wkt if wkt else is_named:
-            return code, system.kind.startswith("Geographic")
-    return 0, False
+    from pyproj import CRS
+    from pyproj.crs import CoordinateOperation, ProjectedCRS  # type: ignore[attr-defined]
+    from pyproj.crs.coordinate_system import Cartesian2DCS
+    from pyproj.crs.enums import Cartesian2DCSAxis
+    from pyproj.exceptions import CRSError
+
+    unit = next((item[6:].strip().lower() for item in items if item.startswith("units=")), "")
+    kind, places = items[0].lower(), [item for item in items[7:] if "=" not in item]
+    method = _METHODS.get(projection[0], "").split()
+    try:
+        if kind.startswith("geographic"):
+            return _geographic(places[0])
+        if kind == "utm":
+            half = {"n": "", "s": "+south"}[places[1][:1].lower()]
+            operation = CRS.from_proj4(
+                f"+proj=utm +zone={int(places[0])} {half}"
+            ).coordinate_operation
+            datum = places[2]
+        elif kind in _STATE_PLANES:
+            datum, first, mark = _STATE_PLANES[kind]
+            operation = CoordinateOperation.from_epsg(first + int(places[0]))
+            if mark not in operation.name:
+                return None
+        else:
+            values = zip(method[1:], projection[3:], strict=False)
+            words = " ".join(f"+{key}={float(value)!r}" for key, value in values)
+            operation = CRS.from_proj4(f"+proj={method[0]} {words}").coordinate_operation
+            datum = places[0]
+        axes = Cartesian2DCSAxis.EASTING_NORTHING
+        if _FEET[unit]:
+            axes = Cartesian2DCSAxis.EASTING_NORTHING_FT
+        return ProjectedCRS(
+            operation, geodetic_crs=_geographic(datum), cartesian_cs=Cartesian2DCS(axes)
+        )
+    except (CRSError, LookupError, ValueError):
+        return None
 
 
-@functools.cache
-def _systems() -> dict[int, System]:
-    """The systems that we can define, by their EPSG codes."""
-    file = resources.files("napari_mst").joinpath("data", "systems.json")
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    return {
-        int(code): System(kind, tuple(place), wkt) for code, (kind, place, wkt) in stored.items()
-    }
+def _geographic(datum: str) -> "CRS":
+    """Latitude and longitude on the *datum* in any spelling. Raises `CRSError`."""
+    from pyproj import CRS
+    from pyproj.exceptions import CRSError
+
+    name = _DATUMS.get(datum, datum).removeprefix("D_")
+    # PROJ takes files and whole pipelines, too; a header names a datum.
+    if not re.fullmatch(r"[\w ()-]+", name):
+        raise CRSError(name)
+    system = CRS.from_user_input(name)
+    if not system.is_geographic:
+        raise CRSError(name)
+    return system
 
 
 MAP_INFO, SYSTEM, PROJECTION = "map info", "coordinate system string", "projection info"
@@ -142,31 +211,38 @@ def in_envi(cube: SpectralCube) -> SpectralCube:
     return with_losses(replace(cube, metadata=others | fields), lost)
 
 
-def read_from_envi(fields: Mapping[str, Any], *, is_sealed: bool = False) -> dict[str, Any]:
-    """The *fields* of a header with one georeference, in the words of GeoTIFF.
+def read_from_envi(
+    fields: Mapping[str, Any], *, is_sealed: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """The *fields* of a header with one georeference, in the words of GeoTIFF, and doubts.
 
     It is our own text where the header is as we wrote it, else that of ENVI: another program that
     cut or moved the image changes `map info`, and copies our text as it was. A `map info` that
-    makes no sense, or whose coordinate system is not known, stays text.
+    makes no sense stays text. Where its coordinate system is not known, the transform is kept.
     """
     if is_sealed and FIELD in fields:
-        return without(fields, FIELDS)
+        return without(fields, FIELDS), []
     fields = without(fields, [FIELD])
-    items = [item.strip() for item in str(fields.get(MAP_INFO, "")).strip("{} ").split(",")]
+    items, projection = (
+        [item.strip() for item in str(fields.get(key, "")).strip("{} ").split(",")]
+        for key in (MAP_INFO, PROJECTION)
+    )
     wkt = str(fields.get(SYSTEM, "")).strip("{} ")
-    code, is_geographic = _code(wkt, items)
     transform = _transform(items)
     if transform is None:
-        return fields
-    if code:
-        place = Georeference.of_code(transform, code, is_geographic=is_geographic)
-    elif wkt:
-        place = Georeference.of_wkt(transform, wkt)
-    elif items[0].lower().startswith(("arbitrary", "pixel")):
-        place = Georeference(transform)
-    else:
-        return fields
-    return {**without(fields, FIELDS), FIELD: place.to_json()}
+        doubt = f"The place on earth in '{shown(', '.join(items), 60)}' is not understood."
+        return fields, [doubt] if MAP_INFO in fields else []
+    place, doubts = Georeference(transform), list[str]()
+    if wkt:
+        place, doubts = Georeference.of_wkt(transform, wkt).checked()
+    if not place.directory and not items[0].lower().startswith(("arbitrary", "pixel")):
+        system = _named_system(items, projection)
+        if system is not None:
+            place, doubts = Georeference.on(transform, system), []
+        elif not wkt:
+            named = (item for item in (items[0], *items[7:]) if "=" not in item)
+            doubts = [unknown_system(f"'{shown(', '.join(named), 60)}'")]
+    return {**without(fields, FIELDS), FIELD: place.to_json()}, doubts
 
 
 def with_losses(cube: SpectralCube, lost: Sequence[str]) -> SpectralCube:

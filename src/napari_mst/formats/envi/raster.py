@@ -86,15 +86,16 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         data = data_of(header, header_path, layout) if path == header_path else path
         stored, warnings = load(header, data, layout, verify)
         numbers, fields, doubts = described(stored, header, scale=scale)
+        fields, doubts_of_place = read_from_envi(fields, is_sealed=header.is_sealed)
         description = Description(
             header.numbers("wavelength"),
             header.unit_word,
             header.items("band names"),
-            read_from_envi(fields, is_sealed=header.is_sealed),
+            fields,
             quantity=header.text(f"{OWN}quantity") or quantity_of(fields),
             provenance=provenance(header),
         )
-        return described_cube(numbers, description, [*warnings, *doubts])
+        return described_cube(numbers, description, [*warnings, *doubts, *doubts_of_place])
 
     return steadily(path, targets(path), read)
 

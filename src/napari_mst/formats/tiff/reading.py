@@ -108,10 +108,10 @@ def read_tiff(
     if header is not None:
         data, fields, doubts = values.described(data, header, description.fields, scale=scale)
         # The GeoTIFF's own tags come before the header where both say where the image lies.
-        fields = read_from_envi(fields, is_sealed=True)
+        fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
         quantity = values.quantity_of(fields) or description.quantity
         description = replace(description, fields=fields, quantity=quantity)
-        warnings += doubts
+        warnings += [*doubts, *doubts_of_place]
     return described_cube(data, description, warnings)
 
 

@@ -122,7 +122,7 @@ class LayerPhoto:
             notes.append("The 3 planes were taken as red, green and blue.")
         # A page of a stack has no place of its own.
         has_place = self.path and not self.index
-        place = georeference_in(Path(str(self.path)), photo.shape) if has_place else None
+        place = georeference_in(Path(str(self.path)), notes, photo.shape) if has_place else None
         return replace(photo, assumptions=tuple(notes), georeference=place)
 
     def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
