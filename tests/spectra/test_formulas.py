@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import interp1d
 
 import napari_mst as nm
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
+from napari_mst.watch import UNWATCHED
 
 WAVELENGTHS = np.arange(400.0, 2401, 10)
 RNG = np.random.default_rng(4)
@@ -17,23 +19,100 @@ def band(wavelength: float) -> np.ndarray:
     return CUBE.sel(wavelength=wavelength).astype(np.float64)
 
 
+# One pixel, and the values of the publications' own formulas where the catalogue has others:
+# Kaufman & Tanre 1992 (ARVI, SARVI), Feyisa 2014, Martin 2006, Sims & Gamon 2002, Gitelson 2002,
+# Ceccato 2002 (the band of SPOT-VEGETATION), Gu 2007 (bands 2 and 7 of MODIS).
+PIXEL = {
+    445: 0.03,
+    480: 0.04,
+    560: 0.08,
+    660: 0.06,
+    705: 0.12,
+    740: 0.30,
+    783: 0.38,
+    830: 0.42,
+    865: 0.43,
+    1610: 0.22,
+    2200: 0.10,
+}
+CORRECTED = {
+    "ARVI": 0.680,
+    "SARVI": 0.510,
+    "AWEInsh": -0.940,
+    "BAIM": 6.807,
+    "mSR705": 3.0,
+    "mND705": 0.5,
+    "VARI700": 0.2233,
+    "GVMI": 0.3684,
+    "NDDI": 0.0986,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), CORRECTED.items())
+def test_an_index_is_that_of_its_publication(name: str, value: float) -> None:
+    data = np.array([*PIXEL.values()])[:, None, None]
+    pixel = SpectralCube(data, np.array([*PIXEL], np.float64))
+    assert nm.index(pixel, name).data.item() == pytest.approx(value, abs=6e-4)
+
+
 @pytest.mark.parametrize("name", formulas.catalogue())
-def test_every_index_is_that_of_spyndex(name: str) -> None:
+def test_every_band_of_an_index_changes_it(name: str) -> None:
+    before = formulas.evaluated(CUBE, name, UNWATCHED)
+    for wavelength in formulas.bands_taken(CUBE, name).values():
+        data = CUBE.data.copy()
+        data[np.abs(WAVELENGTHS - wavelength) < 10] *= 1.1
+        after = formulas.evaluated(SpectralCube(data, WAVELENGTHS), name, UNWATCHED)
+        assert (np.abs(after - before) > 1e-6 * np.abs(before)).any()
+
+
+@pytest.mark.parametrize("name", formulas.catalogue().keys() - CORRECTED)
+def test_other_indices_are_those_of_spyndex(name: str) -> None:
     spyndex = pytest.importorskip("spyndex")
-    found = nm.index(CUBE, name)
     if name not in spyndex.indices:
         assert name in {"PRI", "WBI", "NDWI1240", "VOG1"}
         return
-    given = {
-        each: CUBE.data[formulas.band_named(CUBE, each)].astype(float) for each in formulas.BROAD
-    }
+    taken = formulas.bands_taken(CUBE, name)
+    at_wavelength = interp1d(WAVELENGTHS, CUBE.data.astype(float), axis=0)
+    given = {band: at_wavelength(at) for band, at in taken.items()}
     constants = {each: constant.default for each, constant in spyndex.constants.items()}
-    constants |= {"L": 0.5} if name in {"SAVI", "SARVI", "GSAVI", "MNLI"} else {}
+    constants |= {"L": 0.5} if name in {"SAVI", "GSAVI", "MNLI"} else {}
     constants |= {"alpha": 0.74} if name == "NDPI" else {}
     with np.errstate(invalid="ignore"):  # the root of a negative number
         expected = spyndex.computeIndex(name, params=constants | given)
     expected = np.where(np.isfinite(expected), expected, np.nan)
-    np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+    np.testing.assert_allclose(nm.index(CUBE, name).data, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MCARI", 0.174), ("ARI", 1.901), ("CRI700", 7.904), ("MTCI", 1.865)]
+)
+def test_narrow_bands_lie_where_they_were_published(name: str, value: float) -> None:
+    at = np.arange(400.0, 901)
+    spectrum = 0.05 + 0.4 / (1 + np.exp((715 - at) / 12)) + 0.06 * np.exp(-(((at - 550) / 35) ** 2))
+    for step in (1, 5):
+        cube = SpectralCube(spectrum[::step, None, None], at[::step])
+        assert nm.index(cube, name).data.item() == pytest.approx(value, rel=0.002 * step**2)
+
+
+def test_a_broad_band_stands_for_a_published_wavelength_and_this_is_said() -> None:
+    at = np.array([443.0, 492, 560, 665, 704, 740, 783, 833])
+    sentinel = SpectralCube(np.linspace(0.1, 0.5, 8)[:, None, None], at)
+    made = nm.index(sentinel, "CRI700")
+    assert made.data.item() == pytest.approx(
+        1 / sentinel.data[1, 0, 0] - 1 / sentinel.data[4, 0, 0]
+    )
+    said = "B (published at 510 nm) at 492 nm, RE1 (published at 700 nm) at 704 nm"
+    assert made.facts["map bands"] == said
+    both = formulas.bands_taken(CUBE, "MCARI / OSAVI")
+    assert both == {"RE1": 700, "R.670": 670, "G": 550, "N": 830, "R": 660}
+
+
+def test_indices_that_are_equal_say_so() -> None:
+    for name, other in (("MCARI1", "MTVI1"), ("MCARI2", "MTVI2")):
+        pair = [nm.index(CUBE, each).data for each in (name, other)]
+        np.testing.assert_allclose(*pair, rtol=1e-4, atol=1e-6)
+        assert formulas.catalogue()[name].title.endswith(f"the same as {other}")
+        assert formulas.catalogue()[other].title.endswith(f"the same as {name}")
 
 
 def test_a_formula_is_what_numpy_computes() -> None:

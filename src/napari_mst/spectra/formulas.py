@@ -48,17 +48,30 @@ FUNCTIONS: dict[str, np.ufunc] = {
 LONGEST = 500
 """Letters of the longest formula: the parser of Python takes deeper ones as no formula."""
 
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\d+)?")
+WIDEST = 20
+"""nm between two bands that still tell a value at a published wavelength between them."""
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\d+){0,2}")
 _NARROW = re.compile(r"r\d+(\.\d+)?", re.IGNORECASE)
 
 
 class Index(NamedTuple):
-    """A spectral index: its name, its formula and where it was published."""
+    """A spectral index: its name, its formula and where it was published.
+
+    *published* holds the wavelengths in nm of an index of narrow bands, as "RE1.700 R.670".
+    """
 
     name: str
     title: str
     formula: str
     source: str
+    published: str
+
+    @property
+    def narrow_formula(self) -> str:
+        """The formula with its published wavelengths: "RE1.700 / R.670" for "RE1 / R"."""
+        places = {name.partition(".")[0]: name for name in self.published.split()}
+        return _NAME.sub(lambda found: places.get(found[0], found[0]), self.formula)
 
 
 def _divided(a: Any, b: Any) -> Any:
@@ -97,9 +110,9 @@ def expanded(text: str) -> str:
 
     def bands_of(found: re.Match[str]) -> str:
         name = found[0]
-        if _NARROW.fullmatch(name) or name in BROAD or name in FUNCTIONS:
+        if _NARROW.fullmatch(name) or name.partition(".")[0] in BROAD or name in FUNCTIONS:
             return name
-        formula = index_named(name).formula
+        formula = index_named(name).narrow_formula
         return formula if text.strip() == name else f"({formula})"
 
     if len(text) > LONGEST:
@@ -140,8 +153,34 @@ def band_named(cube: SpectralCube, name: str) -> int:
     )
 
 
+def _shares(cube: SpectralCube, name: str) -> dict[int, float]:
+    """Return the bands of *cube* that *name* means, and the share of each, which add up to 1.
+
+    "R.670" lies on the line between its two neighbours where these are near enough, and is the
+    broad band R elsewhere.
+    """
+    letter, _, at = name.partition(".")
+    if letter not in BROAD or not at:
+        return {band_named(cube, name): 1.0}
+    good = good_bands(cube)
+    distances = cube.wavelengths[good] - float(at)
+    below, above = distances <= 0, distances >= 0
+    if cube.has_wavelengths and below.any() and above.any():
+        low = int(np.where(below, distances, -np.inf).argmax())
+        high = int(np.where(above, distances, np.inf).argmin())
+        step = distances[high] - distances[low]
+        if step == 0:
+            return {int(good[low]): 1.0}
+        if step <= WIDEST:
+            share = -distances[low] / step
+            return {int(good[low]): 1 - share, int(good[high]): share}
+    return {band_named(cube, letter): 1.0}
+
+
 def bands_taken(cube: SpectralCube, text: str) -> dict[str, float]:
     """Return the wavelength of *cube* that is taken for each band in the formula *text*.
+
+    A broad band that stands for a published wavelength is called "B (published at 510 nm)".
 
     Raises
     ------
@@ -156,7 +195,17 @@ def bands_taken(cube: SpectralCube, text: str) -> dict[str, float]:
         raise _no_formula(formula) from error
     if not names:
         raise _no_formula(formula)
-    return {name: float(cube.wavelengths[band_named(cube, name)]) for name in names}
+    letters = [name.partition(".")[0] for name in names]
+    taken = {}
+    for letter, name in zip(letters, names, strict=True):
+        shares = _shares(cube, name)
+        at = sum(share * float(cube.wavelengths[band]) for band, share in shares.items())
+        label = name if letters.count(letter) > 1 or letter not in BROAD else letter
+        published = name.partition(".")[2] if letter in BROAD else ""
+        if published and abs(at - float(published)) > 1e-6:
+            label += f" (published at {published} nm)"
+        taken[label] = at
+    return taken
 
 
 def indices_of(cube: SpectralCube) -> dict[str, Index]:
@@ -184,12 +233,18 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
     Cancelled
         Soon after *watch* was cancelled.
     """
-    bands = [band_named(cube, name) for name in bands_taken(cube, text)]
+    bands_taken(cube, text)
     formula = expanded(text)
-    names, tree = bands_in(formula), _tree(formula)
+    tree = _tree(formula)
+    shares = {name: _shares(cube, name) for name in bands_in(formula)}
+    bands = sorted({band for mix in shares.values() for band in mix})
     result = np.empty(cube.shape[1:], np.float32)
     for rows, strip in raw_strips(cube, watch, bands):
-        values = dict(zip(names, strip.astype(np.float64), strict=True))
+        read = dict(zip(bands, strip.astype(np.float64), strict=True))
+        values = {
+            name: sum(share * read[band] for band, share in mix.items())
+            for name, mix in shares.items()
+        }
         with np.errstate(over="ignore"):
             result[rows] = _value(tree, values)
     result[~np.isfinite(result)] = np.nan
