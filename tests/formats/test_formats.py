@@ -305,7 +305,7 @@ def test_a_cube_of_ours_is_known_without_its_numbers_where_others_open_it_too(
     tmp_path: Path, form: Format
 ) -> None:
     path = write_cube(tmp_path / f"a{form.suffixes[0]}", CUBE)
-    assert is_own_cube(path) == (form.name in ("tiff", "npz", "zarr"))
+    assert is_own_cube(path) == (form.name in ("imagej", "tiff", "npz", "zarr"))
 
 
 def test_what_others_saved_is_no_cube_of_ours(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """TIFF stacks against GDAL (rasterio) and tifffile: we read theirs, and they read ours."""
 
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -14,11 +15,13 @@ import rasterio
 import rasterio.shutil
 import tifffile
 from numpy.typing import NDArray
+from PIL import Image, ImageSequence
 from tests.formats.conftest import bad_input, refuse
 
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
+from napari_mst.errors import SaveError
 from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.record import CHANGED
 from napari_mst.formats.tiff import reading, writing
@@ -64,6 +67,44 @@ def test_gdal_reads_31_bands_with_wavelengths(tmp_path: Path) -> None:
         }
         assert judge.descriptions[0] == "400 nm"
         assert judge.nodata == 7.0
+
+
+def test_imagej_has_a_page_a_band_with_its_wavelength(tmp_path: Path) -> None:
+    path = write_cube(tmp_path / "a.imagej.tif", SpectralCube(DATA, WAVELENGTHS))
+    with tifffile.TiffFile(path) as judge:
+        found = judge.imagej_metadata or {}
+        assert (len(judge.pages), found["channels"], found["images"]) == (31, 31, 31)
+        assert found["Labels"][:2] == ["400 nm", "410.004 nm"]
+        assert np.array_equal(judge.asarray(), DATA)
+    with Image.open(path) as picture:
+        for band, page in enumerate(ImageSequence.Iterator(picture)):
+            assert np.array_equal(np.asarray(page), DATA[band])
+    with pytest.raises(SaveError, match=r"numbers that a \.imagej\.tif file can hold"):
+        write_cube(tmp_path / "b.imagej.tif", SpectralCube(DATA.astype("f8"), WAVELENGTHS))
+
+
+IMAGEJ = shutil.which("imagej")
+MACRO = """
+open(getArgument());
+getDimensions(w, h, c, z, t);
+setSlice(2);
+print(w, h, c * z * t, bitDepth(), getInfo("slice.label"), getPixel(3, 4));
+"""
+
+
+@pytest.mark.skipif(IMAGEJ is None, reason="ImageJ is not installed")
+@pytest.mark.parametrize(("kind", "depth"), [("f4", 32), ("u2", 16), ("u1", 8)])
+def test_imagej_opens_what_we_save_for_it(tmp_path: Path, kind: str, depth: int) -> None:
+    cube = SpectralCube((DATA % 256).astype(kind), WAVELENGTHS)
+    path = write_cube(tmp_path / "a.imagej.tif", cube)
+    (tmp_path / "look.ijm").write_text(MACRO)
+    command = [str(IMAGEJ), "-b", str(tmp_path / "look.ijm"), str(path)]
+    # Debian's script ends with 1 whatever happens.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (
+        done.stdout.splitlines()[-1].split()
+        == f"40 50 31 {depth} 410.004 nm {int(cube.data[1, 4, 3])}".split()
+    )
 
 
 def test_the_names_of_imagej_and_ome_are_read(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
 from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
-from napari_mst.formats.tiff.writing import write_tiff
+from napari_mst.formats.tiff.writing import write_imagej, write_tiff
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.watch import Watched, watching
@@ -89,9 +89,22 @@ class Format:
 
 _WHOLE = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 
+IMAGEJ = ".imagej.tif"
+"""The suffix of a TIFF that ImageJ and Fiji open as a stack of bands; GDAL takes other ones."""
+
 # `find_format` asks the rows in this order. ENVI comes last, because its data have no mark of
 # their own: anything with a header beside it may be ENVI.
 FORMATS: list[Format] = [
+    Format(
+        name="imagej",
+        title="ImageJ TIFF",
+        suffixes=(IMAGEJ,),
+        is_mine=lambda path: path.name.lower().endswith(IMAGEJ) and is_tiff(path),
+        read=read_tiff,
+        write=write_imagej,
+        types=("u1", "u2", "f4"),
+        is_own=is_own_tiff,
+    ),
     Format(
         name="tiff",
         title="TIFF",
@@ -368,7 +381,7 @@ def _reader(path: Path) -> Format:
 def _writer(path: Path) -> Format:
     """The format that writes files with the suffix of *path*. Raises `SaveError` without one."""
     for form in FORMATS:
-        if path.suffix.lower() in form.suffixes:
+        if path.suffix and path.name.lower().endswith(form.suffixes):
             form.check_installed()
             return form
     raise SaveError(

@@ -20,7 +20,7 @@ from napari_mst.plugin.files.saving import write_layer
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_layer
 
-LEFT_TO_NAPARI = {".tif", ".tiff", ".npz", ".npy", ".zarr"}
+LEFT_TO_NAPARI = {".imagej.tif", ".tif", ".tiff", ".npz", ".npy", ".zarr"}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_each_writer_of_the_manifest_writes_the_format_of_its_suffixes(
         assert python_name is not None
         write = import_python_name(python_name)
         (saved,) = write(str(tmp_path / "cube"), data, arguments)
-        assert Path(saved).suffix == writer.filename_extensions[0]
+        assert saved.endswith(writer.filename_extensions[0])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_saved_layer_opens_again_bit_for_bit_with_its_history_and_its_picks(
     (data, arguments, is_image), (at, looks, kind) = open_layers(saved)
     np.testing.assert_array_equal(data, layer.data)
     shown = (is_image, arguments["name"], arguments["axis_labels"][0])
-    assert shown == ("image", "saved", "wavelength (nm)")
+    assert shown == ("image", Path(saved).stem, "wavelength (nm)")
     assert arguments["metadata"]["napari_mst"].provenance == cube_in(layer).provenance
     opened = ViewerModel()
     image, restored = opened.add_image(data, **arguments), opened.add_points(at, **looks)

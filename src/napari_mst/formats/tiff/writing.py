@@ -1,7 +1,9 @@
 """Writing TIFF stacks of bands, and their descriptions: GDAL's XML, OME-XML and ImageJ's labels.
 
-One planar image of B samples a pixel with the axes CYX: GDAL, napari, tifffile and imageio read it
-with its wavelengths. The descriptions of other programs are read here as well.
+No file suits all programs. `write_tiff` writes one planar image of B samples a pixel, which GDAL,
+napari, tifffile and imageio read with its wavelengths; ImageJ and Pillow refuse it. They take the B
+pages of `write_imagej`, of which GDAL sees the first alone. Both have the axes CYX. The
+descriptions of other programs are read here as well.
 Sources: GDAL GTiff driver (tag 42112 GDAL_METADATA, tag 42113 GDAL_NODATA), OME data model 2016-06,
 ImageJ TiffDecoder. Letters: B bands, H rows, W columns.
 """
@@ -21,7 +23,7 @@ from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
-from napari_mst.errors import shown
+from napari_mst.errors import SaveError, shown
 from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
 from napari_mst.formats.numbers import write_planes
 from napari_mst.formats.record import (
@@ -190,28 +192,60 @@ Tag = tuple[int, str | int, int, Any, bool]
 
 
 def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
-    """Save *cube* with its place on earth and the descriptions of its bands."""
-    import tifffile
-
+    """Save *cube* for GDAL, with its place on earth and the descriptions of its bands."""
     cube, tags = _located(cube)
     tags.append(_text_tag(GDAL_METADATA, gdal_xml(cube)))
     # The value that stands for no data.
     nodata = str(cube.metadata.get(IGNORED, ""))
     if nodata:
         tags.append(_text_tag(GDAL_NODATA, nodata.encode()))
+    look = {
+        "bigtiff": cube.data.size * dtype.itemsize > CLASSIC_BYTES,
+        # A single band has no planes to keep apart.
+        "planarconfig": "separate" if len(cube.data) > 1 else None,
+        "metadata": {"axes": "CYX", **record_of(cube)},
+    }
+    _write(path, cube, tags, look, (dtype, watch))
+
+
+def write_imagej(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+    """Save *cube* for ImageJ and Fiji: a channel a band, whose label is its name.
+
+    Raises `SaveError` above 4 GB, which ImageJ's own TIFF does not hold.
+    """
+    nbytes = cube.data.size * dtype.itemsize
+    if nbytes > CLASSIC_BYTES:
+        raise SaveError(
+            f"Expected at most {CLASSIC_BYTES / 1e9:.1f} GB for ImageJ, got {nbytes / 1e9:.1f} GB. "
+            "Save a part, or a .tif."
+        )
+    cube, tags = _located(cube)
+    names, record = band_names(cube), json.dumps(record_of(cube))
+    look = {"imagej": True, "metadata": {"axes": "CYX", "Labels": names, "Info": record}}
+    _write(path, cube, tags, look, (dtype, watch))
+
+
+def _write(
+    path: Path,
+    cube: SpectralCube,
+    tags: list[Tag],
+    look: Mapping[str, Any],
+    numbers: tuple[DType, Watch],
+) -> None:
+    """Write the *numbers* of *cube* as tifffile lays them out for *look*, and seal the file."""
+    import tifffile
+
+    dtype, watch = numbers
     seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
     written: Any = tifffile.imwrite(
         path,
         shape=cube.shape,
         dtype=dtype,
         byteorder="<",
-        bigtiff=cube.data.size * dtype.itemsize > CLASSIC_BYTES,
         photometric="minisblack",
-        # A single band has no planes to keep apart.
-        planarconfig="separate" if len(cube.data) > 1 else None,
-        metadata={"axes": "CYX", **record_of(cube)},
         extratags=[*tags, _text_tag(SEAL, seal_of(cube, dtype, _NO_CRC, seen))],
         returnoffset=True,
+        **look,
     )
     with path.open("r+b") as file:
         file.seek(written[0])

@@ -146,6 +146,7 @@ def write_layer(
 
 write_envi = partial(write_layer, suffix=".hdr")
 write_tiff = partial(write_layer, suffix=".tif")
+write_imagej = partial(write_layer, suffix=".imagej.tif")
 write_npz = partial(write_layer, suffix=".npz")
 write_matlab = partial(write_layer, suffix=".mat")
 write_netcdf = partial(write_layer, suffix=".nc")
