@@ -109,8 +109,8 @@ def test_a_broad_band_stands_for_a_published_wavelength_and_this_is_said() -> No
 
 def test_indices_that_are_equal_say_so() -> None:
     for name, other in (("MCARI1", "MTVI1"), ("MCARI2", "MTVI2")):
-        pair = [nm.index(CUBE, each).data for each in (name, other)]
-        np.testing.assert_allclose(*pair, rtol=1e-4, atol=1e-6)
+        one, same = (nm.index(CUBE, each).data for each in (name, other))
+        np.testing.assert_allclose(one, same, rtol=1e-4, atol=1e-6)
         assert formulas.catalogue()[name].title.endswith(f"the same as {other}")
         assert formulas.catalogue()[other].title.endswith(f"the same as {name}")
 

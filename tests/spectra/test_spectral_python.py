@@ -12,6 +12,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import maps, statistics, strips
+from napari_mst.watch import UNWATCHED
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)
@@ -91,7 +92,8 @@ def test_classes_do_not_depend_on_the_order_of_the_bands() -> None:
 def test_clusters_are_those_of_spectral(has_holes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "ROUNDS", 30)
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
-    labels, _ = spectral.kmeans(IMAGE[good][None], 5, 30)
+    start = statistics._first_centres(cube, 5, UNWATCHED)
+    labels, _ = spectral.kmeans(IMAGE[good][None], 5, 30, start_clusters=start)
     found = maps.clusters(cube, 5)
     np.testing.assert_array_equal(found.data[good], labels[0] + 1)
     assert not found.data[~good].any()
@@ -101,7 +103,30 @@ def test_clusters_are_those_of_spectral(has_holes: bool, monkeypatch: pytest.Mon
 def test_clusters_end_after_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "ROUNDS", 2)
     found = maps.clusters(CUBE, 5).data
-    np.testing.assert_array_equal(found, spectral.kmeans(IMAGE, 5, 2)[0] + 1)
+    start = statistics._first_centres(CUBE, 5, UNWATCHED)
+    judge, _ = spectral.kmeans(IMAGE, 5, 2, start_clusters=start)
+    np.testing.assert_array_equal(found, judge + 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_separate_materials_as_scikit_learn_does(seed: int) -> None:
+    cluster = pytest.importorskip("sklearn.cluster")
+    at = np.arange(400.0, 701, 10)
+    leaf = 0.04 + 0.06 * np.exp(-(((at - 550) / 35) ** 2)) + 0.4 / (1 + np.exp((705 - at) / 12))
+    soil = np.linspace(0.1, 0.35, 31)
+    water = 0.06 * np.exp(-(((at - 480) / 70) ** 2))
+    paint = 0.05 + 0.6 / (1 + np.exp((590 - at) / 12))
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 5, (64, 48))
+    spectra = np.stack([leaf, soil, water, paint, np.full(31, 0.9)])[truth]
+    image = spectra + rng.normal(0, 0.005, spectra.shape)
+    found = maps.clusters(SpectralCube(np.moveaxis(image, 2, 0).astype(np.float32), at), 5)
+    pairs = set(zip(truth.ravel().tolist(), found.data.ravel().tolist(), strict=True))
+    assert len(pairs) == 5
+    judge = cluster.KMeans(5, random_state=0).fit_predict(image.reshape(-1, 31))
+    assert len(set(zip(judge.tolist(), found.data.ravel().tolist(), strict=True))) == 5
+    brightness = [image[found.data == label].mean() for label in range(1, 6)]
+    assert brightness == sorted(brightness)
 
 
 def test_clusters_write_nothing_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,6 +157,16 @@ def test_anomalies_are_those_of_spectral(has_holes: bool) -> None:
     found = maps.anomalies(cube).data
     np.testing.assert_allclose(found[good], spectral.rx(IMAGE[good]), rtol=1e-5)
     assert np.isnan(found[~good]).all()
+
+
+def test_anomalies_of_too_few_pixels_are_refused_and_of_few_are_doubted() -> None:
+    pixels = SpectralCube(RNG.random((8, 1, 80)), WAVELENGTHS)
+    assert maps.anomalies(pixels).note == ""
+    doubted = maps.anomalies(SpectralCube(pixels.data[..., :79], WAVELENGTHS))
+    assert doubted.note == "79 pixels are too few for 8 bands: an anomaly hides itself."
+    assert np.ptp(maps.anomalies(SpectralCube(pixels.data[..., :10], WAVELENGTHS)).data) > 0.01
+    with pytest.raises(SpectrumError, match="more than 9 usable pixels for 8 bands, got 9,"):
+        maps.anomalies(SpectralCube(pixels.data[..., :9], WAVELENGTHS))
 
 
 def test_constant_cube_has_no_anomalies_and_no_variance() -> None:

@@ -28,6 +28,13 @@ MOST_CLUSTERS = 2**16 - 1
 ROUNDS = 20
 """Most rounds of k-means."""
 
+SAMPLE = 2**16
+"""About how many pixels the first centres of k-means are drawn from."""
+
+FEW = 10
+"""Pixels a band below which a covariance is a poor one: Swain & Davis, Remote Sensing: The
+Quantitative Approach (1978), ask for 10 to 100."""
+
 _MEDIAN_OF_NORMAL = 0.6745
 """The median of the magnitudes of numbers with a standard deviation of 1."""
 _LEAST_NOISE = 1e-6  # a share of the largest noise: a band without any would outweigh all others
@@ -43,9 +50,9 @@ _WORST = 1e12  # condition of a covariance whose inverse still means something
 def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Map:
     """Labels of *count* clusters of pixels with similar values, by k-means.
 
-    They are 1 and more, and 0 where a value is not a number. The first centres lie evenly along the
-    diagonal from the least to the largest values. The search ends when no pixel changes its
-    cluster, or after 20 rounds. A cluster may stay empty; its centre then stays where it began.
+    They are 1 and more, and 0 where a value is not a number. The first centres are pixels, drawn by
+    k-means++ with a fixed seed and numbered from dark to bright. The search ends when no pixel
+    changes its cluster, or after 20 rounds. A cluster may stay empty where pixels are equal.
 
     Raises
     ------
@@ -87,17 +94,42 @@ def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Ma
 
 
 def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
-    """(k, B) centres, evenly from the least to the largest values, as `spectral.kmeans` begins."""
-    low = np.full(cube.shape[0], np.inf)
-    high = np.full(cube.shape[0], -np.inf)
-    for _, good, values in pixels(cube, watch, None):
-        if good.any():
-            low = np.minimum(low, values.min(axis=1))
-            high = np.maximum(high, values.max(axis=1))
-    if not np.isfinite(low).all():
+    """(k, B) centres from dark to bright, drawn from pixels by greedy k-means++ with a fixed seed.
+
+    Each pixel is drawn with a chance that grows with its squared distance from the nearest centre,
+    and the best of a few such draws is kept, as scikit-learn does: Arthur & Vassilvitskii,
+    "k-means++: the advantages of careful seeding", SODA 2007.
+    """
+    rng = np.random.default_rng(0)
+    share = SAMPLE / (cube.shape[1] * cube.shape[2])
+    kept = []
+    for _, good, values in pixels(cube, watch.part(0, 0.5)):
+        kept.append(values[:, rng.random(good.shape)[good] < share])
+    sample = np.concatenate(kept, axis=1)
+    if sample.shape[1] == 0:
         check_enough(0)
-    step = (high - low) / (count - 1)
-    return low + np.arange(count)[:, None] * step
+    # Less their mean, the squares of the distances lose fewer digits.
+    mean = sample.mean(axis=1, keepdims=True)
+    sample -= mean
+    squares = np.square(sample).sum(axis=0)
+
+    def distances(drawn: NDArray[np.int_]) -> Doubles:
+        products = sample[:, drawn].T @ sample
+        return np.maximum(squares[drawn, None] + squares - 2 * products, 0)
+
+    first = rng.integers(sample.shape[1], size=1)
+    chosen, closest = [int(first[0])], distances(first)[0]
+    for number in range(1, count):
+        heaps = np.cumsum(closest)
+        drawn = np.searchsorted(heaps, rng.random(2 + int(np.log(count))) * heaps[-1])
+        drawn = np.minimum(drawn, len(heaps) - 1)
+        nearer = np.minimum(closest, distances(drawn))
+        best = int(nearer.sum(axis=1).argmin())
+        chosen.append(int(drawn[best]))
+        closest = nearer[best]
+        watch.reach(0.5 + 0.5 * number / count)
+    centres = (sample[:, chosen] + mean).T
+    return centres[np.argsort(centres.sum(axis=1), kind="stable")]
 
 
 def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
@@ -285,18 +317,25 @@ def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
     Raises
     ------
     SpectrumError
-        If fewer than two pixels are numbers in all bands.
+        If no more than B + 1 pixels are numbers in all bands: all would be equally far.
     Cancelled
         Soon after *watch* was cancelled.
     """
     watch = watching(watch)
     statistics = statistics_of(cube, watch.part(0, 0.5))
+    bands, count = cube.shape[0], statistics.nsamples
+    if count <= bands + 1:
+        raise SpectrumError(
+            f"Expected more than {bands + 1} usable pixels for {bands} bands, got {count}, which "
+            "are all equally far from their mean. Take a larger cube, or fewer bands."
+        )
+    note = f"{count} pixels are too few for {bands} bands: an anomaly hides itself."
     mean = statistics.mean[:, None]
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
     for rows, good, values in pixels(cube, watch.part(0.5, 1)):
         values -= mean
         result[rows][good] = np.einsum("bn,bn->n", statistics.inv_cov @ values, values)
-    return Map(cube, result)
+    return Map(cube, result, note=note if count < FEW * bands else "")
 
 
 def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
