@@ -42,9 +42,14 @@ def test_an_array_has_named_axes_with_cf_names_units_and_places() -> None:
     assert np.shares_memory(array.data, DATA)
 
 
-def test_a_turned_image_has_no_places_along_the_axes() -> None:
-    turned = Georeference((30.0, 1.0, 5e5, 1.0, -30.0, 4e6)).to_json()
-    assert "x" not in replace(CUBE, metadata={FIELD: turned}).to_xarray().coords
+@pytest.mark.parametrize("text", ["", Georeference((30.0, 1.0, 5e5, 1.0, -30.0, 4e6)).to_json()])
+def test_pixels_without_places_along_the_axes_are_counted_upright(text: str) -> None:
+    cube = replace(CUBE, metadata={FIELD: text} if text else {})
+    array = cube.to_xarray()
+    assert array.x.values.tolist() == [0, 1, 2, 3, 4]
+    assert array.y.values.tolist() == [0, -1, -2, -3]
+    assert (array.x.attrs["axis"], array.y.attrs["axis"]) == ("X", "Y")
+    assert same(SpectralCube.from_xarray(array), cube)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])

@@ -38,6 +38,16 @@ def test_xarray_and_gdal_read_what_we_write(tmp_path: Path) -> None:
     with rasterio.open(f"netcdf:{path}:reflectance") as judge:
         np.testing.assert_array_equal(judge.read(), CUBE.data)
         assert judge.transform[:6] == PLACE.transform
+        assert judge.crs == rasterio.CRS.from_epsg(32632)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_gdal_reads_a_cube_without_a_place_upright(tmp_path: Path) -> None:
+    bare = replace(CUBE, metadata={})
+    path = write_cube(tmp_path / "a.nc", bare)
+    with rasterio.open(f"netcdf:{path}:reflectance") as judge:
+        np.testing.assert_array_equal(judge.read(), bare.data)
+    assert read_cube(path).metadata == {}
 
 
 def test_metadata_survive_here_and_by_way_of_xarray(tmp_path: Path) -> None:

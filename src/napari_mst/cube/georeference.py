@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 FIELD = "georeference"
 """The key of `SpectralCube.metadata` that holds `Georeference.to_json`."""
 
+COUNTS = ("column", "row")
+"""Long names of coordinates that only count pixels: they give no place on earth."""
+
 PIXEL_SCALE = 33550
 TIE_POINTS = 33922
 TRANSFORMATION = 34264

@@ -20,7 +20,7 @@ import numpy as np
 
 from napari_mst.arrays import Array, Doubles, doubles, even_step
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES, power_of
-from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
 from napari_mst.cube.lazy import Lazy
 from napari_mst.cube.parts import PlainCube, metadata_of_cut, with_tuples
 from napari_mst.cube.provenance import Provenance
@@ -44,6 +44,9 @@ SPECTRAL_NAMES = frozenset(
     {"wavelength", "wavelengths", "wave", "wvl", "wl", "lambda", "band", "bands"}
 )
 """Names of the spectral axis in arrays of others, in lower case."""
+
+_SYSTEM = "spatial_ref"
+"""The variable of the coordinate system, as rioxarray names it."""
 
 _ROW_NAMES = frozenset({"y", "row", "rows", "lat", "latitude", "line", "lines"})
 """Names of the axis of rows in arrays of others, in lower case."""
@@ -80,7 +83,7 @@ def as_data_array(cube: PlainCube) -> "DataArray":
 
 
 def in_cf(cube: PlainCube) -> tuple[tuple[str, str, str], dict[str, Any], dict[str, str]]:
-    """The axes of *cube*, its coordinates (axis, values, attributes), and its own attributes."""
+    """The axes of *cube*, its coordinates (axes, values, attributes), and its own attributes."""
     if cube.unit == BAND_INDEX:
         axis, attributes = "band", {}
     else:
@@ -92,24 +95,34 @@ def in_cf(cube: PlainCube) -> tuple[tuple[str, str, str], dict[str, Any], dict[s
         about["long_name"] = cube.quantity
     if cube.quantity == "reflectance":
         about["units"] = "1"
-    return (axis, "y", "x"), {axis: (axis, cube.wavelengths, attributes), **_places(cube)}, about
+    coordinates, mapping = _places(cube)
+    if mapping:
+        about["grid_mapping"] = _SYSTEM
+        coordinates[_SYSTEM] = ((), 0, mapping)
+    return (axis, "y", "x"), {axis: ((axis,), cube.wavelengths, attributes), **coordinates}, about
 
 
-def _places(cube: PlainCube) -> dict[str, Any]:
-    """The coordinates of the centres of columns and rows, where these lie along the axes on earth.
+def _places(cube: PlainCube) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The coordinates of the centres of columns and rows, and the system (CF's grid mapping).
 
-    A turned image has no such coordinates: only the metadata then hold its place.
+    Where the pixels do not lie along axes on earth, columns and rows are counted: GDAL takes a
+    netCDF array without coordinates for one whose first row is the lowest, so y falls.
     """
-    place = Georeference.from_json(str(cube.metadata.get(FIELD)))
-    if place is None or place.transform is None:
-        return {}
-    a, b, c, d, e, f = place.transform
-    if b or d:
-        return {}
     _, height, width = cube.data.shape
-    x = c + a * (np.arange(width) + 0.5)
-    y = f + e * (np.arange(height) + 0.5)
-    return {"x": ("x", x, {"axis": "X"}), "y": ("y", y, {"axis": "Y"})}
+    columns, rows = np.arange(width), np.arange(height)
+    # Without units: rioxarray 0.19 fails on "1", CF's unit of numbers.
+    x, y = ({"axis": axis, "long_name": count} for axis, count in zip("XY", COUNTS, strict=True))
+    place = Georeference.from_json(str(cube.metadata.get(FIELD)))
+    if place is None or place.transform is None or place.transform[1] or place.transform[3]:
+        return {"x": (("x",), columns, x), "y": (("y",), -rows, y)}, {}
+    a, _, c, _, e, f = place.transform
+    mapping: dict[str, Any] = {}
+    x, y = {"axis": "X"}, {"axis": "Y"}
+    if system := place.system():
+        mapping = {**system.to_cf(), "spatial_ref": system.to_wkt()}
+        x, y = sorted(system.cs_to_cf(), key=lambda axis: str(axis["axis"]))[:2]
+    places = {"x": (("x",), c + a * (columns + 0.5), x), "y": (("y",), f + e * (rows + 0.5), y)}
+    return places, mapping
 
 
 def own_texts(cube: PlainCube) -> dict[str, str]:
@@ -196,7 +209,10 @@ def _place(array: "DataArray", rows: str, columns: str) -> Georeference | None:
         return None
     named = str(array.attrs.get("grid_mapping", array.encoding.get("grid_mapping", "spatial_ref")))
     about = array.coords[named].attrs if named in array.coords else {}
-    y, x = (array.coords[name].values for name in (rows, columns))
+    sides = [array.coords[name] for name in (rows, columns)]
+    if any(side.attrs.get("long_name") in COUNTS for side in sides):
+        return None
+    y, x = (side.values for side in sides)
     place = Georeference.of_grid(x, y, about)
     if place is None:
         return None
@@ -257,8 +273,10 @@ def _metadata_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Our metadata as they were, or the *attributes* of an array of others."""
     stored = attributes.get("metadata")
     if stored is None:
-        ours = {"provenance", "shape", "units", "long_name"}
-        return {str(key): value for key, value in attributes.items() if key not in ours}
+        ours = {"provenance", "shape", "units", "long_name", "grid_mapping", "coordinates"}
+        # Names with an underscore are those of libraries, as netCDF's own.
+        keys = [key for key in attributes if key not in ours and not str(key).startswith("_")]
+        return {str(key): attributes[key] for key in keys}
     try:
         metadata = json.loads(stored)
     except (TypeError, ValueError):

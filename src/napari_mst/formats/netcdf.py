@@ -95,10 +95,13 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     with full_disk_as_os_error(), h5netcdf.File(path, "w") as file:
         file.attrs["Conventions"] = "CF-1.11"
         file.dimensions = dict(zip(axes, cube.shape, strict=True))
-        for name, (axis, values, about) in coordinates.items():
-            file.create_variable(name, (axis,), data=values).attrs.update(about)
+        for name, (along, values, about) in coordinates.items():
+            file.create_variable(name, along, data=values).attrs.update(about)
         stored = file.create_variable(cube.quantity or "cube", axes, dtype)
         stored.attrs.update(attributes)
+        # By this name xarray knows that the system is no second array.
+        if mapping := attributes.get("grid_mapping"):
+            stored.attrs["coordinates"] = mapping
         if IGNORED in cube.metadata:
             stored.attrs["missing_value"] = dtype.type(cube.metadata[IGNORED])
         crc = numbers.write_blocks(cube.data, dtype, watch, stored.__setitem__)

@@ -20,7 +20,7 @@ from napari_mst import isolation
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import power_of
-from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
 from napari_mst.cube.labelled import SPECTRAL_NAMES
 from napari_mst.cube.lazy import Numbers, check_room
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
@@ -228,6 +228,8 @@ def _place(arrays: Mapping[str, StoredArray], array: StoredArray, axis: int) -> 
     sides = [name for at, name in enumerate(array.axes) if at != axis % 3]
     found = [arrays[words[name]] for name in sides if name in words]
     if len(found) != 2 or any(len(each.shape) != 1 for each in found):
+        return None
+    if any(each.attributes.get("long_name") in COUNTS for each in found):
         return None
     y, x = (each.read() for each in found)
     # CF may name the coordinates behind the grid mapping.
