@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.io import savemat
 from tests.raw_photos import write_dng
 
@@ -16,6 +17,7 @@ from napari_mst import isolation
 from napari_mst.arrays import Singles
 from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
 from napari_mst.formats import read_cube
+from napari_mst.photo.frames import frames_of
 from napari_mst.photo.photo import Photo
 
 Decode = Callable[[str], Singles]
@@ -39,6 +41,14 @@ def half(path):
         yield np.ones(3, "<f4")
         {KILL.format("SIGSEGV")}
     return LINE, parts()
+
+def several(path):
+    yield LINE, [np.full(6, 1, "<f4")]
+    yield LINE, [np.full(6, 2, "<f4")]
+
+def some(path):
+    yield LINE, [np.full(6, 1, "<f4")]
+    {KILL.format("SIGSEGV")}
 
 def hang(path):
     time.sleep(100)
@@ -79,6 +89,17 @@ def test_numbers_arrive_whole_whatever_a_library_prints(
     decoded: Decode,
 ) -> None:
     assert decoded("whole").tolist() == [[1, 1, 1], [2, 2, 2]]
+
+
+def test_a_decoder_may_give_several_results(decoded: Decode, tmp_path: Path) -> None:
+    results = isolation.stream("decoders:several", tmp_path / "decoders.py", [], Mock())
+    assert [int(numbers.mean()) for _, numbers in results] == [1, 2]
+    results = isolation.stream(
+        "decoders:some", tmp_path / "decoders.py", [], Mock(return_value=EOFError("crash"))
+    )
+    assert int(next(results)[1].mean()) == 1
+    with pytest.raises(EOFError, match="crash"):
+        next(results)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +147,16 @@ def raw(folder: Path) -> object:
     return Photo.read(write_dng(folder / "a.dng", np.full((40, 60, 3), 0.3)))
 
 
-@pytest.mark.parametrize(("read", "refusal"), [(mat, CubeFileError), (raw, PhotoError)])
+def clip(folder: Path) -> object:
+    pytest.importorskip("av")
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(folder / "a.gif", save_all=True, append_images=frames[1:])
+    return list(frames_of(folder / "a.gif"))
+
+
+@pytest.mark.parametrize(
+    ("read", "refusal"), [(mat, CubeFileError), (raw, PhotoError), (clip, PhotoError)]
+)
 def test_every_stranger_is_decoded_by_a_process_of_its_own(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,14 +1,15 @@
 """Decoding the files of strangers in a process of its own, which has limits of memory and time.
 
 Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
-refused, and nothing else happens. `decoded` starts the process, as
+refused, and nothing else happens. `stream` starts the process, as
 `python -m napari_mst.isolation FUNCTION FILE OPTIONS`. The process calls the function with the path
-of the file and the options, and writes one line of JSON to standard output, then the numbers.
+of the file and the options, and writes one line of JSON to standard output for each result, then
+its numbers, and "null" after the last.
 
-MAT-files and RAW photos are decoded so: HDF5, scipy and LibRaw take whole languages of structures
-from a file. Pillow and imagecodecs stay in the process of the caller: they get pixels of a size
-that was checked, and a process of its own costs each photo 0.2 s of a processor, which is more than
-most of them take to decode.
+MAT-files, RAW photos and videos are decoded so: HDF5, scipy, LibRaw and FFmpeg take whole languages
+of structures from a file. Pillow and imagecodecs stay in the process of the caller: they get pixels
+of a size that was checked, and a process of its own costs each photo 0.2 s of a processor, which is
+more than most of them take to decode.
 """
 
 import json
@@ -19,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
@@ -58,14 +59,22 @@ Refusal = Callable[[str, str], Exception]
 def decoded(
     function: str, path: Path, options: Sequence[Any], refusal: Refusal
 ) -> tuple[dict[str, Any], Array]:
-    """The result of a process that calls *function* with the file at *path* and *options*.
+    """The first result of `stream`, for a decoder that returns a single one."""
+    with closing(stream(function, path, options, refusal)) as results:
+        return next(results)
 
-    The process is ended if it finds nothing in a time that grows with the file.
+
+def stream(
+    function: str, path: Path, options: Sequence[Any], refusal: Refusal
+) -> Generator[tuple[dict[str, Any], Array]]:
+    """Yield the results of a process that calls *function* with the file at *path* and *options*.
+
+    The process is ended if a result takes longer than a time that grows with the file.
 
     Parameters
     ----------
     function
-        `module:name`; it returns an `Answer`.
+        `module:name`; it returns an `Answer`, or yields several.
     options
         Values that JSON knows.
 
@@ -100,18 +109,22 @@ def decoded(
             is_late.set()
             child.kill()
 
-        clock = threading.Timer(SECONDS + path.stat().st_size / _BYTES_PER_SECOND, end)
-        clock.start()
         output = cast("IO[bytes]", child.stdout)
+        seconds = SECONDS + path.stat().st_size / _BYTES_PER_SECOND
         try:
-            facts = _description(output.readline())
-            # The libraries are through with the file: only numbers that they have read follow.
-            clock.cancel()
-            if "offset" in facts:
-                shape = tuple(facts["shape"])
-                place = facts["offset"], shape, facts["order"]
-                return facts, np.memmap(path, facts["dtype"], "r", *place)
-            return facts, _numbers(output, facts)
+            while True:
+                clock = threading.Timer(seconds, end)
+                clock.start()
+                facts = _description(output.readline())
+                # The libraries have read all numbers of this result.
+                clock.cancel()
+                if facts is None:
+                    return
+                if "offset" in facts:
+                    place = facts["offset"], tuple(facts["shape"]), facts["order"]
+                    yield facts, np.memmap(path, facts["dtype"], "r", *place)
+                else:
+                    yield facts, _numbers(output, facts)
         except EOFError:
             if is_late.is_set():
                 advice = "It is damaged, or the computer is busy; try again."
@@ -125,11 +138,16 @@ def decoded(
             child.kill()
 
 
-def _description(line: bytes) -> dict[str, Any]:
-    """The *line* that the process writes; its error is raised. `EOFError` if there is no line."""
+def _description(line: bytes) -> dict[str, Any] | None:
+    """The *line* that the process writes, None after the last; its error is raised.
+
+    `EOFError` if there is no line.
+    """
     if not line.endswith(b"\n"):
         raise EOFError
-    facts: dict[str, Any] = json.loads(line)
+    facts: dict[str, Any] | None = json.loads(line)
+    if facts is None:
+        return None
     if "option" in facts:
         raise ChoiceNeeded(facts["error"], facts["option"], dict(facts["choices"]))
     if facts.get("kind") == OutOfMemory.__name__:
@@ -194,30 +212,33 @@ def is_limited_from_outside() -> bool:
     return True
 
 
-def answer(function: str, path: Path, options: Sequence[Any]) -> Answer:
-    """Call *function* on the file at *path*; return its result, or a line about its error."""
+def answers(function: str, path: Path, options: Sequence[Any]) -> Iterator[Answer]:
+    """Call *function* on the file at *path*; yield its results, or a line about its error."""
     module, _, name = function.partition(":")
     try:
-        return getattr(import_module(module), name)(path, *options)
+        found = getattr(import_module(module), name)(path, *options)
+        yield from [found] if isinstance(found, tuple) else found
     except ChoiceNeeded as error:
         # JSON would make texts of the choices, which may be numbers, if they were keys.
         choices = list(error.choices.items())
-        return {"error": str(error), "option": error.option, "choices": choices}, ()
+        yield {"error": str(error), "option": error.option, "choices": choices}, ()
     except MemoryError as error:
-        return {"error": str(error), "kind": OutOfMemory.__name__}, ()
+        yield {"error": str(error), "kind": OutOfMemory.__name__}, ()
     except NapariMstError as error:
-        return {"error": str(error), "kind": type(error).__name__}, ()
+        yield {"error": str(error), "kind": type(error).__name__}, ()
 
 
 def main(function: str, path: str, options: str) -> None:
-    """Write the answer to standard output."""
+    """Write the results to standard output."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # What a library prints must not come between the line and the numbers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    line, numbers = answer(function, Path(path), json.loads(options))
-    out.write(json.dumps(line).encode() + b"\n")
-    for part in numbers:
-        out.write(part.data)
+    for line, numbers in answers(function, Path(path), json.loads(options)):
+        out.write(json.dumps(line).encode() + b"\n")
+        for part in numbers:
+            out.write(part.data)
+        out.flush()
+    out.write(b"null\n")
     out.flush()
 
 

@@ -233,10 +233,11 @@ def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path)
     path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
     code = f"""
 import json, pathlib, sys
-from napari_mst.isolation import answer
+from napari_mst.isolation import answers
 from napari_mst.photo import raw
 raw.isolation.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
-print(json.dumps(answer("napari_mst.photo.raw:developed", pathlib.Path({str(path)!r}), [])[0]))
+path = pathlib.Path({str(path)!r})
+print(json.dumps(next(answers("napari_mst.photo.raw:developed", path, []))[0]))
 """
     for pixel_bytes, told in ((0, "more memory than its pixels need"), (64, "shape")):
         command = [sys.executable, "-c", code, str(pixel_bytes)]

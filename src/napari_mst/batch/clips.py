@@ -1,5 +1,6 @@
 """The cubes of the frames of a clip, in one OME-Zarr: (T, B, H, W). T frames, B bands."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from napari_mst import crash_safe
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats.zarr.reading import check_installed, is_zarr
-from napari_mst.formats.zarr.writing import write_frames
+from napari_mst.formats.zarr.writing import CubeClip, write_frames
 from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -20,18 +21,21 @@ from napari_mst.watch import UNWATCHED, Watch
 MOST = 8
 """Frames from all over a clip whose statistics stand for all, at most."""
 
+Frames = Callable[[], Iterator[Frame | NapariMstError]]
+"""Reads a clip from its beginning, as `frames_of` does."""
+
 
 def reconstruct_clip(
-    read: Callable[[], Iterator[Frame]],
+    read: Frames,
     reconstructor: Reconstructor,
     *,
     is_steady: bool = False,
     say: Callable[[str], object] = print,
     watch: Watch = UNWATCHED,
-) -> Iterator[SpectralCube]:
-    """The cubes of the frames that *read* gives, one after the other, as `frames_of` does.
+) -> CubeClip:
+    """The cubes of the frames that *read* gives; they are made one after the other, when asked for.
 
-    Frames that are damaged, or of another size than the first, are left out, which *say* hears.
+    Frames that are damaged, or of another size than the first, have no cube, which *say* hears.
 
     Parameters
     ----------
@@ -44,47 +48,77 @@ def reconstruct_clip(
     PhotoError
         If no frame can be read.
     """
-    count, step, sample = 0, 1, list[Photo]()
-    for count, frame in enumerate(_good(read(), say), 1):
-        if (count - 1) % step == 0:
-            sample.append(frame)
-        if len(sample) > MOST:
-            sample, step = sample[::2], 2 * step
-    if not sample:
-        raise PhotoError("Expected a clip, got no frame that can be read. Choose another.")
+    sample, seconds = _sampled(_photos(read(), say))
     statistics = None
     if is_steady:
-        pixels = np.concatenate([frame.pixels for frame in sample], axis=1)
+        pixels = np.concatenate([photo.pixels for photo in sample], axis=1)
         sheet = replace(sample[0], pixels=pixels, sha256="", valid=None)
         statistics, _ = added_up(reconstructor.see(sheet).job(watch.part(0, 0)))
-    del sample
-    for number, frame in enumerate(_good(read(), lambda _: None)):
-        part = watch.step(number, count)
-        seen = reconstructor.see(frame)
-        if statistics is None:
-            yield seen.reconstruct(part)
-        else:
-            yield seen.open(part, add_up=lambda _: statistics)
-        watch.reach((number + 1) / count)
+
+    def cubes() -> Iterator[SpectralCube | None]:
+        for number, (photo, _) in enumerate(_photos(read(), lambda _: None)):
+            if photo is None:
+                yield None
+                continue
+            part = watch.step(number, len(seconds))
+            seen = reconstructor.see(photo)
+            if statistics is None:
+                yield seen.reconstruct(part)
+            else:
+                yield seen.open(part, add_up=lambda _: statistics)
+            watch.reach((number + 1) / len(seconds))
+
+    bands = len(reconstructor.model.card.wavelengths)
+    return CubeClip(cubes(), (len(seconds), bands, *sample[0].shape), seconds)
 
 
-def write_clip(path: Path, cubes: Iterator[SpectralCube], *, overwrite: bool = False) -> Path:
-    """Save *cubes* as one OME-Zarr of (T, B, H, W); returns its *path*. Raises `SaveError`."""
+def write_clip(path: Path, clip: CubeClip, *, overwrite: bool = False) -> Path:
+    """Save *clip* as one OME-Zarr of (T, B, H, W); returns its *path*. Raises `SaveError`."""
     check_installed()
-    with crash_safe.saving(path, needed=0, overwrite=overwrite, is_ours=is_zarr) as (folder,):
-        write_frames(folder, cubes)
+    needed = math.prod(clip.shape) * np.dtype(np.float32).itemsize
+    with crash_safe.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
+        write_frames(folder, clip)
     return path
 
 
-def _good(frames: Iterator[Frame], say: Callable[[str], object]) -> Iterator[Photo]:
-    """The *frames* that can be read and are as large as the first of them."""
+def _sampled(
+    photos: Iterator[tuple[Photo | None, float | None]],
+) -> tuple[list[Photo], list[float | None]]:
+    """Photos from all over a clip, `MOST` at most, and the seconds of all frames."""
+    count, step, sample, seconds = 0, 1, list[Photo](), list[float | None]()
+    for photo, when in photos:
+        seconds.append(when)
+        if photo is None:
+            continue
+        if count % step == 0:
+            sample.append(photo)
+        if len(sample) > MOST:
+            sample, step = sample[::2], 2 * step
+        count += 1
+    if not sample:
+        raise PhotoError("Expected a clip, got no frame that can be read. Choose another.")
+    return sample, seconds
+
+
+def _photos(
+    frames: Iterator[Frame | NapariMstError], say: Callable[[str], object]
+) -> Iterator[tuple[Photo | None, float | None]]:
+    """The photos of the *frames* and their seconds; None where one cannot be used, and why."""
     shape = None
     for frame in frames:
-        if isinstance(frame, NapariMstError):
-            say(f"{frame} It is left out.")
+        if not isinstance(frame, Frame):
+            say(str(frame))
             continue
-        shape = shape or frame.shape
-        if frame.shape == shape:
-            yield frame
+        photo = None
+        if isinstance(frame.content, NapariMstError):
+            say(f"{frame.content} It stays empty.")
+        elif shape not in (None, frame.content.shape):
+            name, got = frame.content.name, frame.content.shape
+            say(f"{name}: Expected {shape} pixels, got {got}. It stays empty.")
         else:
-            say(f"{frame.name}: Expected {shape} pixels, got {frame.shape}. It is left out.")
+            photo = frame.content
+            # Each frame has the same notes, but for its own numbers.
+            for note in photo.assumptions if shape is None else ():
+                say(f"{photo.name}: {note}")
+            shape = photo.shape
+        yield photo, frame.seconds

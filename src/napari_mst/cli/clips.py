@@ -12,6 +12,7 @@ from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cli.photos import load_reconstructor
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
+from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.frames import frames_of
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.spectra.library import write_spectra
@@ -33,7 +34,7 @@ def reconstruct_frames(
     ----------
     clip
         a video or GIF (extra `video`), a TIFF of pages, or a folder of photos; frames that are
-        damaged, or of another size than the first, are named and left out
+        damaged, or of another size than the first, are named and stay empty (NaN)
     output : OUT
         .zarr to write: frames, bands, rows, columns (default: CLIP.zarr here)
     overwrite
@@ -62,16 +63,19 @@ def reconstruct_frames(
 
     spectra: dict[Pixel, list[Spectrum]] = {pixel: [] for pixel in at}
 
-    def noted(cubes: Iterator[SpectralCube]) -> Iterator[SpectralCube]:
-        for number, cube in enumerate(cubes):
+    def noted(clip: CubeClip) -> Iterator[SpectralCube | None]:
+        for number, (cube, when) in enumerate(zip(clip.cubes, clip.seconds, strict=True)):
+            name = f"frame {number}" if when is None else f"frame {number}, {when:.6g} s"
             for pixel, found in spectra.items():
-                found.append(replace(cube.spectrum(*pixel), name=f"frame {number}"))
+                if cube is not None:
+                    found.append(replace(cube.spectrum(*pixel), name=name))
             yield cube
 
     with asked_to_stop() as watch, progress_bar(clip.name, watch) as bar:
         cubes = reconstruct_clip(
             partial(frames_of, clip), reconstructor, is_steady=steady, say=note, watch=bar
         )
-        print(write_clip(target, noted(cubes), overwrite=overwrite), flush=True)
+        cubes = cubes._replace(cubes=noted(cubes))
+        print(write_clip(target, cubes, overwrite=overwrite), flush=True)
     for pixel, path in tables.items():
         print(write_spectra(path, spectra[pixel], overwrite=overwrite))

@@ -41,10 +41,14 @@ SpectralAxis = tuple[float, float, str]
 
 
 class Stack(NamedTuple):
-    """The cubes of the pages of a photo: all numbers (T, B, H, W), and a cube of each page."""
+    """The cubes of the pages of a photo: all numbers (T, B, H, W), and a cube of each page.
+
+    The *axis* has the start, the step and the label of the pages.
+    """
 
     data: Any
     cubes: Sequence[Any]
+    axis: tuple[float, float, str] = (0.0, 1.0, "page")
 
 
 def spectral_axis(wavelengths: Doubles, unit: str) -> SpectralAxis:

@@ -1,75 +1,121 @@
-"""The frames of a clip, one after the other: of a folder, a TIFF of pages, a GIF or a video.
-
-Videos and GIFs are decoded by FFmpeg, through PyAV: the extra `video`.
-"""
+"""The frames of a clip, one after the other: of a folder, a TIFF of pages, a GIF or a video."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
+from logging import LogRecord
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import tifffile
 
-from napari_mst.errors import NapariMstError, PhotoError, shown
-from napari_mst.photo.photo import Encoding, Photo
+from napari_mst import isolation
+from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError, shown
+from napari_mst.photo.photo import Photo
+from napari_mst.photo.video import not_a_clip
 
-Frame = Photo | NapariMstError
-"""A frame, or the reason why it cannot be read."""
+
+class Frame(NamedTuple):
+    """A frame of a clip, or the reason why it cannot be read.
+
+    `seconds` since the first frame are None where the clip stores no times.
+    """
+
+    content: Photo | NapariMstError
+    seconds: float | None = None
 
 
-def frames_of(clip: Path, encoding: Encoding | None = None) -> Iterator[Frame]:
-    """The frames of *clip*; errors take the place of those that are damaged.
+def frames_of(clip: Path) -> Iterator[Frame | NapariMstError]:
+    """The frames of *clip*; the error of a damaged one takes its place.
+
+    A bare error concerns the clip as a whole, which is cut short.
 
     Raises
     ------
     PhotoError
         If there is no such file, or nothing can read it.
+    OutOfMemory
+        If a frame does not fit into memory.
     """
-    if clip.is_dir():
-        for file in sorted(clip.iterdir()):
-            if file.is_file() and not file.name.startswith("."):
-                try:
-                    yield Photo.read(file, encoding=encoding)
-                except NapariMstError as error:
-                    yield error
-        return
-    name = f"{shown(clip.name)}, frame"
+    # A pipe would wait for a writer, and a device may never end.
+    if not (clip.is_file() or clip.is_dir()):
+        raise not_a_clip(clip, FileNotFoundError("no file of this name"))
+    is_tiff = clip.suffix.lower() in (".tif", ".tiff")
+    decode = _files if clip.is_dir() else _pages if is_tiff else _video
     try:
-        decode = _pages if clip.suffix.lower() in (".tif", ".tiff") else _video
-        for number, pixels in enumerate(decode(clip)):
-            if isinstance(pixels, str):
-                yield PhotoError(f"{name} {number}: Expected a frame, got damage: {pixels}.")
-            else:
-                yield Photo.from_array(pixels, encoding=encoding, name=f"{name} {number}")
+        yield from decode(clip, f"{shown(clip.name)}, frame")
+    except NapariMstError:
+        raise
     except (OSError, ValueError) as error:
-        raise PhotoError(
-            f"Expected a clip, got {shown(clip.name)}: {shown(error, 80)}. Convert it to MP4."
+        raise not_a_clip(clip, error) from error
+    except MemoryError as error:
+        raise OutOfMemory(
+            "Expected memory for the frames, got too little. Close other programs."
         ) from error
 
 
-def _pages(clip: Path) -> Iterator[Any]:
-    with tifffile.TiffFile(clip) as tiff:
-        for page in tiff.pages:
+def _files(folder: Path, _: str) -> Iterator[Frame]:
+    for file in sorted(folder.iterdir()):
+        if file.is_file() and not file.name.startswith("."):
             try:
-                yield page.asarray()
-            except Exception as error:  # noqa: BLE001 (decoders meet damage with all kinds)
-                yield shown(error, 80)
+                yield Frame(Photo.read(file))
+            except NapariMstError as error:
+                yield Frame(error)
 
 
-def _video(clip: Path) -> Iterator[Any]:
+def _cut(clip: Path) -> PhotoError:
+    return PhotoError(
+        f"Expected all of {shown(clip.name)}, got a file that is cut short: its last frames are "
+        "lost. Copy it again."
+    )
+
+
+def _damaged(name: str, fault: object) -> PhotoError:
+    return PhotoError(f"{name}: Expected a frame, got damage: {shown(fault, 80)}.")
+
+
+def _pages(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
+    logged: list[str] = []
+
+    def hear(record: LogRecord) -> bool:
+        logged.append(record.getMessage())
+        return False
+
+    # tifffile says only in its log that the pages end beyond the end of the file.
+    tifffile.logger().addFilter(hear)
+    try:
+        with tifffile.TiffFile(clip) as tiff:
+            for number, page in enumerate(tiff.pages):
+                try:
+                    yield Frame(Photo.from_array(page.asarray(), name=f"{name} {number}"))
+                except Exception as error:  # noqa: BLE001 (decoders meet damage with all kinds)
+                    yield Frame(_damaged(f"{name} {number}", error))
+    finally:
+        tifffile.logger().removeFilter(hear)
+    if any("page offset" in line for line in logged):
+        yield _cut(clip)
+
+
+def _video(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
     if find_spec("av") is None:
         raise PhotoError('Expected PyAV for videos, got none. Run: pip install "napari-mst[video]"')
-    import av
 
-    with av.open(str(clip)) as container:
-        if not container.streams.video:
-            raise ValueError("no pictures in it")
-        # FFmpeg would guess what damage hides.
-        container.streams.video[0].codec_context.options = {"err_detect": "explode"}
-        for packet in container.demux(video=0):
-            try:
-                for frame in packet.decode():
-                    is_whole = not frame.is_corrupt
-                    yield frame.to_ndarray(format="rgb24") if is_whole else "it is damaged"
-            except av.FFmpegError as error:
-                yield shown(error, 80)
+    def refusal(got: str, advice: str) -> PhotoError:
+        return PhotoError(f"Expected a clip, got {got}. {advice}")
+
+    results = isolation.stream("napari_mst.photo.video:decoded", clip, (), refusal)
+    for number, (facts, pixels) in enumerate(results):
+        seconds = facts["seconds"]
+        if seconds is None:
+            yield _cut(clip)
+        elif "fault" in facts:
+            yield Frame(_damaged(f"{name} {number}", facts["fault"]), seconds)
+        else:
+            photo = Photo.from_array(
+                pixels,
+                encoding=facts["encoding"],
+                full_scale=1.0 if pixels.dtype.kind == "f" else None,
+                name=f"{name} {number}",
+            )
+            notes = (*photo.assumptions, *facts["notes"])
+            yield Frame(replace(photo, assumptions=notes), seconds)

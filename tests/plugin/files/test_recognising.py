@@ -19,6 +19,7 @@ from tests.plugin.in_viewer import add_cube, cube_in
 from napari_mst.batch.clips import write_clip
 from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
+from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.files import questions
 from napari_mst.plugin.files.opening import open_paths
@@ -75,11 +76,14 @@ def test_the_cubes_of_a_clip_follow_the_frame_that_is_shown(
 ) -> None:
     frames = [replace(make_cube(), data=make_cube().data + np.float32(at)) for at in range(3)]
     attend(viewer)
-    opened(viewer, write_clip(tmp_path / "clip.zarr", iter(frames)))
+    clip = CubeClip(iter(frames), (3, *frames[0].shape), [0, 0.2, 0.4])
+    opened(viewer, write_clip(tmp_path / "clip.zarr", clip))
     recognised(viewer, qtbot)
     (layer,) = (layer for layer in viewer.layers if layer.name == "clip")
+    assert layer.axis_labels[0] == "time (s)"
+    assert layer.scale[0] == pytest.approx(0.2)
     for at in (2, 0):
-        viewer.dims.set_point(0, at)
+        viewer.dims.set_point(0, 0.2 * at)
         found = cube_in(layer)
         np.testing.assert_array_equal(found.data, frames[at].data)
         np.testing.assert_array_equal(found.wavelengths, WAVELENGTHS)

@@ -322,12 +322,19 @@ def _labels(ome: Mapping[str, Any]) -> list[str]:
     return [str(channel.get("label", "")) for channel in ome.get("omero", {}).get("channels", ())]
 
 
+_FRAME_BYTES = 2**12
+"""Memory for each frame of a clip beside its numbers."""
+FRAMES = (0.0, 1.0, "frame")
+
+
 def read_clip(path: Path) -> Stack | None:
     """The frames of the clip in the folder *path*, in memory, as `write_frames` saves them.
 
     None if it holds none. Raises `CubeFileError` or `OutOfMemory`.
     """
     import zarr
+
+    from napari_mst.formats.zarr.codecs import bounded
 
     file = path / "zarr.json"
     if not file.is_file():
@@ -339,12 +346,15 @@ def read_clip(path: Path) -> Stack | None:
         if axes != ["t", "wavelength", "y", "x"]:
             return None
         array: Any = zarr.open_array(str(path / "0"), mode="r")
-        check_room(path.name, array.nbytes)
-        step, start = (
-            each[each["type"]][1] for each in image["datasets"][0]["coordinateTransformations"]
+        _check_chunks(path, array)
+        check_room(path.name, array.nbytes + _FRAME_BYTES * array.shape[0])
+        scale, translation = (
+            each[each["type"]] for each in image["datasets"][0]["coordinateTransformations"]
         )
-        frames = array[:]
-    # Uneven wavelengths have no place in OME-Zarr, and no unit.
-    unit = NANOMETRES if "unit" in image["axes"][1] else BAND_INDEX
-    wavelengths = start + step * np.arange(frames.shape[1])
-    return Stack(frames, [SpectralCube(frame, wavelengths, unit) for frame in frames])
+        frames = bounded(array)[:]
+        # Uneven wavelengths and times have no place in OME-Zarr, and no unit.
+        has_times, has_wavelengths = ("unit" in axis for axis in image["axes"][:2])
+        unit = NANOMETRES if has_wavelengths else BAND_INDEX
+        wavelengths = translation[1] + scale[1] * np.arange(frames.shape[1])
+        cubes = [SpectralCube(frame, wavelengths, unit) for frame in frames]
+    return Stack(frames, cubes, (0.0, float(scale[0]), "time (s)") if has_times else FRAMES)

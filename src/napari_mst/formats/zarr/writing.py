@@ -5,14 +5,16 @@ Letters: B bands, H rows, W columns.
 
 import errno
 import json
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import DType, even_step
+from napari_mst.arrays import Doubles, DType, even_step
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.formats.numbers import write_blocks
@@ -22,6 +24,7 @@ from napari_mst.watch import Watch
 
 _CHUNK = 512  # the longest side of a chunk
 _SMALLEST = 1024  # the longest side of the smallest level: images that a screen shows whole
+_UNEVEN = 0.05  # steps that a time may lie off an even axis: Matroska rounds to milliseconds
 _LEVEL = -1  # of zstd: level 1 saves a tenth of the bytes, and is four times as slow to read
 
 
@@ -49,7 +52,7 @@ def write_zarr(
         folder.stat()
 
     rest = Watch(written)
-    try:
+    with _chunks_settled():
         array = _level(group, "0", cube.shape, dtype)
         _, side, _ = array.chunks
         first = rest.part(0, 0.75)
@@ -62,33 +65,56 @@ def write_zarr(
             # Each level has a quarter of the pixels of the one before.
             _write_half(group, number, rest.part(1 - 0.25**number, 1 - 0.25 ** (number + 1)))
         written(1.0)
-    except BaseException:
-        _wait_for_chunks()
-        raise
     array.attrs[SEAL] = seal_of(cube, dtype, crc, Description()).decode()
     stored, count = stored_chunks(folder, array)
     if stored != count:
         raise FileNotFoundError(errno.ENOENT, f"{count - stored} chunks that were gone again")
 
 
-def write_frames(folder: Path, cubes: Iterator[SpectralCube]) -> None:
-    """Save *cubes* of one size, the frames of a clip, as (T, B, H, W): T frames."""
+class CubeClip(NamedTuple):
+    """The cubes of a clip, whose *shape* is (T, B, H, W): T frames.
+
+    A damaged frame has no cube. The `seconds` since the first frame are None where the clip stores
+    no times.
+    """
+
+    cubes: Iterator[SpectralCube | None]
+    shape: tuple[int, int, int, int]
+    seconds: Sequence[float | None]
+
+
+def write_frames(folder: Path, clip: CubeClip) -> None:
+    """Save a *clip* as (T, B, H, W); frames without a cube are NaN.
+
+    The times of the frames are the attribute `seconds` of the array. OME-Zarr has no list of
+    places, so there only even times have a scale and a unit.
+    """
     import zarr
 
+    seconds = None if None in clip.seconds else np.array(clip.seconds, np.float64)
     array: Any = None
-    for number, cube in enumerate(cubes):
-        numbers = np.asarray(cube.data)
-        if array is None:
-            ome = _ome(cube, Path(folder.stem[1:]).stem)
-            (image,) = ome["multiscales"]
-            image["axes"].insert(0, {"name": "t", "type": "time"})
-            del image["datasets"][1:]
-            for each in image["datasets"][0]["coordinateTransformations"]:
-                each[each["type"]].insert(0, float(each["type"] == "scale"))
-            group = zarr.create_group(str(folder), attributes={"ome": ome}, zarr_format=3)
-            array = _level(group, "0", (1, *cube.shape), numbers.dtype)
-        array.resize((number + 1, *cube.shape))
-        array[number] = numbers
+    with _chunks_settled():
+        for number, cube in enumerate(clip.cubes):
+            if cube is None:
+                continue
+            if array is None:
+                ome = _ome(cube, Path(folder.stem[1:]).stem)
+                _add_time(ome["multiscales"][0], seconds)
+                group = zarr.create_group(str(folder), attributes={"ome": ome}, zarr_format=3)
+                array = _level(group, "0", clip.shape, np.asarray(cube.data).dtype, math.nan)
+                # Not an array beside it: napari would take that for a smaller copy.
+                array.attrs["seconds"] = list(clip.seconds)
+            array[number] = np.asarray(cube.data)
+
+
+def _add_time(image: Any, seconds: Doubles | None) -> None:
+    """Give the OME metadata of an *image* a first axis of time, and one level."""
+    step = 0.0 if seconds is None else even_step(seconds, _UNEVEN)
+    unit = {"unit": "second"} if step > 0 else {}
+    image["axes"].insert(0, {"name": "t", "type": "time", **unit})
+    del image["datasets"][1:]
+    for each in image["datasets"][0]["coordinateTransformations"]:
+        each[each["type"]].insert(0, (step or 1.0) if each["type"] == "scale" else 0.0)
 
 
 def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
@@ -103,8 +129,8 @@ def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
         watch.reach(done / len(tops))
 
 
-def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Any:
-    """A new array in *group*: one level of the pyramid."""
+def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType, fill: float = 0.0) -> Any:
+    """A new array in *group*: one level of the pyramid. Chunks that are not written are *fill*."""
     from zarr.codecs import ZstdCodec
 
     *outer, height, width = shape
@@ -112,6 +138,7 @@ def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Any:
         name,
         shape=shape,
         dtype=dtype,
+        fill_value=fill,
         chunks=(*[1] * len(outer), _chunk_side(height), _chunk_side(width)),
         # The fastest codec that has a checksum and that GDAL reads, from 3.11 on: Blosc has none,
         # and `crc32c` beside it GDAL refuses.
@@ -169,8 +196,9 @@ def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:
     return {"version": "0.5", "multiscales": [{"name": name, "axes": axes, "datasets": datasets}]}
 
 
-def _wait_for_chunks() -> None:
-    """Wait until zarr writes no chunk: after an error it goes on with those that it has begun."""
+@contextmanager
+def _chunks_settled() -> Iterator[None]:
+    """Wait after an error until zarr writes no chunk: it goes on with those that it has begun."""
     import asyncio
 
     from zarr.core.sync import sync
@@ -179,4 +207,8 @@ def _wait_for_chunks() -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    sync(others())
+    try:
+        yield
+    except BaseException:
+        sync(others())
+        raise

@@ -239,7 +239,7 @@ class Recogniser(ViewerHelper):
 
     def _show_clip(self, layer: Image, clip: Stack) -> None:
         """Show the frames of the *clip* in the file of *layer* as cubes over time."""
-        data, arguments, _ = stack_layer(clip, layer.name, Placement.of(layer), (0.0, 1.0))
+        data, arguments, _ = stack_layer(clip, layer.name, Placement.of(layer), clip.axis[:2])
         _exchange(self.viewer, layer, data, arguments)
         open_workspace_soon(self.viewer)
         self.changed.emit()

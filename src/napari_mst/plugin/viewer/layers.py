@@ -159,7 +159,7 @@ def stack_layer(
 ) -> LayerTuple:
     """Describe the Image layer of *stack*, whose *pages* begin at a number and advance by one."""
     _, arguments, kind = cube_layer(stack.cubes[0], name)
-    arguments["axis_labels"] = ("page", *arguments["axis_labels"])
+    arguments["axis_labels"] = (stack.axis[2], *arguments["axis_labels"])
     arguments["metadata"] |= {STACK_KEY: stack}
     bands = arguments["translate"][0], arguments["scale"][0]
     return stack.data, arguments | placement.cube_kwargs(pages, bands), kind

@@ -1,0 +1,266 @@
+"""Videos and GIFs, decoded by FFmpeg (PyAV) in a process of its own; see `isolation`.
+
+Phones record HLG or PQ by default (ITU-R BT.2100). Their frames become linear light in the
+primaries of sRGB. 1 is diffuse white: 75 % of HLG, 203 cd/m2 of PQ (ITU-R BT.2408).
+
+Letters: H rows, W columns.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from napari_mst import isolation
+from napari_mst.arrays import Array, Singles, singles
+from napari_mst.cube.colour import srgb_to_linear
+from napari_mst.errors import PhotoError, shown
+from napari_mst.isolation import Answer
+from napari_mst.photo.files import upright
+from napari_mst.photo.raw import check_size
+
+CONTAINERS = "apng,avi,gif,matroska,mov,mpeg,mpegts"
+"""FFmpeg's demuxers that may open a file. Others open further files, which the file names."""
+# Of memory for each pixel: up to 17 frames that others are predicted from, and its conversions.
+_PIXEL_BYTES = 128
+
+# Numbers of ITU-T H.273: matrices, and how FFmpeg's swscale calls them.
+_MATRICES = {1: 1, 4: 4, 5: 5, 6: 5, 7: 7, 9: 9}
+_UNTAGGED = 2
+# Players take an untagged matrix for BT.709 from these columns and rows on, below for BT.601.
+_HD = (1280, 577)
+_LINEAR, _PQ, _HLG = 8, 16, 18
+# Curves for which every player takes that of the screen: BT.709 and its kin.
+_LIKE_SRGB = (1, 2, 4, 5, 6, 7, 11, 12, 13, 14, 15)
+_TO_SRGB = {  # linear BT.2020 (ITU-R BT.2087) and Display P3
+    9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
+    12: [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]],
+}
+
+
+def decoded(path: Path) -> Iterator[Answer]:
+    """Yield the frames of a video, with their `seconds`, `encoding` and `notes`.
+
+    A damaged frame has a `fault` instead of pixels. So has every later one that is predicted from
+    it. A file that ends too early has a last `fault` without `seconds`.
+    """
+    isolation.limit_memory(isolation.ROOM_BYTES)
+    import av
+
+    settings: Any = {
+        "options": {"format_whitelist": CONTAINERS, "protocol_whitelist": "none"},
+        "metadata_errors": "ignore",
+    }
+    try:
+        with path.open("rb") as file:
+            with av.open(file, **settings) as container:
+                seconds, stamps = _times(container)
+            is_whole = _declared_bytes(file) <= path.stat().st_size
+            file.seek(0)
+            with av.open(file, **settings) as container:
+                yield from _frames(container, seconds, stamps)
+        if not is_whole:
+            yield from _faults("it is cut short", [None])
+    except (av.FFmpegError, ValueError) as error:
+        if isinstance(error, (MemoryError, PhotoError)):
+            raise
+        raise not_a_clip(path, error) from error
+
+
+def not_a_clip(path: Path, error: Exception) -> PhotoError:
+    """The error about a file that nothing can open as a clip."""
+    return PhotoError(
+        f"Expected a clip, got {shown(path.name)}: {shown(error, 80)}. Convert it to MP4."
+    )
+
+
+def _times(container: Any) -> tuple[list[float], list[int] | None]:
+    """The seconds of all frames since the first, and the rising time stamps that they have.
+
+    No stamps for AVI, which stores none: FFmpeg's guesses are wrong where a frame is predicted from
+    a later one. There the seconds are those of the packets.
+    """
+    if not container.streams.video:
+        raise ValueError("no pictures in it")
+    stream = container.streams.video[0]
+    packets = [each for each in container.demux(stream) if each.size and not each.is_discard]
+    stamps = [each.pts for each in packets]
+    has_stamps = container.format.name != "avi" and None not in stamps
+    stamps = sorted(stamps if has_stamps else [each.dts or 0 for each in packets])
+    seconds = [float((stamp - stamps[0]) * stream.time_base) for stamp in stamps]
+    return seconds, stamps if has_stamps else None
+
+
+def _frames(container: Any, seconds: list[float], stamps: list[int] | None) -> Iterator[Answer]:
+    """Yield what `decoded` does; each frame, damaged or not, has the place of its time stamp."""
+    import av
+
+    stream = container.streams.video[0]
+    context = stream.codec_context
+    check_size(context.width, context.height)
+    isolation.limit_memory(isolation.ROOM_BYTES + _PIXEL_BYTES * context.width * context.height)
+    # With more threads, errors would come with later packets.
+    context.thread_count = 1
+    # FFmpeg would guess what damage hides.
+    context.options = {"err_detect": "explode"}
+    fault, number = "", 0
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except av.FFmpegError as error:
+            fault, frames = shown(error, 80), []
+            if stamps is None:
+                yield from _faults(fault, seconds[number : number + 1])
+                number += 1
+        for frame in frames:
+            place = number if stamps is None else max(number, bisect_left(stamps, frame.pts))
+            yield from _faults(fault, seconds[number:place])
+            fault = "" if frame.key_frame else fault
+            fault = "it is damaged" if frame.is_corrupt else fault
+            number = place + 1
+            when = seconds[min(place, len(seconds) - 1)]
+            if fault:
+                yield from _faults(fault, [when])
+            else:
+                yield _answer(frame, when)
+    yield from _faults(fault, seconds[number:])
+
+
+def _faults(fault: str, seconds: Sequence[float | None]) -> Iterator[Answer]:
+    """Yield the *fault*, if there is one, of the frames at *seconds*."""
+    for when in seconds if fault else ():
+        yield {"shape": [0], "dtype": "u1", "seconds": when, "fault": fault}, ()
+
+
+def _answer(frame: Any, seconds: float) -> Answer:
+    """The pixels of a *frame*, upright, (H, W, 3), as Photo.from_array takes them."""
+    notes: list[str] = []
+    check_size(frame.width, frame.height)
+    stored = upright(_rgb(frame, notes), _orientation(frame))
+    pixels, encoding = _in_srgb(stored, int(frame.color_trc), int(frame.color_primaries), notes)
+    facts = {
+        "shape": pixels.shape,
+        "dtype": pixels.dtype.str,
+        "seconds": seconds,
+        "encoding": encoding,
+        "notes": notes,
+    }
+    return facts, [np.ascontiguousarray(pixels)]
+
+
+def _rgb(frame: Any, notes: list[str]) -> Array:
+    """The code values of a *frame* in its own colours, uint8, or uint16 where it has more bits."""
+    components = frame.format.components
+    is_deep = max(each.bits for each in components) > 8
+    kind = "rgb48" if is_deep else "rgb24"
+    if frame.format.is_rgb or len(components) < 3:
+        return frame.to_ndarray(format=kind)
+    matrix = int(frame.colorspace)
+    if matrix == _UNTAGGED:
+        is_hd = frame.width >= _HD[0] or frame.height >= _HD[1]
+        matrix, name = (1, "BT.709") if is_hd else (5, "BT.601")
+        notes.append(f"Its colour matrix is not tagged: by its size, {name} was taken.")
+    if matrix not in _MATRICES:
+        raise _unknown(f"matrix {matrix}")
+    return frame.to_ndarray(format=kind, src_colorspace=_MATRICES[matrix])
+
+
+def _orientation(frame: Any) -> int:
+    """The orientation (EXIF) of the display matrix of a *frame* that turns by right angles."""
+    found = frame.side_data.get("DISPLAYMATRIX")
+    if not found:
+        return 1
+    (a, b), (c, d) = np.frombuffer(bytes(found), np.int32).reshape(3, 3)[:2, :2].tolist()
+    # The matrix gives a column its place by a and b, a row by c and d.
+    is_upright = abs(a) + abs(d) >= abs(b) + abs(c)
+    across, down = (a, d) if is_upright else (c, b)
+    return (1 if is_upright else 5) + (1 + (down < 0) if across < 0 else 3 * (down < 0))
+
+
+def _in_srgb(stored: Array, curve: int, primaries: int, notes: list[str]) -> tuple[Array, str]:
+    """Code values as sRGB takes them, or linear, and which; by H.273's *curve* and *primaries*."""
+    if curve in _LIKE_SRGB and primaries not in _TO_SRGB:
+        return stored, "srgb"
+    values = singles(stored) / np.float32(np.iinfo(stored.dtype).max)
+    if curve in _LIKE_SRGB:
+        linear = srgb_to_linear(values)
+    elif curve == _LINEAR:
+        linear = values
+    elif curve == _HLG:
+        linear = hlg_to_linear(values)
+        notes.append("HLG was converted to linear light: 75 % of HLG is white.")
+    elif curve == _PQ:
+        linear = pq_to_linear(values)
+        notes.append("PQ was converted to linear light: 203 cd/m2 are white.")
+    else:
+        raise _unknown(f"transfer curve {curve}")
+    if primaries in _TO_SRGB:
+        linear = np.maximum(linear @ singles(_TO_SRGB[primaries]).T, 0)
+        notes.append("Colours outside sRGB were clipped.")
+    return linear, "linear"
+
+
+def hlg_to_linear(values: Singles) -> Singles:
+    """Light of the scene at *values* of HLG, where 75 % is 1 (ITU-R BT.2100, BT.2408)."""
+    a, b, c = 0.17883277, 0.28466892, 0.55991073
+    bright = (np.exp((np.maximum(values, 0.5) - c) / a) + b) / 12
+    white = (np.exp((0.75 - c) / a) + b) / 12
+    return singles(np.where(values <= 0.5, values**2 / 3, bright) / white)
+
+
+def pq_to_linear(values: Singles) -> Singles:
+    """Light of the screen at *values* of PQ, where 203 cd/m2 are 1 (SMPTE ST 2084, BT.2408)."""
+    m1, m2 = 2610 / 16384, 2523 / 32
+    c1, c2, c3 = 3424 / 4096, 2413 / 128, 2392 / 128
+    root = values.astype(np.float64) ** (1 / m2)
+    return singles(10000 / 203 * (np.maximum(root - c1, 0) / (c2 - c3 * root)) ** (1 / m1))
+
+
+def _unknown(got: str) -> PhotoError:
+    return PhotoError(
+        f"Expected video in sRGB, BT.709, BT.2020, HLG or PQ, got {got} of H.273. "
+        "Convert it to BT.709."
+    )
+
+
+def _declared_bytes(file: BinaryIO) -> int:
+    """How long a container says that it is, in bytes; 0 where it does not say."""
+    file.seek(0)
+    head = file.read(4096)
+    if head[:4] == b"RIFF":
+        return 8 + int.from_bytes(head[4:8], "little")
+    if head[:4] == b"GIF8":
+        size = file.seek(-1, 2)
+        return size + 1 + (file.read(1) != b";")
+    if head[:4] == b"\x1aE\xdf\xa3":
+        return _matroska_bytes(head)
+    return _boxes_bytes(file) if head[4:8] == b"ftyp" else 0
+
+
+def _matroska_bytes(head: bytes) -> int:
+    """The end of the segment that follows the header of a Matroska file (RFC 8794)."""
+    end = 0
+    for _ in range(2):
+        at = end + 4  # after the identifier
+        length = 9 - head[at].bit_length()
+        size = int.from_bytes(head[at : at + length]) & (1 << 7 * length) - 1
+        end = at + length + size
+    is_unknown = size == (1 << 7 * length) - 1
+    return 0 if is_unknown else end
+
+
+def _boxes_bytes(file: BinaryIO) -> int:
+    """The end of the last box of an MP4 or QuickTime file (ISO/IEC 14496-12)."""
+    end = 0
+    for _ in range(2**16):
+        file.seek(end)
+        box = file.read(16)
+        size = int.from_bytes(box[:4])
+        if size == 1:
+            size = int.from_bytes(box[8:])
+        if len(box) < 8 or size < 8:
+            break
+        end += size
+    return end
