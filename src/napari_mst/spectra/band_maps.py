@@ -220,7 +220,8 @@ def transformed(
         raise SpectrumError(f"Expected one of {', '.join(WAYS)}, got {shown(way, 30)!r}.")
     bands = rising_order(cube.wavelengths).tolist()
     values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, watch)
-    return Map(replace(cube, quantity=way), values)
+    kept = {"smoothed": cube.quantity, "reflectance of absorbance": "reflectance"}
+    return Map(replace(cube, quantity=kept.get(way, way)), values)
 
 
 def _by_pixel(

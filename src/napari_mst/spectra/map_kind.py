@@ -119,6 +119,8 @@ class MapKind(Brief):
         The full range of the values, where it is known; None looks at the values.
     is_signed
         True where zero belongs in the middle of the colours.
+    quantity
+        The quantity that the cube must have; "" where any will do.
     name
         Its name on the command line: that of its function.
     make
@@ -136,6 +138,7 @@ class MapKind(Brief):
     colormap: str = "gray"
     limits: Limits | None = None
     is_signed: bool = False
+    quantity: str = ""
     name: str = ""
     make: Callable[..., "Map"] = field(default=lambda *_, **__: None)  # type: ignore[assignment]
 
@@ -149,6 +152,7 @@ class MapKind(Brief):
             given.apply_defaults()
             for name, value in given.arguments.items():
                 if isinstance(value, SpectralCube):
+                    kind.check(value)
                     given.arguments[name] = usable(value)
             made = function(*given.args, **given.kwargs)
             facts = {
@@ -164,6 +168,15 @@ class MapKind(Brief):
         kind = replace(self, name=name, make=make)
         MAPS[name] = kind
         return make
+
+    def check(self, cube: SpectralCube) -> None:
+        """Raise `SpectrumError` if *cube* is of another quantity than this map is made of."""
+        if self.quantity and cube.quantity != self.quantity:
+            raise SpectrumError(
+                f"Expected a cube of {self.quantity} for this map, "
+                f"got {shown(cube.quantity, 40) or 'numbers of unknown meaning'}. "
+                f"Choose a cube of {self.quantity}."
+            )
 
     def limits_of(self, pixels: Array) -> Limits:
         """Return the limits of contrast that show *pixels* of this map best."""

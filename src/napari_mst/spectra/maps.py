@@ -99,6 +99,7 @@ from napari_mst.watch import Watched, watching
     unit="CIEDE2000",
     needs="photo",
     colormap="magma",
+    quantity="reflectance",
 )
 def photo_difference(
     cube: SpectralCube,
@@ -116,13 +117,13 @@ def photo_difference(
     CubeError
         If the wavelengths do not cover 450-650 nm.
     SpectrumError
-        If the sizes differ, or *photo* does not have three channels.
+        If the sizes differ, *photo* does not have three channels, or *cube* is not reflectance.
     Cancelled
         Soon after *watch* was cancelled.
     """
     from skimage import color
 
-    recipe = rendering(cube, DAYLIGHT, full_scale=1.0)
+    recipe = rendering(cube, DAYLIGHT)
     source = as_photo(photo)
     channels = len(source.pixels)
     if source.shape != cube.shape[1:] or channels != 3:

@@ -16,8 +16,9 @@ from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.pictures.bar import PictureBar
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
-from napari_mst.plugin.pictures.composing import Composer
+from napari_mst.plugin.pictures.composing import Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
+from napari_mst.plugin.viewer.sharing import picture_choices
 
 pytestmark = pytest.mark.usefixtures("as_pictures")
 
@@ -90,11 +91,27 @@ def test_three_lights_are_at_hand_and_the_others_under_more(bar: PictureBar) -> 
     assert len(titles) == 6
 
 
-def test_choices_are_remembered_by_the_next_session(
-    bar: PictureBar, cube_viewer: ViewerModel
+def test_the_choices_for_a_cube_are_said_and_stay_with_it(
+    bar: PictureBar, cube_viewer: ViewerModel, layer: Image
 ) -> None:
+    composer, light = Composer.of(cube_viewer), bar.lights.parentWidget()
     bar.render_under("A")
+    assert light.text() == "Light: A"
+    composer.show(layer, Colours((700.0, 600.0, 500.0)))
+    assert (light.text(), bar.picture.text()) == ("Light", "Picture: 700, 600, 500 nm")
+    composer.show_picture(layer, is_shown=False)
+    second = add_cube(cube_viewer, make_cube(), "second")
+    composer.look_at(second)
+    bar.refresh()
+    assert (bar.picture.text(), pressed(bar)) == ("Picture", ["Picture"])
+    np.testing.assert_array_equal(picture_in(cube_viewer, second).data, make_cube().composite())
+
+
+def test_the_light_of_the_preferences_and_the_contrast_hold_in_the_next_session(
+    bar: PictureBar,
+) -> None:
     bar.own.trigger()
+    picture_choices().light = "A"
     later = ViewerModel()
     assert not Bands.of(later).is_own
     composer = Composer.of(later)

@@ -116,6 +116,36 @@ def test_every_map_is_a_layer_on_the_place_of_its_cube(
     assert newest.visible
 
 
+def test_a_made_cube_is_seen_but_maps_are_made_of_it_only_when_it_is_chosen(
+    maps_dock: MapsDock, chart: Image, make: Make
+) -> None:
+    viewer, maps = maps_dock.viewer, maps_dock.maps
+    made = make("Denoised")
+    assert viewer.layers.selection.active is made
+    assert maps.source is chart
+    assert maps_dock.source.currentText() == "chart"
+    assert make("Anomalies (RX)").name == "Anomalies (RX): chart"
+    maps_dock.source.setCurrentIndex(maps_dock.source.findText(made.name))
+    assert maps.source is made
+    viewer.layers.selection.active = chart
+    assert maps.source is chart
+    viewer.layers.selection.active = made
+    assert maps_dock.source.currentText() == made.name
+
+
+def test_a_difference_of_colours_is_refused_where_the_cube_is_no_reflectance(
+    maps_dock: MapsDock, chart: Image, make: Make
+) -> None:
+    make("Transformed spectra")
+    maps_dock.kinds.setCurrentIndex(NUMBERS["Difference from the photo"])
+    assert not maps_dock.maps.lacks
+    maps_dock.maps.source = next(
+        layer for layer in maps_dock.viewer.layers if layer.name.startswith("Transformed")
+    )
+    assert "a cube of reflectance" in maps_dock.maps.lacks
+    assert "continuum removed" in maps_dock.maps.lacks
+
+
 def test_classes_have_the_colours_and_names_of_the_picks_and_keep_to_the_threshold(
     maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:

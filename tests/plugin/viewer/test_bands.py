@@ -1,19 +1,22 @@
 """Single bands: their contrast, and the colour bar of the band or map that is seen."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import napari
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
+from qtpy.QtWidgets import QLineEdit
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
 from napari_mst.cube.layer import contrast_limits
 from napari_mst.plugin.viewer.bands import OVERLAY, Bands, ColourBar
-from napari_mst.plugin.viewer.layers import UNIT_KEY
+from napari_mst.plugin.viewer.layers import UNIT_KEY, put_cube
 
 
 @pytest.fixture
@@ -46,6 +49,22 @@ def test_limits_of_the_user_stay_until_the_switch_is_turned(
     assert tuple(layer.contrast_limits) == (0.1, 0.2)
     contrast.is_own = True
     assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6])
+
+
+def test_the_slider_shows_the_whole_wavelength(
+    make_napari_viewer: Callable[..., napari.Viewer], qtbot: QtBot
+) -> None:
+    viewer = make_napari_viewer(show=True, strict_qt="raise")
+    Bands.of(viewer)
+    # As a TIFF: a plain stack, which is known to be a cube when its sliders are there.
+    layer = viewer.add_image(make_cube().data)
+    main = viewer.window.main_menu.parentWidget()
+    (label,) = [one for one in main.findChildren(QLineEdit, "axis_label") if one.isVisible()]
+    qtbot.waitUntil(lambda: label.width() > 0)
+    put_cube(layer, make_cube().data, make_cube().to_layer_data("cube")[1])
+    viewer.dims.set_point(0, 550)
+    needed = label.fontMetrics().horizontalAdvance("550 nm")
+    qtbot.waitUntil(lambda: label.text() == "550 nm" and label.width() > needed)
 
 
 def add_map(viewer: ViewerModel, unit: str = "spectral angle, deg") -> Image:

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from napari.components import ViewerModel
@@ -10,7 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from napari_mst.cube.illuminants import illuminant_names
-from napari_mst.errors import NapariMstError
+from napari_mst.errors import NapariMstError, shown
 from napari_mst.plugin.pictures.comparing import SideBySide, Wiper
 from napari_mst.plugin.pictures.composing import BEST, Colours, Composer
 from napari_mst.plugin.viewer.bands import Bands
@@ -30,9 +31,12 @@ SIDES = (
     "The picture beside what lies below it: the photo, or the picture of another cube. Both move "
     "and zoom together, and the mouse reads spectra in both. G opens and closes it."
 )
+LIGHT_TITLE = "Light"
 LIGHT = "Show the picture as under another light."
 BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot."
 OWN = "Else all bands of a cube have one contrast, so they compare."
+LONGEST = 16
+"""Letters of the name of a light that the button shows."""
 EDGE = 6
 """Pixels between the bar and the corner of the image."""
 STYLE = "QPushButton { padding: 2px 6px; }"
@@ -64,7 +68,7 @@ class PictureBar(QFrame, OfViewer):
         ):
             button = self._button(title, tip, calling(self._toggle, of))
             self._states.append((button, of, "is_open"))
-        self.lights = self._menu("Light", LIGHT)
+        self.lights = self._menu(LIGHT_TITLE, LIGHT)
         self._fill_lights()
         self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands.")
         self.own = self.more.addAction("Each band its own contrast", calling(self._flip_contrast))
@@ -118,7 +122,12 @@ class PictureBar(QFrame, OfViewer):
         is_picture = is_picture_shown(viewer, layer)
         self.picture.setChecked(is_picture)
         self.band.setChecked(not is_picture)
-        title = Composer.of(viewer).sitter_of(layer).title
+        sitter = Composer.of(viewer).sitter_of(layer)
+        title, chosen = sitter.title, sitter.colours
+        # What was chosen for this cube is said: a picture in false colours looks like any other.
+        self.picture.setText(f"Picture: {title}" if chosen.wavelengths else "Picture")
+        light = shown(Path(chosen.light).name, LONGEST)
+        self.lights.parentWidget().setText(f"{LIGHT_TITLE}: {light}" if light else LIGHT_TITLE)
         self.picture.setToolTip(f"{PICTURE}\n{title}" if title else PICTURE)
         for control, of, name in self._states:
             control.setChecked(getattr(of(viewer), name))
@@ -156,8 +165,6 @@ class PictureBar(QFrame, OfViewer):
             Composer.of(self.viewer).show(layer, colours)
         except NapariMstError as error:
             report(error)
-        else:
-            picture_choices().light = colours.light
 
     def _ask_for_light(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open a light", "", LIGHT_FILES)

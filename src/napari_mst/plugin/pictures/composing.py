@@ -85,11 +85,14 @@ Painted = tuple[Codes | list[Any], str]
 class Sitter:
     """The picture of one cube layer: how it is to be painted, and the job that paints it.
 
-    *is_coarse*: it shows a part only, while a colour is dragged.
+    *is_picture*: it is shown, and not a single band. *is_coarse*: it shows a part only, while a
+    colour is dragged.
     """
 
     colours: Colours = BEST
     title: str = ""
+    is_picture: bool = True
+    was_painted: bool = False
     is_coarse: bool = False
     painting: Latest = field(default_factory=partial(Latest, start))
 
@@ -115,20 +118,14 @@ def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> P
 class Composer(ViewerHelper):
     """Paints the cubes of its viewer; `changed` is emitted after a picture.
 
-    Attributes
-    ----------
-    is_picture
-        Whether a new cube is shown as its picture, as the last one was, or by a single band.
-    first
-        The colours that were chosen last; a new cube has them, unless they do not suit it.
+    What a person chooses for one cube holds for that cube alone. A new cube is shown as its
+    picture, under the light that napari's Preferences name, unless that does not suit it.
     """
 
     changed = Signal()
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
-        self.is_picture = True
-        self.first = Colours(light=picture_choices().light)
         self._sitters = weakref.WeakKeyDictionary[Image, Sitter]()
         viewer.layers.events.connect(self._on_layers)
         for changed in (viewer.layers.events.inserted, viewer.layers.events.removed):
@@ -147,11 +144,11 @@ class Composer(ViewerHelper):
 
     def is_first_due(self, layer: Image) -> bool:
         """True if the first picture of *layer* is being painted, or is about to be."""
-        sitter = self._sitters.get(layer)
         if cube_of(layer) is None or composite_of(self.viewer, layer):
             return False
+        sitter = self.sitter_of(layer)
         # A new cube is looked at a moment after it was added.
-        return self.is_picture and (sitter is None or sitter.painting.is_busy)
+        return sitter.is_picture and (not sitter.was_painted or sitter.painting.is_busy)
 
     # ------------------------------------------------------------------- for docks and scripts
 
@@ -160,15 +157,16 @@ class Composer(ViewerHelper):
 
         It has the best colours where the chosen ones do not suit it, or their file is gone.
         """
-        if cube_of(layer) is not None and layer not in self._sitters:
-            alike = cube_layer_in(layer.metadata, ALIKE_KEY)
-            colours = self.first if alike is None else self.colours(alike)
-            self._sitters[layer] = Sitter(colours)
+        if cube_of(layer) is not None and not self.sitter_of(layer).was_painted:
             self._paint(layer, is_new=True)
 
     def sitter_of(self, layer: Image) -> Sitter:
-        """Return how *layer* is painted; as nobody has chosen yet, if it has no picture."""
-        return self._sitters.get(layer) or Sitter()
+        """Return how *layer* is painted, and is to be before anybody has chosen."""
+        if layer not in self._sitters:
+            alike = cube_layer_in(layer.metadata, ALIKE_KEY)
+            first = Colours(light=picture_choices().light)
+            self._sitters[layer] = Sitter(first if alike is None else self.colours(alike))
+        return self._sitters[layer]
 
     def colours(self, layer: Image) -> Colours:
         """Return the colours that were chosen for the picture of *layer*."""
@@ -186,7 +184,7 @@ class Composer(ViewerHelper):
         if cube is None:
             return
         colours.recipe(cube)
-        self._sitters.setdefault(layer, Sitter()).colours = self.first = colours
+        self.sitter_of(layer).colours = colours
         self._paint(layer)
         self.show_picture(layer)
 
@@ -198,7 +196,7 @@ class Composer(ViewerHelper):
         cube = cube_of(layer)
         if cube is None:
             return
-        self._sitters.setdefault(layer, Sitter()).colours = Colours(wavelengths)
+        self.sitter_of(layer).colours = Colours(wavelengths)
         if layer.multiscale:
             self._put(layer, painted(cube, Colours(wavelengths)))
             return
@@ -219,12 +217,11 @@ class Composer(ViewerHelper):
 
     def show_picture(self, layer: Image, *, is_shown: bool = True) -> None:
         """Show the picture of the cube *layer*, or else the band at which the slider stands."""
-        self.is_picture = is_shown
+        sitter = self.sitter_of(layer)
+        sitter.is_picture = is_shown
         # A person may have removed it.
-        if is_shown and composite_of(self.viewer, layer) is None:
-            sitter = self._sitters.setdefault(layer, Sitter())
-            if not sitter.painting.is_busy:
-                self._paint(layer)
+        if is_shown and composite_of(self.viewer, layer) is None and not sitter.painting.is_busy:
+            self._paint(layer)
         for picture in composites_of(self.viewer, layer):
             picture.visible = is_shown
         # To show what is shown already makes napari slice and draw it again.
@@ -270,7 +267,7 @@ class Composer(ViewerHelper):
             return
         # The metadata of a stack say which page is shown.
         if event.type == "data" or (event.type == "metadata" and layer.ndim > 3):
-            if layer in self._sitters:
+            if self.sitter_of(layer).was_painted:
                 self._paint(layer)
             else:
                 # Later: whoever has made it a cube is about to move the slider to one of its bands.
@@ -300,8 +297,9 @@ class Composer(ViewerHelper):
 
     def _paint(self, layer: Image, *, is_new: bool = False) -> None:
         cube = cube_of(layer)
-        sitter = self._sitters[layer]
+        sitter = self.sitter_of(layer)
         sitter.painting.cancel()
+        sitter.was_painted = True
         if cube is None or layer not in self.viewer.layers:
             return
         # New numbers may have lost what a light needs. The best colours always fit.
@@ -336,7 +334,7 @@ class Composer(ViewerHelper):
         sitter.is_coarse = place is not None
         shown = composite_of(self.viewer, layer)
         if shown is None:
-            add_composite(self.viewer, layer, picture, is_shown=self.is_picture)
+            add_composite(self.viewer, layer, picture, is_shown=sitter.is_picture)
         else:
             set_picture(shown, layer, picture, place)
         self.changed.emit()

@@ -85,7 +85,7 @@ class Bench(SpectraScene):
         viewer = self.viewer
         self._connected = [
             (viewer.layers.events, self._on_layers),
-            (viewer.layers.selection.events.active, self.touch),
+            (viewer.layers.selection.events.active, self._on_selected),
             (viewer.dims.events.ndisplay, self.touch),
             (viewer.dims.events.current_step, self._on_step),
         ]
@@ -117,6 +117,10 @@ class Bench(SpectraScene):
         is_selecting = event.type == "highlight" and layer is self.points
         if self.is_stale_after(event) or (is_selecting and self.rows_of_points() is not None):
             self.touch()
+
+    def _on_selected(self) -> None:
+        self.maps.follow_selection()
+        self.touch()
 
     def _on_step(self) -> None:
         """Follow the slider; everything is only gathered again where it depends on the band."""

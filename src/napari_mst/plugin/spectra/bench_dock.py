@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QDoubleSpinBox,
     QFileDialog,
     QHBoxLayout,
+    QLabel,
     QLayout,
     QProgressBar,
     QPushButton,
@@ -50,12 +51,13 @@ from napari_mst.plugin.viewer.layers import (
     band_of,
     composites_of,
     cube_at,
+    cube_of,
     go_to,
 )
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
-from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
@@ -271,7 +273,8 @@ MEASURE = (
 )
 MEASURED = "Save a table of labels (Cancel: only into their features)"
 LEAST = "Numbers the regions of the selected map from this value on, as a layer of labels."
-RUN_HINT = "Make this map of the selected cube as a new layer; press again to cancel."
+RUN_HINT = "Make this map of the cube above as a new layer; press again to cancel."
+SOURCE = "The cube that maps are made of: the one that you selected last, or choose here."
 
 
 class MapsDock(BenchDock):
@@ -280,6 +283,8 @@ class MapsDock(BenchDock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.maps = self.bench.maps
+        self.source = LayerBox(SOURCE)
+        let_shrink(self.source, 12)
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox(toolTip="The number that the map asks for.")
         never = QComboBox.InsertPolicy.NoInsert
@@ -295,6 +300,7 @@ class MapsDock(BenchDock):
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
         self._lay_out()
+        self.source.currentIndexChanged.connect(self._on_source)
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(partial(setattr, self.maps, "number"))
         self.text.currentTextChanged.connect(partial(setattr, self.maps, "text"))
@@ -314,10 +320,15 @@ class MapsDock(BenchDock):
         self.bar.hide()
         choice = (self.kinds, self.number, self.run_button)
         row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
-        above = (row, self.text, self.least, self.measure, self.bar)
+        of = fill(QHBoxLayout(), QLabel("of"), self.source, stretched=self.source)
+        above = (of, row, self.text, self.least, self.measure, self.bar)
         self.stack(*above, self.about, self.problem, self.plot)
 
     # ------------------------------------------------------------ forwarding
+
+    def _on_source(self) -> None:
+        layer = self.source.currentData()
+        self.maps.source = layer and layer()
 
     def _on_kind(self) -> None:
         self.maps.choose(self.kinds.currentData())
@@ -342,6 +353,9 @@ class MapsDock(BenchDock):
     # ------------------------------------------------------------ drawing
 
     def _draw_rows(self, _: Snapshot) -> None:
+        cubes = [layer for layer in reversed(self.viewer.layers) if cube_of(layer) is not None]
+        with QSignalBlocker(self.source):
+            self.source.set_layers(cubes, self.maps.source)
         self._draw_kind()
         self._draw_busy()
         markers, text = self.maps.markers, self.maps.kind.text

@@ -147,6 +147,7 @@ class MapMaker:
         self._texts = dict[str, str]()
         # The notes of the chosen map, by the layers of the cubes that it was made of.
         self._notes = WeakKeyDictionary[Layer, str]()
+        self._source_ref: weakref.ref[Image] | None = None
         self.choose(next(iter(MAPS)))
 
     # ------------------------------------------------------------ what is chosen
@@ -165,8 +166,28 @@ class MapMaker:
         self._scene.publish()
 
     @property
+    def source(self) -> Image | None:
+        """The layer of the cube that maps are made of.
+
+        It is the selected cube; but a cube that a map has made is selected so that it is seen, and
+        becomes the source of other maps only when a person chooses it.
+        """
+        chosen = None if self._source_ref is None else self._source_ref()
+        is_there = self._scene.has(chosen) and cube_of(chosen) is not None
+        return chosen if is_there else active_cube_layer(self._scene.viewer)
+
+    @source.setter
+    def source(self, layer: Image | None) -> None:
+        self._source_ref = None if layer is None else weakref.ref(layer)
+        self._scene.publish()
+
+    def follow_selection(self) -> None:
+        """Take the cube that a person has just selected as the source."""
+        self._source_ref = None
+
+    @property
     def _cube(self) -> SpectralCube | None:
-        return cube_of(active_cube_layer(self._scene.viewer))
+        return cube_of(self.source)
 
     @property
     def presets(self) -> Mapping[str, str]:
@@ -204,7 +225,7 @@ class MapMaker:
     @property
     def about(self) -> str:
         """Sentences on the index and its bands, and on how far a map can be trusted."""
-        layer, cube = active_cube_layer(self._scene.viewer), self._cube
+        layer, cube = self.source, self._cube
         if layer is None or cube is None:
             return ""
         sentences = []
@@ -269,7 +290,7 @@ class MapMaker:
     def _start(self) -> None:
         if self.lacks:
             raise SpectrumError(self.lacks)
-        layer: Any = active_cube_layer(self._scene.viewer)
+        layer: Any = self.source
         on = CubeLayer(layer.name, Placement.of(layer), weakref.ref(layer))
         cube, kind = cube_at(layer), self.kind
         run = partial(make_map, kind, cube, self._asked(cube), on)
@@ -293,6 +314,7 @@ class MapMaker:
         What it needs has the name of its argument.
         """
         kind = self.kind
+        kind.check(cube)
         self._bands()  # refuses a formula that cannot be read
         asked: dict[str, Any] = {}
         if kind.number is not None:
@@ -389,7 +411,8 @@ class MapMaker:
         """Add layers on top of all images, and select the one that is seen."""
         viewer = self._scene.viewer
         active = viewer.layers.selection.active
-        is_still_selected = active_cube_layer(viewer) is on.cube()
+        source = on.cube()
+        is_still_selected = self.source is source
         layers = []
         for described in made:
             # Only the last of several planes, which is their first, is to be seen.
@@ -398,4 +421,6 @@ class MapMaker:
             put_on_top(viewer, layers[-1])
         # napari scrolls to it, unless a person has selected another cube during the run.
         viewer.layers.selection.active = layers[-1] if is_still_selected else active
+        if is_still_selected:
+            self.source = source
         return layers

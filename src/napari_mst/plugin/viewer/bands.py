@@ -6,6 +6,7 @@ crashes napari when the layers are cleared.
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from napari.components import ViewerModel
 from napari.components.overlays import TextOverlay
 from napari.layers import Image
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
@@ -139,6 +140,19 @@ class Bands(ViewerHelper):
         # Without this comparison, writing would call this method again, without end.
         if dims.axis_labels != labels:
             dims.axis_labels = labels
+        if QApplication.instance() is not None:
+            # Not at once: the sliders of a new layer are still to get their width.
+            QTimer.singleShot(0, calling(self._fit_labels))
+
+    def _fit_labels(self) -> None:
+        """Have napari make the label of each slider as wide as its text."""
+        window = getattr(self._viewer_ref(), "window", None)
+        # Qt may have deleted the window meanwhile.
+        with suppress(RuntimeError):
+            main = None if window is None else window.main_menu.parentWidget()
+            for label in () if main is None else main.findChildren(QLineEdit, "axis_label"):
+                # napari 0.9 measures a label when it is typed, and not when the model sets it.
+                label.textChanged.emit(label.text())
 
 
 FIRST_BAND = 550.0
