@@ -20,7 +20,8 @@ WAVELENGTH = "wavelength (nm)"
 NO_UNIT = "pixel"
 """The unit of the first axis. With nm, napari warns of every stack of photos beside the cube, and
 beside micrometres it would scale the image as well."""
-COLORMAP = "inferno"
+COLORMAP = "gray"
+"""A band looks like a photo in grey, so that nobody takes false colours for those of the scene."""
 UNEVEN = 0.01
 """The most that a band may lie off an even axis, in steps; beyond it the slider would be wrong."""
 SAMPLES = 2**17
@@ -77,10 +78,11 @@ def layer_arguments(data: Numbers, axis: SpectralAxis, name: str) -> dict[str, A
     }
 
 
-def contrast_limits(data: Numbers) -> tuple[float, float]:
+def contrast_limits(data: Numbers, darkest: float | None = None) -> tuple[float, float]:
     """One range for all bands of *data* (B, H, W), from a sample of its pixels.
 
-    It goes from 0, or the lowest value if that is negative, to the percentile `BRIGHTEST`.
+    It goes from the percentile *darkest*, or else from 0 or the lowest value if that is negative,
+    to the percentile `BRIGHTEST`.
     """
     data = coarse_of(data)
     places = sample_of(data, SAMPLES / len(data))
@@ -90,7 +92,8 @@ def contrast_limits(data: Numbers) -> tuple[float, float]:
     values = sample[np.isfinite(sample)]
     if not values.size:
         return 0.0, 1.0
-    low = min(0.0, float(values.min()))
+    low = min(0.0, float(values.min())) if darkest is None else np.percentile(values, darkest)
+    low = float(low)
     high = float(np.percentile(values, BRIGHTEST))
     return (low, high) if high > low else (low, low + 1.0)
 

@@ -323,7 +323,7 @@ def _kind(state: Mapping[str, Tensor]) -> Kind:
         if any(key.startswith(beginning) for key in state)
     )
     raise CheckpointError(
-        f"Expected a network that has a row in `NETWORKS`, got {next(names, 'another network')} "
+        f"Expected weights of a known network, got {next(names, 'another network')} "
         f"({len(state)} tensors). Load its module in Python: `Model.of(module, wavelengths)`."
     )
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from napari._qt.dialogs.qt_reader_dialog import QtReaderDialog
 from napari.components import ViewerModel
+from napari.plugins._npe2 import get_readers
 from npe2 import PluginManifest
 from npe2.manifest.utils import import_python_name
+from pytestqt.qtbot import QtBot
 from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import cube_in, picks_in
 
@@ -30,6 +33,17 @@ def manifest() -> PluginManifest:
 
 def test_the_manifest_is_valid_and_all_it_names_is_there(manifest: PluginManifest) -> None:
     manifest.validate_imports()
+
+
+def test_our_reader_is_the_first_choice_for_a_file_that_napari_cannot_read(
+    qtbot: QtBot, manifests: None
+) -> None:
+    readers = get_readers("cube.hdr")
+    assert len(readers) > 1
+    dialog = QtReaderDialog(pth="cube.hdr", readers=readers)
+    qtbot.addWidget(dialog)
+    choice = dialog.reader_btn_group.checkedButton().text()
+    assert choice == readers["napari-mst"]
 
 
 def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_what_it_opens(

@@ -110,7 +110,8 @@ def test_the_choices_for_a_cube_are_said_and_stay_with_it(
 def test_the_light_of_the_preferences_and_the_contrast_hold_in_the_next_session(
     bar: PictureBar,
 ) -> None:
-    bar.own.trigger()
+    contrast, _ = bar.more.actions()
+    contrast.trigger()
     picture_choices().light = "A"
     later = ViewerModel()
     assert not Bands.of(later).is_own
@@ -125,13 +126,14 @@ def test_the_light_of_the_preferences_and_the_contrast_hold_in_the_next_session(
     np.testing.assert_array_equal(picture_in(later).data, bands.composite())
 
 
-def test_the_switch_of_the_bands_is_that_of_the_viewer(
+def test_the_switches_of_the_bands_are_those_of_the_viewer(
     bar: PictureBar, cube_viewer: ViewerModel
 ) -> None:
-    assert bar.own.isChecked()
+    assert [entry.isChecked() for entry in bar.more.actions()] == [True, False]
     Bands.of(cube_viewer).is_own = False
+    Bands.of(cube_viewer).is_tinted = True
     bar.refresh()
-    assert not bar.own.isChecked()
+    assert [entry.isChecked() for entry in bar.more.actions()] == [False, True]
 
 
 def test_the_bar_lies_on_the_image_of_a_window(

@@ -71,7 +71,6 @@ def test_the_plot_is_saved_with_its_legend_and_looks_as_before(
     desk.lines()
     path = tmp_path / f"plot{suffix}"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    desk.bench.set(is_legend_shown=False)
     desk.dock.menus.save_plot()
     desk.lines()
     assert not desk.dock.plot.legend.isVisible()

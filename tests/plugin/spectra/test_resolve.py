@@ -1,10 +1,13 @@
 """Snapshots of the workbench, on a viewer without a window."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import add_cube
 
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.resolve import HINT, VIEWS, Snapshot, resolve
@@ -78,6 +81,24 @@ def test_only_the_axis_of_values_from_0_to_1_shows_all_of_them(
     bench.set(**choices)
     assert bench.snapshot.axes is not None
     assert bench.snapshot.axes.top == top
+
+
+def test_an_axis_shows_one_quantity_and_the_notes_name_the_cubes(
+    bench: Bench, cube_viewer: ViewerModel
+) -> None:
+    cube = cube_viewer.layers["cube"]
+    add_cube(cube_viewer, make_cube(), "other")
+    add_cube(cube_viewer, replace(make_cube(), quantity="absorbance"), "derived")
+    cube_viewer.layers.selection.active = cube
+    snapshot = bench.finish()
+    assert [line.style for line in snapshot.curves.lines] == [0, 2, 0, 2]
+    assert [line.style for line in snapshot.live] == [0, 2]
+    assert snapshot.notes[:2] == (
+        "Solid: cube; Dotted: other.",
+        "Not drawn, as it is another quantity: derived.",
+    )
+    bench.set(view=VIEWS[2])
+    assert len(bench.finish().curves.lines) == 6
 
 
 def test_a_detached_bench_hears_and_holds_nothing(bench: Bench, cube_viewer: ViewerModel) -> None:

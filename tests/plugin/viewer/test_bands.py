@@ -15,7 +15,7 @@ from tests.plugin.conftest import make_cube
 from tests.plugin.in_viewer import active_in, add_cube
 
 from napari_mst.cube.layer import contrast_limits
-from napari_mst.plugin.viewer.bands import OVERLAY, Bands, ColourBar
+from napari_mst.plugin.viewer.bands import DARKEST, OVERLAY, Bands, ColourBar
 from napari_mst.plugin.viewer.layers import UNIT_KEY, put_cube
 
 
@@ -34,7 +34,10 @@ def test_each_band_has_its_own_contrast_until_it_is_switched_off(
 ) -> None:
     for band in (3, 28):
         cube_viewer.dims.set_point(0, 400 + 10 * band)
-        assert tuple(layer.contrast_limits) == contrast_limits(layer.data[band : band + 1])
+        of_band = contrast_limits(layer.data[band : band + 1], DARKEST)
+        assert tuple(layer.contrast_limits) == of_band
+        darkest, brightest = np.percentile(layer.data[band], (DARKEST, 99.9))
+        assert of_band == pytest.approx((darkest, brightest))
     contrast.is_own = False
     assert tuple(layer.contrast_limits) == contrast_limits(layer.data)
     cube_viewer.dims.set_point(0, 450)
@@ -48,7 +51,20 @@ def test_limits_of_the_user_stay_until_the_switch_is_turned(
     cube_viewer.dims.set_point(0, 450)
     assert tuple(layer.contrast_limits) == (0.1, 0.2)
     contrast.is_own = True
-    assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6])
+    assert tuple(layer.contrast_limits) == contrast_limits(layer.data[5:6], DARKEST)
+
+
+def test_a_band_is_grey_or_has_the_colour_of_its_wavelength(
+    cube_viewer: ViewerModel, contrast: Bands, layer: Image
+) -> None:
+    assert layer.colormap.name == "gray"
+    contrast.is_tinted = True
+    for wavelength, brightest in ((450, 2), (530, 1), (640, 0)):
+        cube_viewer.dims.set_point(0, wavelength)
+        assert np.argmax(layer.colormap.colors[-1][:3]) == brightest
+        assert layer.colormap.colors[0].tolist() == [0, 0, 0, 1]
+    contrast.is_tinted = False
+    assert layer.colormap.name == "gray"
 
 
 def test_the_slider_shows_the_whole_wavelength(

@@ -43,7 +43,7 @@ from napari_mst.plugin.attention.schematic import Schematic
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.reconstruct.dock import new_form
-from napari_mst.plugin.reconstruct.form import NO_PHOTO
+from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
 from napari_mst.plugin.reconstruct.rows import MODEL_ROWS, PHOTO_ROW
 from napari_mst.plugin.reconstruct.sections import Rows
 from napari_mst.plugin.session import workspace_of
@@ -83,6 +83,11 @@ def new_exploration(viewer: ViewerModel) -> Exploration:
     return exploration
 
 
+def new_form_of_attention(viewer: ViewerModel) -> ReconstructionForm:
+    """Make the form of the dock: what is chosen in it leaves the page Photo as it is."""
+    return new_form(viewer)
+
+
 def _button(title: str, tip: str, method: Callable[..., object], *arguments: object) -> QPushButton:
     button = QPushButton(title, toolTip=tip)
     button.clicked.connect(calling(method, *arguments))
@@ -96,7 +101,7 @@ class AttentionDock(Dock):
 
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
-        self.form = shared(self.viewer, new_form)
+        self.form = shared(self.viewer, new_form_of_attention)
         self.exploration = shared(self.viewer, new_exploration)
         self.picking = Picking(self.viewer, self.workspace, self.exploration, self.form)
         self.rows = Rows(self.form, PHOTO_ROW, *MODEL_ROWS)

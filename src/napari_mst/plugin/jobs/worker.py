@@ -29,13 +29,23 @@ PERIOD = 0.1
 """Seconds between two reports of progress, as each has the whole window drawn again."""
 
 
+class _Task:
+    """The function that napari believes to run; its list of tasks shows the text of it."""
+
+    def __call__(self, _: Job) -> None:
+        """Do nothing: `JobWorker.work` runs the job."""
+
+    def __str__(self) -> str:
+        return "a computation of napari-mst"
+
+
 def start(job: Job, *, is_listed: bool = True) -> Cancel:
     """Start *job*; napari lists it among its tasks, unless it is one of many short ones."""
     if is_listed:
         # Errors come to `on_failed`; napari is not to show them a second time.
-        worker = create_worker(ignore, job, _worker_class=JobWorker, _ignore_errors=True)
+        worker = create_worker(_Task(), job, _worker_class=JobWorker, _ignore_errors=True)
     else:
-        worker = JobWorker(ignore, job)
+        worker = JobWorker(_Task(), job)
     worker.start()
     return worker.quit
 

@@ -35,6 +35,7 @@ LIGHT_TITLE = "Light"
 LIGHT = "Show the picture as under another light."
 BEST_COLOURS = "Undo a light, and the three bands chosen by the bars in the plot."
 OWN = "Else all bands of a cube have one contrast, so they compare."
+TINTED = "Else bands are grey. Bands that the eye does not see stay grey."
 LONGEST = 16
 """Letters of the name of a light that the button shows."""
 EDGE = 6
@@ -71,10 +72,14 @@ class PictureBar(QFrame, OfViewer):
         self.lights = self._menu(LIGHT_TITLE, LIGHT)
         self._fill_lights()
         self.more = self._menu("\N{HORIZONTAL ELLIPSIS}", "The look of the bands.")
-        self.own = self.more.addAction("Each band its own contrast", calling(self._flip_contrast))
-        self.own.setCheckable(True)
-        self.own.setToolTip(OWN)
-        self._states.append((self.own, Bands.of, "is_own"))
+        for title, tip, name, choice in (
+            ("Each band its own contrast", OWN, "is_own", "has_own_contrast"),
+            ("Bands in the colour of their wavelength", TINTED, "is_tinted", "has_tinted_bands"),
+        ):
+            entry = self.more.addAction(title, calling(self._flip, name, choice))
+            entry.setCheckable(True)
+            entry.setToolTip(tip)
+            self._states.append((entry, Bands.of, name))
         Composer.of(self.viewer).changed.connect(self.refresh)
         self.viewer.layers.events.connect(self._on_layers)
         self.viewer.layers.selection.events.active.connect(self.refresh)
@@ -146,10 +151,11 @@ class PictureBar(QFrame, OfViewer):
         of(self.viewer).toggle()
         self.refresh()
 
-    def _flip_contrast(self) -> None:
+    def _flip(self, name: str, choice: str) -> None:
+        """Turn a switch of the bands, and remember it as a *choice*."""
         bands = Bands.of(self.viewer)
-        bands.is_own = not bands.is_own
-        picture_choices().has_own_contrast = bands.is_own
+        setattr(bands, name, not getattr(bands, name))
+        setattr(picture_choices(), choice, getattr(bands, name))
 
     # ------------------------------------------------------------ colours
 

@@ -86,7 +86,7 @@ class Finding:
 
 
 NOTHING = Finding()
-NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > napari-mst."
+NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > Hyperspectral napari-mst."
 NO_DEVICES = "Looking for devices ..."
 
 

@@ -15,7 +15,12 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.chart import Chart, Corners
 from napari_mst.photo.photo import Photo, Rectangle
 from napari_mst.plugin.reconstruct.form import Finding, Part, ReconstructionForm
-from napari_mst.plugin.viewer.layers import layer_of_role, put_above, selection_kept
+from napari_mst.plugin.viewer.layers import (
+    layer_of_role,
+    put_above,
+    put_on_top,
+    selection_kept,
+)
 from napari_mst.plugin.viewer.photos import CORRECTED, FRAME, LayerPhoto, photo_layer
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
@@ -143,6 +148,7 @@ class Marks(ViewerHelper):
         """Let the user click a place on the photo of *layer*, then hand it to *take*, once."""
         self._form.corners = None
         self._remove(MARKS)
+        put_on_top(self.viewer, layer)
         points = _add_points(self.viewer, layer)
         self._take = take
         points.events.data.connect(self._on_click)
@@ -153,6 +159,8 @@ class Marks(ViewerHelper):
     def ask_for_frame(self, layer: Image, corners: Corners | None = None) -> None:
         """Put a frame around a chart in the photo of *layer*: at its *corners*, if it was found."""
         self.clear()
+        # The patches are found by their colours, which a cube of an earlier run would hide.
+        put_on_top(self.viewer, layer)
         self._form.corners = corners or _corners_on_screen(self.viewer, layer)
         frame = layer_of_role(self.viewer, FRAME)
         self.viewer.layers.selection.active = frame

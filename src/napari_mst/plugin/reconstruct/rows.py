@@ -244,6 +244,9 @@ def _listed(titles: Mapping[str, str]) -> Callable[[Form], list[tuple[str, Any, 
     return lambda _: found
 
 
+WEIGHTS_FILE = "Weights file ..."
+"""What the list of models calls the entry of the model without bundled weights."""
+
 PHOTO_ROW = Row(
     "photo",
     "Photo",
@@ -256,7 +259,10 @@ MODEL_ROWS = (
         "Model",
         "The network that turns the photo into a cube.",
         # The names are those of errors, scripts and the command line.
-        choices=lambda form: [(one.name, one.name, help_of(one)) for one in form.cards.values()],
+        choices=lambda form: [
+            (one.name if one.file else WEIGHTS_FILE, one.name, help_of(one))
+            for one in form.cards.values()
+        ],
     ),
     Row(
         "weights",

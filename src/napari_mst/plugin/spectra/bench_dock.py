@@ -45,6 +45,7 @@ from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Snapshot
+from napari_mst.plugin.viewer.bands import unit_of
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import (
     active_cube_layer,
@@ -212,7 +213,7 @@ class BenchDock(Dock):
         # Also when the band is the same: the mouse may have left its line between two bands.
         plot.set_guides(new.bands and new.bands.shown, new.bands and new.cursor)
         plot.set_lines(new.curves.lines)
-        plot.set_legend(new.curves.keys, new.settings.is_legend_shown)
+        plot.set_legend(new.curves.keys)
         plot.set_live(new.live)
         self._draw_rows(new)
 
@@ -296,6 +297,7 @@ class MapsDock(BenchDock):
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.least = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.least.setToolTip(LEAST)
+        self.least_text = Paragraph()
         self.measure = QPushButton("Measure labels ...", toolTip=MEASURE)
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
@@ -321,7 +323,7 @@ class MapsDock(BenchDock):
         choice = (self.kinds, self.number, self.run_button)
         row = fill(QHBoxLayout(), *choice, stretched=self.kinds)
         of = fill(QHBoxLayout(), QLabel("of"), self.source, stretched=self.source)
-        above = (of, row, self.text, self.least, self.measure, self.bar)
+        above = (of, row, self.text, self.least_text, self.least, self.measure, self.bar)
         self.stack(*above, self.about, self.problem, self.plot)
 
     # ------------------------------------------------------------ forwarding
@@ -365,7 +367,9 @@ class MapsDock(BenchDock):
         self.measure.setVisible(self.bench.labels is not None)
         image = self.maps.measured
         self.least.setVisible(image is not None)
+        self.least_text.setVisible(image is not None)
         if image is not None:
+            self.least_text.setText(f"Number its regions from this {unit_of(image) or 'value'} on:")
             with QSignalBlocker(self.least):
                 self.least.setRange(*image.contrast_limits_range)
 
@@ -374,6 +378,11 @@ class MapsDock(BenchDock):
         # What is only shown here was chosen already, perhaps by a script.
         with QSignalBlocker(self.kinds):
             self.kinds.show_value(kind.name)
+        has_reference = self.bench.reference is not None
+        for row, each in enumerate(MAPS.values()):
+            is_there = each.needs != "reference" or has_reference or each is kind
+            self.kinds.view().setRowHidden(row, not is_there)
+            self.kinds.model().item(row).setEnabled(is_there)
         self.kinds.setToolTip(_tip(kind))
         self._draw_text()
         number = kind.number

@@ -241,20 +241,20 @@ class SpectraMenus:
         menu.choice("view", {view.title: view for view in VIEWS})
         menu.addSeparator()
         menu.switch("Fit the values", "is_fitted", FIT)
-        menu.switch("Legend", "is_legend_shown")
 
     # ------------------------------------------------------------ Compare
 
     def _fill_compare(self, menu: FilledMenu) -> None:
         """List the cubes there are now, and the libraries. To choose one again takes it away."""
         bench = self._bench
+        compared = active_cube_layer(bench.viewer)
         for layer in bench.viewer.layers:
-            if cube_of(layer) is not None:
+            # A cube compared with itself says nothing.
+            if cube_of(layer) is not None and (layer is not compared or layer is bench.reference):
                 is_on = layer is bench.reference
                 choose = partial(setattr, bench, "reference", None if is_on else layer)
                 menu.entry(f"Reference: {layer.name}", choose, is_on=is_on)
-        layer = active_cube_layer(bench.viewer)
-        if layer is not None and STACK_KEY in layer.metadata:
+        if compared is not None and STACK_KEY in compared.metadata:
             menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
         menu.addSeparator()
         menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))

@@ -156,7 +156,7 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
     @contextmanager
     def as_printed(self) -> Iterator[None]:
         """Show the plot black on white with its legend, and without lines that follow the mouse."""
-        theme, is_legend_shown = self._theme, self.legend.isVisible()
+        theme = self._theme
         passing = (self.guides, self.live)
         for item in passing:
             item.hide()
@@ -167,14 +167,13 @@ class SpectraPlot(pg.GraphicsLayoutWidget):
         finally:
             for item in passing:
                 item.show()
-            self.legend.setVisible(is_legend_shown)
+            self.legend.hide()
             self.set_theme(theme)
 
-    def set_legend(self, keys: Sequence[LegendLine], is_shown: bool) -> None:
-        """Name the curves in the plot."""
+    def set_legend(self, keys: Sequence[LegendLine]) -> None:
+        """Name the curves where the plot is printed: on the screen, the table names them."""
         if keys != self._keys:
             self._name(keys)
-        self.legend.setVisible(is_shown and bool(keys))
 
     def _name(self, keys: Sequence[LegendLine]) -> None:
         self._keys = keys

@@ -8,10 +8,11 @@ changed: the docks compare them with `is`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from napari_mst.cube.spectrum import MODEL_ERROR, STD, Spectrum
-from napari_mst.errors import SpectrumError, plain
+from napari_mst.errors import SpectrumError, plain, shown
 from napari_mst.plugin.spectra.rows import Entry, Spectra, curve_of
 from napari_mst.spectra.classification import Match
 from napari_mst.spectra.means import Spread
@@ -62,8 +63,6 @@ class Settings:
         How curves are drawn.
     is_fitted
         Whether the axis of the values shows no more than the curves need.
-    is_legend_shown
-        Whether the plot names its curves.
     """
 
     is_picking: bool = True
@@ -71,7 +70,6 @@ class Settings:
     spread: Spread = STD
     view: View = AS_IS
     is_fitted: bool = False
-    is_legend_shown: bool = True
 
 
 HINT = "Move over a cube; click to pin its spectrum."
@@ -191,8 +189,9 @@ class Snapshot:
         The rows of the table.
     chosen
         The selected rows.
-    cube_names, has_reference
-        The cubes whose spectra are drawn, and whether the first is compared with another one.
+    cube_names, quantities, has_reference
+        The cubes whose spectra are read, what their values are, and whether the first is compared
+        with another one.
     bands
         Of the selected cube; None without a cube.
     cursor
@@ -221,6 +220,7 @@ class Snapshot:
     entries: Sequence[Entry] = ()
     chosen: tuple[int, ...] = ()
     cube_names: tuple[str, ...] = ()
+    quantities: tuple[str, ...] = ()
     has_reference: bool = False
     bands: Bands | None = None
     cursor: float | None = None
@@ -239,6 +239,10 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
+STYLES = ("Solid", "Dashed", "Dotted", "Dash-dotted")
+"""The line styles of the curves of the first cube, the second, ..."""
+LONGEST = 40
+"""Letters of the name of a curve or a cube that are shown."""
 NO_COLOUR = "#888888"
 """Grey, for curves without a colour of their own."""
 MOST_CURVES = 1000
@@ -264,7 +268,8 @@ def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
 
 
 def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
-    return (new.entries, new.chosen, new.cube_names, _match(new), new.settings.view)
+    on = (new.cube_names, new.quantities)
+    return (new.entries, new.chosen, on, _match(new), new.settings.view)
 
 
 def _live_inputs(new: Snapshot) -> tuple[Any, ...]:
@@ -321,28 +326,47 @@ def _viewed(lines: Sequence[DrawnCurve], view: View) -> tuple[list[DrawnCurve], 
     return drawn, sorted(refusals)
 
 
+def _is_drawn(new: Snapshot, style: int) -> bool:
+    """True if the axis of the values is that of cube number *style*: it shows one quantity."""
+    is_of_view = bool(new.settings.view.label)
+    return is_of_view or len(set(new.quantities[:1] + new.quantities[style : style + 1])) < 2
+
+
+def _notes_on_cubes(new: Snapshot) -> list[str]:
+    """Say which line style each of several cubes has, and which of them are not drawn."""
+    if len(new.cube_names) < 2:
+        return []
+    names = [shown(name, LONGEST) for name in new.cube_names]
+    drawn = [style for style in range(len(names)) if _is_drawn(new, style)]
+    looks = (f"{STYLES[style % len(STYLES)]}: {names[style]}" for style in drawn)
+    notes = [f"{'; '.join(looks)}."] if len(drawn) > 1 else []
+    others = ", ".join(name for style, name in enumerate(names) if style not in drawn)
+    return [*notes, *([f"Not drawn, as it is another quantity: {others}."] if others else [])]
+
+
 def _live(new: Snapshot) -> tuple[DrawnCurve, ...]:
     there = enumerate(new.pointed)
-    lines = [DrawnCurve(spectrum, style) for style, spectrum in there if spectrum is not None]
+    lines = [DrawnCurve(each, style) for style, each in there if each and _is_drawn(new, style)]
     return tuple(_viewed(lines, new.settings.view)[0])
 
 
 def _curves(new: Snapshot) -> PlotCurves:
-    shown = [row for row, entry in enumerate(new.entries) if entry.is_shown]
+    visible = [row for row, entry in enumerate(new.entries) if entry.is_shown]
     chosen = frozenset(new.chosen)
     # Where they are too many, those that are selected come first.
-    rows = sorted(sorted(shown, key=lambda row: row not in chosen)[:MOST_CURVES])
+    rows = sorted(sorted(visible, key=lambda row: row not in chosen)[:MOST_CURVES])
     lines = [line for row in rows for line in _entry_lines(row, new, row in chosen)]
     match = _match(new)
     if match is not None:
         lines.append(DrawnCurve(replace(match.spectrum, colour=""), MATCH_STYLE, NO_ENTRY))
     drawn, notes = _viewed(lines, new.settings.view)
+    notes = _notes_on_cubes(new) + notes
     # How far the error bands can be trusted is said once.
     spreads = {line.spectrum.spread for line in drawn if _has_error_band(line.spectrum)}
     states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
     notes += [f"Error band (90 %), {state}." for state in states]
-    if len(rows) < len(shown):
-        more = len(shown) - len(rows)
+    if len(rows) < len(visible):
+        more = len(visible) - len(rows)
         notes.append(f"{more:,} more curves are not drawn. Select rows to see theirs.")
     return PlotCurves(tuple(drawn), tuple(_keys(new, rows)), tuple(notes))
 
@@ -358,7 +382,7 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
     lines = [
         DrawnCurve(spectrum if is_banded else _without_error(spectrum), style, row, is_faded)
         for style, spectrum in enumerate(entry.spectra)
-        if spectrum is not None
+        if spectrum is not None and _is_drawn(new, style)
     ]
     if entry.mark is not None and not is_faded:
         lines.append(DrawnCurve(_known_curve(entry.first, curve_of(entry.mark)), KNOWN_STYLE, row))
@@ -389,7 +413,8 @@ def _has_error_band(spectrum: Spectrum) -> bool:
 def _keys(new: Snapshot, rows: Sequence[int]) -> list[LegendLine]:
     """Return the legend: all curves, and the names of the cubes if there are several."""
     spectra = (new.entries[row].first for row in rows)
-    keys = [LegendLine(spectrum.colour or NO_COLOUR, spectrum.name, 0) for spectrum in spectra]
+    keys = [LegendLine(one.colour or NO_COLOUR, shown(one.name, LONGEST), 0) for one in spectra]
     if len(new.cube_names) > 1:
-        keys += [LegendLine(NO_COLOUR, name, style) for style, name in enumerate(new.cube_names)]
+        names = (shown(name, LONGEST) for name in new.cube_names)
+        keys += [LegendLine(NO_COLOUR, *each) for each in zip(names, count(), strict=False)]
     return keys

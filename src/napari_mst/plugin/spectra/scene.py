@@ -297,6 +297,7 @@ class SpectraScene(ViewerHelper):
             entries=entries,
             chosen=last.chosen if is_same_table else (),
             cube_names=tuple(layer.name for layer in layers),
+            quantities=tuple(cube_at(layer).quantity for layer in layers),
             has_reference=reference is not None,
         )
 

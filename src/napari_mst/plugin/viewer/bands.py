@@ -14,13 +14,14 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.components.overlays import TextOverlay
 from napari.layers import Image
+from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_mst.arrays import Doubles, doubles
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.colour import XYZ_TO_SRGB, colour_matching_functions, linear_to_srgb
-from napari_mst.cube.layer import METADATA_KEY, STACK_KEY, Stack, contrast_limits
+from napari_mst.cube.layer import COLORMAP, METADATA_KEY, STACK_KEY, Stack, contrast_limits
 from napari_mst.cube.lazy import coarse_of
 from napari_mst.errors import shown
 from napari_mst.plugin.viewer.layers import (
@@ -36,6 +37,8 @@ from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choi
 
 VISIBLE = (380.0, 780.0)
 """nm; the eye sees no colour beyond."""
+DARKEST = 1.0
+"""Percentile of a band that is black where each band has its own contrast."""
 DIM = 0.25
 """Share of the brightest wavelength below which a wavelength is drawn darker."""
 
@@ -44,13 +47,15 @@ class Bands(ViewerHelper):
     """Keeps the bands of its viewer true to its sliders: their page, contrast and label.
 
     At first each band has its own contrast: in that of the whole cube, most bands are dim. Limits
-    that the user sets are not touched again until the switch is turned.
+    that the user sets are not touched again until the switch is turned. Bands are grey, or in the
+    colour of their wavelength.
     """
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._limits = weakref.WeakKeyDictionary[Image, Any]()
         self._is_own = picture_choices().has_own_contrast
+        self._is_tinted = picture_choices().has_tinted_bands
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.dims.events.current_step.connect(self._on_step)
         viewer.layers.events.removed.connect(self.write)
@@ -73,6 +78,19 @@ class Bands(ViewerHelper):
         for layer in self.viewer.layers:
             if (cube := cube_of(layer)) is not None:
                 self._set_limits(layer, cube.data)
+        self._on_step()
+
+    @property
+    def is_tinted(self) -> bool:
+        """True if a visible band has the colour of its wavelength, and not grey."""
+        return self._is_tinted
+
+    @is_tinted.setter
+    def is_tinted(self, is_tinted: bool) -> None:
+        self._is_tinted = is_tinted
+        for layer in self.viewer.layers:
+            if cube_of(layer) is not None:
+                layer.colormap = COLORMAP
         self._on_step()
 
     def is_given(self, layer: Image) -> bool:
@@ -103,6 +121,8 @@ class Bands(ViewerHelper):
             # Limits that the user has set stay.
             if cube is not None and self._is_own and self.is_given(layer):
                 self._dress(layer, cube)
+            if cube is not None and self._is_tinted:
+                self._tint(layer, cube)
         self.write()
 
     def _turn(self, layer: Image, stack: Stack) -> None:
@@ -122,10 +142,18 @@ class Bands(ViewerHelper):
             # All pages of a stack have one contrast, so that a change over time is seen.
             is_stack = layer.ndim > 3
             of_band = layer.data[:, band] if is_stack else coarse_of(cube.data)[band : band + 1]
-            self._set_limits(layer, of_band)
+            self._set_limits(layer, of_band, DARKEST)
 
-    def _set_limits(self, layer: Image, data: Any) -> None:
-        layer.contrast_limits = contrast_limits(data)
+    def _tint(self, layer: Image, cube: SpectralCube) -> None:
+        wavelength = float(cube.wavelengths[band_of(layer, self.viewer.dims.point)])
+        if cube.has_wavelengths and VISIBLE[0] <= wavelength <= VISIBLE[1]:
+            (tint,) = visible_spectrum(np.array([wavelength]))
+            layer.colormap = Colormap([(0, 0, 0), tint / tint.max()], name=f"{wavelength:g} nm")
+        else:
+            layer.colormap = COLORMAP
+
+    def _set_limits(self, layer: Image, data: Any, darkest: float | None = None) -> None:
+        layer.contrast_limits = contrast_limits(data, darkest)
         self._limits[layer] = layer.contrast_limits
 
     def write(self, _: object = None) -> None:

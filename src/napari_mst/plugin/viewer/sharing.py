@@ -105,13 +105,14 @@ SECTION = "pictures"
 def picture_choices() -> Any:
     """Return the record of the choices in the bar on the image; napari keeps what is set in it.
 
-    `light` is the light that new cubes are rendered under, as in `Colours`, and `has_own_contrast`
-    says whether each band has a contrast of its own.
+    `light` is the light that new cubes are rendered under, as in `Colours`. `has_own_contrast`
+    says whether each band has a contrast of its own, and `has_tinted_bands` whether it has the
+    colour of its wavelength.
     """
     try:
         return section(SECTION)
     except KeyError:
-        return SimpleNamespace(light="", has_own_contrast=True)
+        return SimpleNamespace(light="", has_own_contrast=True, has_tinted_bands=False)
 
 
 PLUGIN = "napari-mst"
