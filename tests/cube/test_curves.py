@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from napari_mst.cube import curves
-from napari_mst.cube.curves import parsed
 from napari_mst.cube.illuminants import illuminant_power
+from napari_mst.cube.tables import parsed
 from napari_mst.errors import CameraError, CubeFileError, CurveWarning
 from napari_mst.photo.cameras import GRID, camera_response, light_power
 
@@ -154,7 +154,8 @@ REFUSED = {
     "nm,a\n400,.1\ninf,.2\n": "a wavelength in every row in a.csv",
     "nm,a\n400,.1\n500,1_0\n": "numbers in row 3 in a.csv, got '1_0'",
     "nm;a\n400;1.234,5\n": "numbers in row 2 in a.csv, got '1.234,5'",
-    "400,.1\nend of file\n": "numbers in row 2 in a.csv, got 'end'",
+    "400,.1\n500,x\n": "numbers in row 2 in a.csv, got 'x'",
+    "400,.1\nmiddle\n500,.2\n": "numbers in row 2 in a.csv, got 'middle'",
     "splib07a Record=1: Quartz BECKb AREF\n 0.1\n 0.2\n": "a table of wavelengths and values",
 }
 

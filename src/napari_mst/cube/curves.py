@@ -1,16 +1,14 @@
-"""The one door for curves: tables of wavelengths and values, by other programs and by people.
+"""Curves, and the numbers and units in tables of them.
 
-Lights, camera responses, known spectra and libraries come in here, so all follow the same rules,
-which docs/files.md lists. Assumptions are reported as a `CurveWarning`.
+Lights, camera responses, known spectra and libraries follow the same rules, which docs/files.md
+lists; `tables` reads texts. Assumptions are reported as a `CurveWarning`.
 Letters: B wavelengths, n curves.
 """
 
-import csv
-import io
 import math
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -45,24 +43,18 @@ _WORDS = {
 _POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
 # Unicode has two characters for micro, which look the same.
 _MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
-_WAVENUMBER = re.compile(r"wave ?numbers?|cm(\^?-1|\u207b\u00b9)|1/cm", re.IGNORECASE)
+AXIS = re.compile(r"wave|lambda|\bwl\b|[nuc]m\b|band", re.IGNORECASE)
+"""A heading that speaks of wavelengths."""
+WAVENUMBER = re.compile(r"wave ?numbers?|cm(\^?-1|\u207b\u00b9)|1/cm", re.IGNORECASE)
 _CENTIMETRE = 1e7  # nm
 
-_AXIS = re.compile(r"wave|lambda|\bwl\b|[nuc]m\b|band", re.IGNORECASE)
-_UNIT = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
 # Not the name of a tile, as "18 % grey".
 _PERCENT = re.compile(
     r"([(\[_]|\br|tance|reflect)\W*(in )?(%|per ?cent)|(%|per ?cent) ?(refl|trans|r\b)",
     re.IGNORECASE,
 )
 _NO_REFLECTANCE = re.compile(r"radia|absorb|count|\bdn\b|density|power|\bw\W*/", re.IGNORECASE)
-_BLANKS = re.compile(r"\s+(?![(\[])")  # "wavelength (nm)" is one cell
-_WHOLE = re.compile(r"[+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)  # the digits around a decimal comma
 
-_TABLES = {None: "a table of wavelengths and values", 1: "rows of a wavelength and one value"}
-
-_NAMED = re.compile(r"^Name:\s*(\S.*)$", re.MULTILINE)
-_X_UNITS = re.compile(r"^X Units:.*\((\w+)\)", re.MULTILINE)  # in a file of the ECOSTRESS library
 
 _MISSING = -9999.0
 _DELETED = -1e30  # the USGS writes -1.23e34
@@ -193,52 +185,6 @@ def decoded(raw: bytes, name: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> Curves:
-    """The curves in the table *text* of the file *name*: wavelengths first, then one a column.
-
-    Parameters
-    ----------
-    unit
-        The unit of the wavelengths where the table does not say it.
-    columns
-        The number of curves that there have to be; by default any.
-
-    Raises
-    ------
-    CubeFileError
-        Naming the row, if it is no such table, or one that can be read in two ways.
-    """
-    comments, heading, names, body, notes = _split(text, name, columns)
-    is_own = "curve" in comments
-    numbers = np.array([_numbers(row, name) for row in body]).T
-    has = np.array([[cell.strip() != "" for cell in cells] for _, cells in body]).T
-    records = []
-    for column in range(1, len(numbers)):
-        facts = {key: row[column] for key, row in comments.items() if column < len(row)}
-        records.append({"name": names[column] or f"column {column}", **facts})
-    # Spectral Evolution's files have radiances beside the reflectance.
-    if any("reflect" in name.lower() for name in names):
-        kept = [at for at, name in enumerate(names) if at == 0 or not name.startswith("Rad.")]
-        numbers, has, records = numbers[kept], has[kept], [records[at - 1] for at in kept[1:]]
-    if (known := _NAMED.search(text)) and len(records) == 1:
-        records[0]["name"] = known[1].strip()
-    texts = [_plain(cells[0]) for _, cells in body]
-    stated = _X_UNITS.search(text)
-    word = _unit_word(names[0]) or (stated[1] if stated else unit)
-    wavelengths, unit, doubts = axis(texts, word, name, is_own=is_own)
-    return Curves(
-        name,
-        wavelengths,
-        unit,
-        numbers[1:],
-        has[1:],
-        records,
-        heading,
-        is_own,
-        [*notes, *doubts],
-    ).settled()
-
-
 def axis(
     texts: Sequence[str], word: str, name: str, *, is_own: bool = False
 ) -> tuple[Doubles, str, list[str]]:
@@ -253,10 +199,10 @@ def axis(
         raise mismatch(name, "a wavelength in every row", "none in some", "Remove those rows.")
     notes = []
     if power is None and not is_own and word.lower() in ("", "unknown"):
-        power = _power_by_range(values)
+        power = power_by_range(values)
         taken = {0: "nm was assumed", 3: "um was assumed", None: "they are kept as they are"}
         notes.append(f"The unit of the wavelengths is not given; {taken[power]}.")
-    is_wavenumber = not is_own and _WAVENUMBER.fullmatch(word) is not None
+    is_wavenumber = not is_own and WAVENUMBER.fullmatch(word) is not None
     if power is None and not is_wavenumber:
         return values, word or "Unknown", notes
     if not (is_own or (values > 0).all()):
@@ -300,7 +246,7 @@ def may_be_nanometres(values: Array) -> bool:
     return bool(((values >= 100) & (values <= 100_000)).all())
 
 
-def _power_by_range(values: Doubles) -> int | None:
+def power_by_range(values: Doubles) -> int | None:
     """The power of ten that takes wavelengths without a unit to nm; None if it cannot be known."""
     if may_be_nanometres(values):
         return 0
@@ -309,127 +255,18 @@ def _power_by_range(values: Doubles) -> int | None:
     return 3 if is_small and (values % 1).any() else None
 
 
-def _split(
-    text: str, name: str, columns: int | None
-) -> tuple[dict[str, list[str]], str, list[str], list[Row], list[str]]:
-    """A table: its `#` rows by their first cell, all text above it, headings, body, and notes."""
-    rows, mark = _rows(text, name)
-    records = {cells[0].lstrip("# "): cells for _, cells in rows if cells[0].startswith("#")}
-    rows = [(line, _trimmed(cells)) for line, cells in rows if not cells[0].startswith("#")]
-    # Where no row holds numbers, the second row shows best what is wrong.
-    start = next((at for at, (_, cells) in enumerate(rows) if _is_numeric(cells)), 1)
-    comments = [[key, *cells[1:]] for key, cells in records.items()]
-    above = [cells for _, cells in rows[:start]]
-    # A comment may be the heading, as `numpy.savetxt` writes it.
-    spoken = [row for row in comments if _AXIS.search(row[0])]
-    title = [[], *spoken, *above][-1]
-    heading = "\n".join(" ".join(row) for row in [*comments, *above])
-    body = rows[start:]
-    notes: list[str] = []
-    expected = columns + 1 if columns else len(title)
-    if mark == "," and _is_cut(body, expected):
-        fault = f"{shown(','.join(body[0][1]), 30)!r}, whose commas may be decimal"
-        advice = "Write points into numbers, or semicolons between them."
-        raise mismatch(name, "a name above each column", fault, advice)
-    width = max((len(cells) for _, cells in body), default=0)
-    if width < 2 or columns not in (None, width - 1):
-        layout = _TABLES.get(columns, f"rows of a wavelength and {columns} values")
-        got = f"{width} columns" if width > 1 else "none"
-        raise mismatch(name, layout, got, "Put wavelengths into the first column.")
-    names = _names(title, width, mark)
-    if width == 3 and not names[0] and "standard deviation" in heading.lower():
-        notes = [*notes, "Its standard deviations were left out."]
-        width, names = 2, ["", " ".join(title)]
-    body = [(line, _padded(cells, width)) for line, cells in body]
-    return records, heading, names, body, notes
-
-
-def _rows(text: str, name: str) -> tuple[list[Row], str]:
-    """The rows of a text that are not blank, and the mark between their cells."""
-    # The last row holds numbers, where no name can be mistaken for a delimiter.
-    last = text.rstrip(" \n").rpartition("\n")[2]
-    words = last.split()
-    mark = next((mark for mark in "\t;," if mark in last), " ")
-    # Commas of numbers between blanks: "400,0 0,1" but not "400, 0.1".
-    if mark == "," and len(words) > 1 and None not in map(_value, words) and words[0][-1] != ",":
-        mark = " "
-    lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
-    if mark == " ":
-        lines = (_BLANKS.split(re.sub("^# *", "#", line.strip())) for line in text.split("\n"))
-    try:
-        return [(line, row) for line, row in enumerate(lines, 1) if "".join(row).strip()], mark
-    except csv.Error as error:
-        raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
-
-
-def _is_cut(body: Sequence[Row], width: int) -> bool:
-    """True if rows are longer than *width*, and all cells may be halves of numbers."""
-    longest = max((len(cells) for _, cells in body), default=0)
-    cells = (cell.strip() for _, row in body for cell in row)
-    return longest > max(width, 2) and all(map(_WHOLE.fullmatch, cells))
-
-
-def _names(title: list[str], width: int, mark: str) -> list[str]:
-    """The headings of *width* columns from the row above them; "" for those without one."""
-    # Any line is cells between blanks, so the first one has to speak of wavelengths.
-    is_row = mark != " " and len(title) == width
-    if title and len(title) <= width and (is_row or _AXIS.search(title[0])):
-        return _padded(title, width)
-    return _padded(["", " ".join(title) if width == 2 else ""], width)
-
-
-def _numbers(row: Row, name: str) -> list[float]:
-    """The numbers of a row; NaN for a blank cell."""
-    line, cells = row
-    values = []
-    for cell in cells:
-        value = _value(cell)
-        if value is None:
-            fault = repr(shown(cell, 30))
-            raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a column.")
-        values.append(value)
-    return values
-
-
-def _trimmed(cells: list[str]) -> list[str]:
-    """*cells* without the blank ones at the end."""
-    last = max(at for at, cell in enumerate(cells) if cell.strip())
-    return cells[: last + 1]
-
-
-def _padded(cells: list[str], width: int) -> list[str]:
-    """*width* cells: a row may lack the blank ones at its end."""
-    return (cells + [""] * (width - len(cells)))[:width]
-
-
-def _is_numeric(cells: Sequence[str]) -> bool:
-    """True for a wavelength, then numbers and blanks."""
-    return len(cells) > 1 and cells[0].strip() != "" and None not in map(_value, cells)
-
-
-def _value(cell: str) -> float | None:
+def value_of(cell: str) -> float | None:
     """The number in *cell*, NaN if it is blank; None if it holds something else."""
     # Python reads 1_000 as a number.
     if "_" in cell:
         return None
     try:
-        return float(_plain(cell) or math.nan)
+        return float(plain(cell) or math.nan)
     except ValueError:
-        return None
+        # R writes what is missing so.
+        return math.nan if cell.strip() in ("NA", "N/A") else None
 
 
-def _plain(cell: str) -> str:
+def plain(cell: str) -> str:
     """*cell* with a decimal point where a comma was."""
     return cell.strip().replace(",", ".")
-
-
-def _unit_word(heading: str) -> str:
-    """The unit in "wavelength (nm)", "Wavelength [um]" or "wavelength_nm"; empty without one."""
-    heading = heading.strip()
-    match = _UNIT.search(heading)
-    if match is not None and match[1]:
-        return match[1].strip()
-    # Without brackets, a word counts only if it is a unit.
-    word = (match[2] or "") if match is not None else heading
-    is_unit = power_of(word) is not None or word.lower() == BAND_INDEX
-    return word if is_unit or _WAVENUMBER.fullmatch(word) else ""

@@ -23,7 +23,8 @@ from napari_mst.cube.colour import (
     srgb_response,
     stored,
 )
-from napari_mst.cube.curves import NANOMETRES, parsed, text_of
+from napari_mst.cube.curves import NANOMETRES, text_of
+from napari_mst.cube.tables import parsed
 from napari_mst.errors import CameraError, CubeFileError, shown
 
 DAYLIGHT = "D65"

@@ -27,8 +27,9 @@ import numpy as np
 from napari_mst import crash_safe
 from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import reflectances
-from napari_mst.cube.curves import BAND_INDEX, Curves, parsed, text_of
+from napari_mst.cube.curves import BAND_INDEX, Curves, text_of
 from napari_mst.cube.spectrum import Origin, Spectrum
+from napari_mst.cube.tables import parsed
 from napari_mst.errors import SaveError, check_regular, mismatch, shown, unreadable
 from napari_mst.formats.envi.library import read_library, write_library
 from napari_mst.formats.wavelengths import cell_text, text_cell, title_of
@@ -58,11 +59,11 @@ def colour_checker() -> list[Spectrum]:
 def read_spectra(
     path: str | PathLike[str], unit: str = "", *, as_reflectance: bool = False
 ) -> list[Spectrum]:
-    """Return the spectra in a CSV file, or in an ENVI spectral library (`.sli` or its `.hdr`).
+    """Return the spectra in a file of text, or in an ENVI spectral library (`.sli` or its `.hdr`).
 
-    A CSV file of another program has wavelengths in its first column and a spectrum in each other
-    column, between commas, semicolons, tabs or blanks. docs/files.md has the rules for units, per
-    cent and gaps. What had to be assumed is a `CurveWarning`.
+    A text of another program has wavelengths and spectra in columns, pairs of columns or rows, or
+    is JCAMP-DX or CGATS. docs/files.md lists the layouts, and has the rules for units, per cent and
+    gaps. What had to be assumed is a `CurveWarning`.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def read_spectra(
             curves = read_library(path)
         else:
             curves = parse(text_of(path), path.name, unit)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         raise unreadable(path.name, error) from error
     return spectra_of(curves, as_reflectance=as_reflectance)
 

@@ -1,0 +1,275 @@
+"""Layouts of spectra in tables of text, each turned into the one that `tables` reads.
+
+That one has wavelengths in its first column and a spectrum in each other column. A row of a table
+is the number of its line, and its cells.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from napari_mst.cube.curves import (
+    AXIS,
+    BAND_INDEX,
+    WAVENUMBER,
+    Row,
+    plain,
+    power_by_range,
+    power_of,
+    value_of,
+)
+from napari_mst.errors import mismatch, shown
+
+_UNIT = re.compile(r"[(\[](.*?)[)\]]|[_\s]([^_\s()\[\]]+)$")
+_NUMBERED = re.compile(r"(\D*?)(\d+(?:[.,]\d+)?)(\D*)")
+_FEWEST = 3
+_HEADINGS = 200  # rows that are searched for wavelengths
+_OF_SAMPLES = (re.compile("name|title|label", re.IGNORECASE), re.compile("id|sample|spectr", re.I))
+_OF_PAIRS = re.compile(r"wave|lambda|\bwl\b|^\W*(x|[nu\u00b5]m)\W*\d*$", re.IGNORECASE)
+
+Layout = Callable[[Sequence[Row], str], list[Row] | None]
+"""The rows of a file of a name in the usual layout; None if this is not theirs.
+
+Raises `CubeFileError` if they can be read in two ways.
+"""
+
+
+def first_numeric(rows: Sequence[Row]) -> int | None:
+    """The first row of a wavelength, then numbers and blanks."""
+    return next((at for at, (_, cells) in enumerate(rows) if _starts(cells)), None)
+
+
+def without_text_below(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """The *rows* of a table without the text below it, and a note about it.
+
+    A last row that begins with a number is a damaged one, and stays.
+    """
+    last = max((at for at, (_, cells) in enumerate(rows) if _is_numeric(cells)), default=-1)
+    below = rows[last + 1 :]
+    if last < 0 or not below or any(value_of(cells[0]) is not None for _, cells in below):
+        return list(rows), []
+    return list(rows[: last + 1]), [f"Text below the table was left out ({len(below)} rows)."]
+
+
+def spectra_in_rows(rows: Sequence[Row], name: str) -> list[Row] | None:
+    """A spectrum in each row, and wavelengths in the heading, beside facts about the samples.
+
+    EcoSIS, pandas, R (`X400`) and CGATS (`SPECTRAL_NM380`, `nm380`) write such tables.
+    """
+    for at, (line, cells) in enumerate(rows[:_HEADINGS]):
+        below = rows[at + 1 :]
+        # R's write.table gives the column of its row names no heading.
+        is_short = bool(below) and all(len(row) == len(cells) + 1 for _, row in below)
+        title = ["", *cells] if is_short else cells
+        run = _run(title)
+        if run is None or not _is_axis([title[place] for place in run]):
+            continue
+        beside = [cell for place, cell in enumerate(title) if place not in run]
+        body = _filled(below, run)
+        if not body or any(cell.strip() and value_of(cell) is not None for cell in beside):
+            continue
+        if _has_axis_in_column(title, body, run):
+            if not beside or AXIS.search(title[0]):
+                return None
+            # An index without a name may count samples, or be the wavelengths of others.
+            if not (title[0].strip() or is_short):
+                fault = f"{shown(title[1], 20)!r} and {shown(body[0][1][0], 20)!r}"
+                advice = "Write 'wavelength' or 'name' above the first column."
+                raise mismatch(name, "wavelengths in the first row or column", fault, advice)
+        names = _sample_names(title, body, run)
+        above = [(number, [" ".join(words)]) for number, words in rows[:at]]
+        unit = _unit_beside(title[run[0]])
+        heading = [f"wavelength ({unit})" if unit else "wavelength", *names]
+        columns = [
+            [_NUMBERED.sub(r"\2", title[place]), *_column(body, place, name)] for place in run
+        ]
+        return [*above, (line, heading), *((line, column) for column in columns)]
+    return None
+
+
+def pairs(rows: Sequence[Row], name: str) -> list[Row] | None:
+    """A column of wavelengths before each column of values, as of Cary and Shimadzu."""
+    start = first_numeric(rows)
+    if start is None:
+        return None
+    above = rows[:start]
+    body, _ = without_text_below(rows[start:])
+    width = max(len(cells) for _, cells in body)
+    if width < 4 or width % 2 or not all(_is_numeric(cells) for _, cells in body):
+        return None
+    body = [(line, cells + [""] * (width - len(cells))) for line, cells in body]
+    titles = [cells + [""] * (width - len(cells)) for _, cells in above if len(cells) <= width]
+    title = titles[-1] if titles else [""] * width
+    said = [bool(_OF_PAIRS.search(cell.strip())) for cell in title]
+    is_said = all(said[::2]) and not any(said[1::2])
+    columns = [[cells[place] for _, cells in body] for place in range(width)]
+    if not (is_said or (not any(title) and all(map(_is_axis, columns[::2])))) or (
+        not is_said and any(map(_is_axis, columns[1::2]))
+    ):
+        return None
+    units = {unit_word(cell) for cell in title[::2]}
+    if len(units) > 1:
+        raise mismatch(name, "wavelengths of one unit", shown(", ".join(units)), "Split the file.")
+    spectra = [_values_at(*pair, name) for pair in zip(columns[::2], columns[1::2], strict=True)]
+    ats = list(dict.fromkeys(at for spectrum in spectra for at in spectrum))
+    if any(list(spectrum) != ats for spectrum in spectra):
+        ats.sort(key=lambda at: value_of(at) or 0)
+    names = _pair_names(titles, width)
+    heading = [title[0] or "wavelength", *names]
+    line = body[0][0]
+    merged = [(line, [at, *(spectrum.get(at, "") for spectrum in spectra)]) for at in ats]
+    return [*((number, [" ".join(cells)]) for number, cells in above), (line, heading), *merged]
+
+
+LAYOUTS: tuple[Layout, ...] = (spectra_in_rows, pairs)
+"""The layouts besides the usual one. The first that knows a table takes it."""
+
+
+def unit_word(heading: str) -> str:
+    """The unit in "wavelength (nm)", "Wavelength [um]" or "wavelength_nm"; empty without one."""
+    heading = heading.strip()
+    match = _UNIT.search(heading)
+    if match is not None and match[1]:
+        return match[1].strip()
+    # Without brackets, a word counts only if it is a unit.
+    word = (match[2] or "") if match is not None else heading
+    return word if _is_unit(word) else ""
+
+
+def _is_unit(word: str) -> bool:
+    is_length = power_of(word) is not None or word.lower() == BAND_INDEX
+    return is_length or WAVENUMBER.fullmatch(word) is not None
+
+
+def _starts(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and cells[0].strip() != "" and _is_numeric(cells)
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    return len(cells) > 1 and None not in map(value_of, cells)
+
+
+def _affixes(cell: str) -> tuple[str, str]:
+    match = _NUMBERED.fullmatch(cell.strip())
+    return (match[1].lower(), match[3].lower()) if match else ("", "")
+
+
+def _run(cells: Sequence[str]) -> range | None:
+    """The longest run of *cells* whose numbers rise or fall, with the same words around them."""
+    best = range(0)
+    start, former, sign = 0, None, 0
+    for place, cell in enumerate([*cells, ""]):
+        match = _NUMBERED.fullmatch(cell.strip())
+        now = (_affixes(cell), float(plain(match[2]))) if match else None
+        if now and former and now[0] == former[0] and now[1] != former[1]:
+            turn = 1 if now[1] > former[1] else -1
+            if sign not in (0, turn):
+                start, sign = place - 1, turn
+            sign = turn
+        else:
+            start, sign = place, 0
+        if now and place + 1 - start > len(best):
+            best = range(start, place + 1)
+        former = now
+    return best if len(best) >= _FEWEST else None
+
+
+def _is_axis(cells: Sequence[str]) -> bool:
+    """True for numbers that may be wavelengths, in cells that may have words: rising or falling."""
+    texts = [cell.strip() for cell in cells if cell.strip()]
+    matches = [_NUMBERED.fullmatch(text) for text in texts]
+    if not all(matches) or not matches:
+        return False
+    values = np.array([float(plain(match[2])) for match in matches if match])
+    steps = np.diff(values)
+    is_even = (steps > 0).all() or (steps < 0).all()
+    return bool(is_even) and (power_by_range(values) is not None or _unit_beside(texts[0]) != "")
+
+
+def _unit_beside(cell: str) -> str:
+    """The unit in "nm380", "400 nm" or "SPECTRAL_NM_380"; not that of "m1", which is a sample."""
+    for part in _affixes(cell):
+        word = re.split(r"[\W_]+", part.strip(" _.()[]"))[-1]
+        if power_of(word) in (0, 3) or word == BAND_INDEX:
+            return word
+        if WAVENUMBER.fullmatch(part.strip()):
+            return part.strip()
+    return ""
+
+
+def _has_axis_in_column(title: Sequence[str], body: Sequence[Row], run: range) -> bool:
+    """True if the first column holds wavelengths, or is said to."""
+    cells = [row[0] for _, row in body]
+    # Without names, the first row is one of numbers as well.
+    cells = cells if run.start else [title[0], *cells]
+    is_numeric = all(cell.strip() and value_of(cell) is not None for cell in cells)
+    return is_numeric and (_is_axis(cells) or bool(AXIS.search(title[0])))
+
+
+def _filled(rows: Sequence[Row], run: range) -> list[Row]:
+    """The *rows* from the first to the last that has numbers in the columns of *run*."""
+
+    def has_numbers(cells: list[str]) -> bool:
+        values = [value_of(cell) for cell in cells[run.start : run.stop] if cell.strip()]
+        return any(value is not None for value in values)
+
+    places = [at for at, (_, cells) in enumerate(rows) if has_numbers(cells)]
+    return list(rows[places[0] : places[-1] + 1]) if places else []
+
+
+def _column(body: Sequence[Row], place: int, name: str) -> list[str]:
+    """The cells of a column of numbers; blanks at the ends of rows may be missing."""
+    cells = []
+    for line, row in body:
+        cell = row[place] if place < len(row) else ""
+        if value_of(cell) is None:
+            fault = repr(shown(cell, 30))
+            raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a row.")
+        cells.append(cell)
+    return cells
+
+
+def _sample_names(title: Sequence[str], body: Sequence[Row], run: range) -> list[str]:
+    """A name for each row of *body*, from a column beside the *run* that has one for each."""
+    width = max(len(cells) for _, cells in body)
+    named = [*title, *[""] * (width - len(title))]
+    beside = [place for place in range(width) if place not in run]
+    columns = {
+        place: [cells[place].strip() if place < len(cells) else "" for _, cells in body]
+        for place in beside
+    }
+    unique = [
+        place for place, cells in columns.items() if all(cells) and len({*cells}) == len(cells)
+    ]
+    texts = [place for place in unique if value_of(columns[place][0]) is None]
+    spoken = [place for word in _OF_SAMPLES for place in unique if word.search(named[place])]
+    chosen = next(iter([*spoken, *texts, *unique]), None)
+    if chosen is None:
+        return [f"spectrum {number}" for number in range(1, len(body) + 1)]
+    return columns[chosen]
+
+
+def _values_at(ats: Sequence[str], values: Sequence[str], name: str) -> dict[str, str]:
+    """The values of a pair of columns by their wavelengths."""
+    found: dict[str, str] = {}
+    for at, value in zip(ats, values, strict=True):
+        if at.strip() and value.strip() and found.setdefault(plain(at), value) != value:
+            fault = f"two that differ at {shown(at, 20)}"
+            raise mismatch(name, "one value a wavelength", fault, "Remove one of them.")
+    return found
+
+
+def _pair_names(titles: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The names of pairs of columns: those of the last row of *titles* that differ."""
+    count = width // 2
+    for title in reversed(titles):
+        for first in (1, 0):
+            names = [cell.strip() for cell in title[first::2]]
+            if (
+                all(names)
+                and (count == 1 or len({*names}) == count)
+                and not any(map(_OF_PAIRS.search, names))
+            ):
+                return names
+    return [f"column {2 * number}" for number in range(1, count + 1)]

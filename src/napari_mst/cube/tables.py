@@ -1,0 +1,194 @@
+"""The one door for spectra in texts: tables of other programs and of people, as `Curves`.
+
+A table has wavelengths first and then one curve a column, or one of the `layouts.LAYOUTS`.
+Letters: B wavelengths, n curves.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from napari_mst.cube.curves import AXIS, Curves, Row, axis, plain, value_of
+from napari_mst.cube.layouts import LAYOUTS, first_numeric, unit_word, without_text_below
+from napari_mst.cube.spectrometers import as_table
+from napari_mst.errors import mismatch, shown
+
+MAX_COLUMNS = 50_000
+"""Most columns of a table; each is a curve, which costs far more than its text."""
+
+_SAMPLE = 64  # lines that are searched for the mark between cells
+_BLANKS = re.compile(r"\s+(?![(\[])")  # "wavelength (nm)" is one cell
+_WHOLE = re.compile(r"[+-]?\d+(e[+-]?\d+)?", re.IGNORECASE)  # the digits around a decimal comma
+_TABLES = {None: "a table of wavelengths and values", 1: "rows of a wavelength and one value"}
+_NAMED = re.compile(r"^(?:Name:|Data from )\s*(\S.*?)(?: Node)?$", re.MULTILINE)
+_X_UNITS = re.compile(r"^X Units:.*\((\w+)\)", re.MULTILINE)  # in a file of the ECOSTRESS library
+
+
+def parsed(text: str, name: str, unit: str = "", columns: int | None = None) -> Curves:
+    """The curves in the table *text* of the file *name*: wavelengths first, then one a column.
+
+    Parameters
+    ----------
+    unit
+        The unit of the wavelengths where the table does not say it.
+    columns
+        The number of curves that there have to be; by default any.
+
+    Raises
+    ------
+    CubeFileError
+        Naming the row, if it is no such table, or one that can be read in two ways.
+    """
+    text = as_table(text, name)
+    comments, heading, names, body, notes = _split(text, name, columns)
+    is_own = "curve" in comments
+    numbers = np.array([_numbers(row, name) for row in body]).T
+    has = np.array([[cell.strip() != "" for cell in cells] for _, cells in body]).T
+    records = []
+    for column in range(1, len(numbers)):
+        facts = {key: row[column] for key, row in comments.items() if column < len(row)}
+        records.append({"name": names[column] or f"column {column}", **facts})
+    # Spectral Evolution's files have radiances beside the reflectance.
+    if any("reflect" in name.lower() for name in names):
+        kept = [at for at, name in enumerate(names) if at == 0 or not name.startswith("Rad.")]
+        numbers, has, records = numbers[kept], has[kept], [records[at - 1] for at in kept[1:]]
+    if (known := _NAMED.search(text)) and len(records) == 1:
+        records[0]["name"] = known[1].strip()
+    texts = [plain(cells[0]) for _, cells in body]
+    stated = _X_UNITS.search(text)
+    word = unit_word(names[0]) or (stated[1] if stated else unit)
+    wavelengths, unit, doubts = axis(texts, word, name, is_own=is_own)
+    return Curves(
+        name,
+        wavelengths,
+        unit,
+        numbers[1:],
+        has[1:],
+        records,
+        heading,
+        is_own,
+        [*notes, *doubts],
+    ).settled()
+
+
+def _split(
+    text: str, name: str, columns: int | None
+) -> tuple[dict[str, list[str]], str, list[str], list[Row], list[str]]:
+    """A table: its `#` rows by their first cell, all text above it, headings, body, and notes."""
+    rows, mark = _rows(text, name)
+    records = {cells[0].lstrip("# "): cells for _, cells in rows if cells[0].startswith("#")}
+    rows = [(line, _trimmed(cells)) for line, cells in rows if not cells[0].startswith("#")]
+    if max((len(cells) for _, cells in rows), default=0) > MAX_COLUMNS:
+        raise mismatch(name, f"at most {MAX_COLUMNS} columns", "more", "Split the file.")
+    comments = [[key, *cells[1:]] for key, cells in records.items()]
+    # A comment may be the heading, as `numpy.savetxt` writes it.
+    spoken = [row for row in comments if AXIS.search(row[0])]
+    start = first_numeric(rows)
+    title = [[], *spoken, *(cells for _, cells in rows[:start])][-1]
+    kept, _ = without_text_below(rows[start:])
+    if mark == "," and _is_cut(kept, columns + 1 if columns else len(title)):
+        fault = f"{shown(','.join(kept[0][1]), 30)!r}, whose commas may be decimal"
+        advice = "Write points into numbers, or semicolons between them."
+        raise mismatch(name, "a name above each column", fault, advice)
+    if "curve" not in records:
+        found = (layout(rows, name) for layout in LAYOUTS)
+        rows = next((table for table in found if table is not None), rows)
+    # Where no row holds numbers, the second row shows best what is wrong.
+    start = first_numeric(rows) or (0 if first_numeric(rows) == 0 else 1)
+    above = [cells for _, cells in rows[:start]]
+    title = [[], *spoken, *above][-1]
+    heading = "\n".join(" ".join(row) for row in [*comments, *above])
+    body, notes = without_text_below(rows[start:])
+    width = max((len(cells) for _, cells in body), default=0)
+    if width < 2 or columns not in (None, width - 1):
+        layout = _TABLES.get(columns, f"rows of a wavelength and {columns} values")
+        got = f"{width} columns" if width > 1 else "none"
+        raise mismatch(name, layout, got, "Put wavelengths into the first column.")
+    names = _names(title, width, mark)
+    if width == 3 and not names[0] and "standard deviation" in heading.lower():
+        notes = [*notes, "Its standard deviations were left out."]
+        width, names = 2, ["", " ".join(title)]
+    body = [(line, _padded(cells, width)) for line, cells in body]
+    return records, heading, names, body, notes
+
+
+def _rows(text: str, name: str) -> tuple[list[Row], str]:
+    """The rows of a text that are not blank, and the mark between their cells."""
+    mark = _mark_of(text)
+    lines: Iterable[list[str]] = csv.reader(io.StringIO(text), delimiter=mark)
+    if mark == " " and '"' in text:
+        lines = csv.reader(re.split("\n", text), delimiter=" ", skipinitialspace=True)
+    elif mark == " ":
+        lines = (_BLANKS.split(re.sub("^# *", "#", line.strip())) for line in text.split("\n"))
+    try:
+        return [(line, row) for line, row in enumerate(lines, 1) if "".join(row).strip()], mark
+    except csv.Error as error:
+        raise mismatch(name, "a table of text", shown(error, 60), "Save it as CSV.") from None
+
+
+def _mark_of(text: str) -> str:
+    """The mark between cells: that of the line with most numbers, the last of several.
+
+    In names above, and in text below, there may be other marks.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    some = [*lines[:: max(1, len(lines) // _SAMPLE)], *lines[-1:]]
+    marks = [(_numbers_in(line, mark), mark) for line in some for mark in [_mark_in(line)]]
+    return max(reversed(marks), key=lambda pair: pair[0], default=(0, " "))[1]
+
+
+def _mark_in(line: str) -> str:
+    words = line.split()
+    mark = next((mark for mark in "\t;," if mark in line), " ")
+    # Commas of numbers between blanks: "400,0 0,1" but not "400, 0.1".
+    if mark == "," and len(words) > 1 and None not in map(value_of, words) and words[0][-1] != ",":
+        return " "
+    return mark
+
+
+def _numbers_in(line: str, mark: str) -> int:
+    cells = line.split(None if mark == " " else mark)
+    return sum(bool(cell.strip()) and value_of(cell.strip(' "')) is not None for cell in cells)
+
+
+def _is_cut(body: Sequence[Row], width: int) -> bool:
+    """True if rows are longer than *width*, and all cells may be halves of numbers."""
+    longest = max((len(cells) for _, cells in body), default=0)
+    cells = (cell.strip() for _, row in body for cell in row)
+    return longest > max(width, 2) and all(map(_WHOLE.fullmatch, cells))
+
+
+def _names(title: list[str], width: int, mark: str) -> list[str]:
+    """The headings of *width* columns from the row above them; "" for those without one."""
+    # Any line is cells between blanks, so the first one has to speak of wavelengths.
+    is_row = mark != " " and len(title) == width
+    if title and len(title) <= width and (is_row or AXIS.search(title[0])):
+        return _padded(title, width)
+    return _padded(["", " ".join(title) if width == 2 else ""], width)
+
+
+def _numbers(row: Row, name: str) -> list[float]:
+    """The numbers of a row; NaN for a blank cell."""
+    line, cells = row
+    values = []
+    for cell in cells:
+        value = value_of(cell)
+        if value is None:
+            fault = repr(shown(cell, 30))
+            raise mismatch(name, f"numbers in row {line}", fault, "Keep one spectrum a column.")
+        values.append(value)
+    return values
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    """*cells* without the blank ones at the end."""
+    last = max(at for at, cell in enumerate(cells) if cell.strip())
+    return cells[: last + 1]
+
+
+def _padded(cells: list[str], width: int) -> list[str]:
+    """*width* cells: a row may lack the blank ones at its end."""
+    return (cells + [""] * (width - len(cells)))[:width]
