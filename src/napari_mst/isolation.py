@@ -6,10 +6,11 @@ refused, and nothing else happens. `stream` starts the process, as
 of the file and the options, and writes one line of JSON to standard output for each result, then
 its numbers, and "null" after the last.
 
-MAT-files, RAW photos and videos are decoded so: HDF5, scipy, LibRaw and FFmpeg take whole languages
-of structures from a file. Pillow and imagecodecs stay in the process of the caller: they get pixels
-of a size that was checked, and a process of its own costs each photo 0.2 s of a processor, which is
-more than most of them take to decode.
+MAT-files, RAW photos, HEIC and videos are decoded so: HDF5, scipy, LibRaw, libheif and FFmpeg take
+whole languages of structures from a file. Pillow, imagecodecs and LittleCMS stay in the process of
+the caller: they get pixels of a size that was checked, and a process of its own costs each photo
+0.2 s of a processor, which is more than most of them take to decode. Pillow is asked only for
+formats that start no other program and refer to no other file (`photo.files.FORMATS`).
 """
 
 import json

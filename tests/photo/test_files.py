@@ -10,7 +10,7 @@ import tifffile
 from PIL import Image
 from tests.photo.conftest import Make, pillow, png16, raw, tiff
 
-from napari_mst.photo.files import decode_file, decode_pages, is_shown_otherwise
+from napari_mst.photo.files import decode_file, is_shown_otherwise, shown_pages
 from napari_mst.photo.photo import Photo
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
@@ -83,7 +83,7 @@ def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> 
         **layout,
     )
     np.testing.assert_array_equal(
-        decode_pages(tmp_path / "pages.tif", []), np.rot90(pages, -1, axes=(1, 2))
+        shown_pages(tmp_path / "pages.tif"), np.rot90(pages, -1, axes=(1, 2))
     )
 
 
@@ -94,4 +94,4 @@ def test_all_pages_of_a_photo_are_read_upright(tmp_path: Path, planar: bool) -> 
 )
 def test_a_photo_of_one_page_is_what_it_is_elsewhere(make: Make, tmp_path: Path) -> None:
     path = make(tmp_path)
-    np.testing.assert_array_equal(decode_pages(path, []), decode_file(path, [])[0])
+    np.testing.assert_array_equal(shown_pages(path), decode_file(path, [])[0])

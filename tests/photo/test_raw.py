@@ -17,7 +17,7 @@ from napari_mst import isolation
 from napari_mst.batch.jobs import find_photos
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.photo import raw
-from napari_mst.photo.files import camera_named_in, decode_pages, is_shown_otherwise, orientation
+from napari_mst.photo.files import camera_named_in, is_shown_otherwise, orientation, shown_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES, is_raw_file
 
@@ -78,7 +78,7 @@ def test_small_picture_is_never_taken_for_the_photo(tmp_path: Path) -> None:
     for name, is_reduced in (("a.dng", True), ("b.nef", False), ("c.tif", True), ("d", False)):
         path = write_dng(tmp_path / name, halves(), thumbnail=THUMBNAIL, is_reduced=is_reduced)
         np.testing.assert_array_equal(Photo.read(path).pixels, plain.pixels)
-        np.testing.assert_array_equal(decode_pages(path, []), np.moveaxis(plain.pixels, 0, -1))
+        np.testing.assert_array_equal(shown_pages(path), np.moveaxis(plain.pixels, 0, -1))
         assert is_shown_otherwise(path)
         with pytest.raises(NapariMstError):
             napari_mst.read_cube(path)

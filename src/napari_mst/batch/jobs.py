@@ -24,12 +24,14 @@ from napari_mst.errors import (
     shown,
 )
 from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, read_cube
+from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.watch import Watch
 
 PHOTO_SUFFIXES = (
-    *(".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+    *(".avif", ".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+    *HEIF_SUFFIXES,
     *RAW_SUFFIXES,
 )
 """Files with these suffixes are taken from a folder; a file that is named itself may have any."""

@@ -33,17 +33,19 @@ def is_folder_of_bands(path: Path) -> bool:
 
     Only the first of them is opened.
     """
-    from PIL import Image
+    from PIL.Image import DecompressionBombError
+
+    from napari_mst.photo.files import open_image
 
     bands = _bands(path)
     if not bands:
         return False
     try:
         # Pillow warns of large images, but here only their mode is asked for.
-        with warnings.catch_warnings(action="ignore"), Image.open(bands[0][2]) as image:
+        with warnings.catch_warnings(action="ignore"), open_image(bands[0][2]) as image:
             # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
             return image.mode in ("1", "L", "F") or image.mode.startswith("I")
-    except Image.DecompressionBombError:
+    except DecompressionBombError:
         return False
 
 

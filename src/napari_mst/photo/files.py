@@ -1,7 +1,8 @@
 """Image files: their pixels as stored and upright, at full depth.
 
-RAW photos go through LibRaw, TIFF and 16-bit PNG through tifffile and imagecodecs, everything else
-through Pillow, which has 8 bits a channel.
+RAW photos go through LibRaw, HEIC through libheif, TIFF and 16-bit PNG through tifffile and
+imagecodecs, everything else through Pillow, which has 8 bits a channel. Pillow is only asked for
+`FORMATS`: others that it knows start programs, as PostScript does, or have no use here.
 
 Letters: H rows, W columns, C channels, T pages.
 """
@@ -14,23 +15,50 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import imagecodecs
 import numpy as np
 import tifffile
-from PIL import ExifTags, Image, ImageCms, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from napari_mst.arrays import Array
 from napari_mst.cube.georeference import TAGS, Georeference
 from napari_mst.cube.lazy import mapped
 from napari_mst.errors import OutOfMemory, PhotoError
+from napari_mst.photo.heif import decode_heif, is_heif
 from napari_mst.photo.planes import whole_series
+from napari_mst.photo.profiles import ColourSpace, in_srgb, space_in
 from napari_mst.photo.raw import MAX_PIXELS, Shot, check_size, develop_raw, too_large
 from napari_mst.photo.raw_header import TIFF_MARKS, camera_in_raw, check_raw, is_raw, is_raw_file
 
 Pixels = Array
 """Pixels of any depth and layout, as stored."""
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "JPEG2000", "TIFF", "AVIF")
+"""The formats that Pillow is asked for, by their first bytes; JPEG includes MPO."""
+
+
+class Decoded(NamedTuple):
+    """A decoded photo file.
+
+    Attributes
+    ----------
+    pixels
+        (H, W) or (H, W, C), upright, as stored; linear where there is a *shot*.
+    sha256
+        Of the file.
+    shot
+        How a RAW photo was taken; None for any other.
+    space
+        The colour space of the pixels; None for sRGB, or where the file does not say.
+    """
+
+    pixels: Pixels
+    sha256: str
+    shot: Shot | None = None
+    space: ColourSpace | None = None
+
 
 # Orientations (EXIF and TIFF 6.0, tag 274): 1 is upright, the others are turned or mirrored.
 _ORIENTATIONS = range(1, 9)
@@ -48,11 +76,8 @@ _JPEG_MAGIC = b"\xff\xd8\xff"
 """The first bytes of a JPEG: its start, and the mark of what follows (ISO/IEC 10918-1)."""
 
 
-def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str, Shot | None]:
-    """The pixels of the file *path*, its sha256, and how a RAW photo was taken.
-
-    The pixels are (H, W) or (H, W, C), upright, and linear if it is a RAW photo. A sentence for
-    everything that was converted is appended to *notes*.
+def decode_file(path: Path, notes: list[str]) -> Decoded:
+    """Decode the file *path*; a sentence for everything that was converted goes to *notes*.
 
     Raises
     ------
@@ -68,9 +93,17 @@ def decode_file(path: Path, notes: list[str]) -> tuple[Pixels, str, Shot | None]
         if is_raw(path.suffix, file):
             check_raw(file)
             pixels, shot = develop_raw(path, notes)
-            return pixels, sha256, shot
-        decode = _decode_tiff if _is_tiff(file) else _decode_image
-        return decode(file, notes), sha256, None
+            return Decoded(pixels, sha256, shot)
+        if is_heif(file):
+            pixels, space = decode_heif(path, notes)
+        else:
+            pixels, space = (_decode_tiff if _is_tiff(file) else _decode_image)(file, notes)
+        return Decoded(pixels, sha256, space=space)
+
+
+def open_image(file: BinaryIO | Path) -> Image.Image:
+    """Open *file* with Pillow, as one of the `FORMATS`; its pixels are not decoded yet."""
+    return Image.open(file, formats=FORMATS)
 
 
 @contextmanager
@@ -182,13 +215,17 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
     """True if imageio, with which napari opens photos, gives other pixels than `decode_file`.
 
     It leaves photos lying on their side, takes CMYK for RGB with transparency, leaves inverted and
-    other colours of a TIFF as they are stored, halves the depth of 16-bit colour in PNG, and shows
-    the small picture in a RAW photo. Only the head of the file is looked at.
+    other colours of a TIFF as they are stored, halves the depth of 16-bit colour in PNG, shows the
+    small picture in a RAW photo, and takes every colour space for sRGB. Only the head of the file
+    is looked at.
     """
     if orientation(path) != 1 or is_raw_file(Path(path)):
         return True
     try:
         with _head(Path(path)) as (head, file):
+            space = space_in(head, file)
+            if space is not None and space.channels:
+                return True
             if isinstance(head, tifffile.TiffPage):
                 return head.photometric not in _AS_STORED
             is_in_colour = head.mode.startswith("RGB")
@@ -197,8 +234,10 @@ def is_shown_otherwise(path: str | PathLike[str]) -> bool:
         return False
 
 
-def decode_pages(path: Path, notes: list[str]) -> Pixels:
-    """Pixels of the photo file *path*: (H, W), (H, W, C), or (T, H, W, C) if of several pages.
+def decode_pages(path: Path, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
+    """The pixels of the photo file *path*, and their colour space; None for sRGB.
+
+    They are (H, W), (H, W, C), or (T, H, W, C) if of several pages.
 
     Raises
     ------
@@ -206,11 +245,42 @@ def decode_pages(path: Path, notes: list[str]) -> Pixels:
         See `decode_file`; several pages in colour, of one size and in one TIFF, are no error here.
     """
     pages = None if is_raw_file(path) else _colour_pages(path)
-    return decode_file(path, notes)[0] if pages is None else pages
+    if pages is not None:
+        return pages
+    photo = decode_file(path, notes)
+    return photo.pixels, photo.space
 
 
-def _colour_pages(path: Path) -> Pixels | None:
-    """(T, H, W, C) pixels of the TIFF *path*; None if it is none, or has no pages in colour."""
+def shown_pages(path: Path) -> Pixels:
+    """The pixels of `decode_pages`, in sRGB, as a layer shows them."""
+    pixels, space = decode_pages(path, [])
+    return pixels if space is None else pages_in_srgb(pixels, space)
+
+
+def pages_in_srgb(pixels: Pixels, space: ColourSpace) -> Pixels:
+    """*pixels* of `decode_pages` in sRGB; of a type that no photo keeps, they stay as they are."""
+    if pixels.dtype.name not in ("uint8", "uint16", "float32"):
+        return pixels
+    all_rows = pixels.reshape(-1, *pixels.shape[2:]) if pixels.ndim == 4 else pixels
+    return in_srgb(all_rows, space, []).reshape(pixels.shape)
+
+
+def has_colours_of_its_own(path: Path) -> bool:
+    """True if the photo file *path* holds other colours than sRGB, or may do so, as HEIC does.
+
+    Only its head is looked at.
+    """
+    if is_heif_file(path):
+        return True
+    try:
+        with _head(path) as (head, file):
+            return space_in(head, file) is not None or getattr(head, "mode", "") == "CMYK"
+    except Exception:  # noqa: BLE001 (decoders meet damage with every kind of exception)
+        return False
+
+
+def _colour_pages(path: Path) -> tuple[Pixels, ColourSpace | None] | None:
+    """See `decode_pages`; None if *path* is no TIFF, or has no pages in colour."""
     try:
         with tifffile.TiffFile(path) as tiff:
             series = whole_series(tiff)[0]
@@ -221,14 +291,14 @@ def _colour_pages(path: Path) -> Pixels | None:
                 return None
             check_size(page.imagewidth, page.imagelength * series.size // page.size)
             stored = series.asarray()
-            asked = _orientation(page, [])
+            asked, space = _orientation(page, []), space_in(page)
     except PhotoError:
         raise
     except Exception:  # noqa: BLE001 (no TIFF, or a damaged one: decode_file finds the words)
         return None
     channels_last = np.moveaxis(stored, series.axes.index("S"), -1)
     pages_last = np.moveaxis(channels_last, 0, -1)  # `upright` takes rows and columns first
-    return np.moveaxis(upright(pages_last, asked), -1, 0)
+    return np.moveaxis(upright(pages_last, asked), -1, 0), space
 
 
 def camera_named_in(path: Path) -> tuple[str, str]:
@@ -239,13 +309,22 @@ def camera_named_in(path: Path) -> tuple[str, str]:
     try:
         if is_raw_file(path):
             return camera_in_raw(path)
-        with _quiet(), _opened(path) as file, Image.open(file) as image:
+        with _quiet(), _opened(path) as file, open_image(file) as image:
             tags = image.getexif()
             make = str(tags.get(ExifTags.Base.Make, "")).strip("\0 ")
             model = str(tags.get(ExifTags.Base.Model, "")).strip("\0 ")
             return make, model
     except Exception:  # noqa: BLE001 (a mere hint: a damaged file is refused where it is read)
         return "", ""
+
+
+def is_heif_file(path: Path) -> bool:
+    """True if *path* is a HEIC photo by its contents; False if it is not there."""
+    try:
+        with _opened(path) as file:
+            return is_heif(file)
+    except (OSError, PhotoError):
+        return False
 
 
 def is_jpeg(path: Path) -> bool:
@@ -273,7 +352,7 @@ def _head(path: Path) -> Iterator[tuple[tifffile.TiffPage | Image.Image, BinaryI
             with tifffile.TiffFile(file) as tiff:
                 yield tiff.pages.first, file
         else:
-            with Image.open(file) as image:
+            with open_image(file) as image:
                 yield image, file
 
 
@@ -293,24 +372,26 @@ def _is_tiff(file: BinaryIO) -> bool:
     return magic in TIFF_MARKS
 
 
-def _decode_image(file: BinaryIO, notes: list[str]) -> Pixels:
+def _decode_image(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
     file.seek(0)
-    image = Image.open(file)
+    image = open_image(file)
     check_size(*image.size)
     pages = getattr(image, "n_frames", 1)
     # MPO is a JPEG of a phone, whose other pages are previews.
     if pages > 1 and image.format != "MPO":
         raise _several(f"{pages} pages")
-    notes += _profile_notes(image.info.get("icc_profile"))
-    asked = _orientation(image, notes)
+    asked = _orientation(image, notes)  # first, for it reports damaged EXIF
+    space = space_in(image, file)
     # Pillow keeps only the upper 8 bits of 16-bit colour.
     if _is_deep_png(image, file):
         file.seek(0)
-        return upright(imagecodecs.png_decode(file.read()), asked)
-    return upright(np.asarray(_in_plain_mode(image, notes)), asked)
+        return upright(imagecodecs.png_decode(file.read()), asked), space
+    if image.mode == "CMYK" and space is not None and space.channels == len(image.mode):
+        return upright(in_srgb(np.asarray(image), space, notes), asked), None
+    return upright(np.asarray(_in_plain_mode(image, notes)), asked), space
 
 
-def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
+def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace | None]:
     file.seek(0)
     with tifffile.TiffFile(file) as tiff:
         images = [series for series in whole_series(tiff) if not series.keyframe.is_reduced]
@@ -332,8 +413,7 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> Pixels:
             pixels = np.moveaxis(pixels, 0, -1)
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             np.invert(pixels, out=pixels)
-        notes += _profile_notes(page.tags.valueof("InterColorProfile"))
-        return upright(pixels, _orientation(page, notes))
+        return upright(pixels, _orientation(page, notes)), space_in(page)
 
 
 def _decoded(file: BinaryIO, series: tifffile.TiffPageSeries) -> Pixels:
@@ -384,21 +464,6 @@ def _is_deep_png(image: Image.Image, file: BinaryIO) -> bool:
         return False
     file.seek(_PNG_DEPTH)
     return file.read(1)[0] == 16
-
-
-def _profile_notes(profile: bytes | None) -> list[str]:
-    if not profile:
-        return []
-    try:
-        name = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).strip()
-    except (ImageCms.PyCMSError, OSError):
-        name = "unreadable"
-    if "srgb" in name.lower() and "linear" not in name.lower():
-        return []
-    return [
-        f"The file's colour profile ({name[:60]}) is ignored: "
-        "its values are taken as they are stored."
-    ]
 
 
 def _in_plain_mode(image: Image.Image, notes: list[str]) -> Image.Image:

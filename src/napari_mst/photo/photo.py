@@ -13,8 +13,9 @@ Letters: H rows, W columns, C channels.
 
 At any depth, values are taken as sRGB-encoded (IEC 61966-2-1) unless ``encoding="linear"`` is
 given; those of a RAW photo are linear always, and so are floats beyond 2 of which most are below 1:
-sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG), the values of a sensor
-(RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied.
+sRGB has no such values. Files hold 8 or 16 bits or floats (TIFF, PNG, HEIC), the values of a sensor
+(RAW), or what Pillow decodes (8 bits). Orientation (EXIF, TIFF) is applied, and the colours of a
+file that states another space are converted to sRGB (`profiles`).
 """
 
 import functools
@@ -34,6 +35,7 @@ from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.georeference import Georeference
 from napari_mst.errors import PhotoError, shown
 from napari_mst.photo.files import Pixels, decode_file, georeference_in, is_jpeg, zarr_image
+from napari_mst.photo.profiles import ColourSpace, in_srgb
 from napari_mst.photo.raw import SATURATED, Shot
 from napari_mst.photo.values import (
     BLOCK_ROWS,
@@ -94,6 +96,7 @@ class Photo:
     rows()                (3, rows, W) float32 0-1; floats may exceed 1
     extrema()             0-1; floats may exceed 1
     cropped(), sampled()  as stored
+    in_srgb()             as stored; floats 0-1
     reduced()             float32 0-1, in the same encoding
     ====================  =========================================================================
 
@@ -128,7 +131,10 @@ class Photo:
 
     @classmethod
     def read(cls, path: str | PathLike[str], *, encoding: Encoding | None = None) -> Self:
-        """Read an image file: PNG, JPEG, TIFF, WebP, BMP and all else that Pillow decodes.
+        """Read an image file: JPEG, HEIC, PNG, TIFF, WebP, AVIF, BMP, GIF, PPM or JPEG 2000.
+
+        Display P3, Adobe RGB and other colour spaces that the file states become sRGB, unless
+        *encoding* is "linear": then its values are taken as they are.
 
         RAW photos (DNG, NEF, CR2, CR3, ARW, RAF, RW2, ORF ...) are read with the extra `raw`; with
         the extra `zarr` folders NAME.zarr, an OME-Zarr image or an array, as by `from_array`.
@@ -137,8 +143,8 @@ class Photo:
         ------
         PhotoError
             If the file is missing, damaged, not an image, larger than 178 megapixels (but for a
-            TIFF, which is decoded into a file), or holds several images; or if it is a RAW photo
-            that LibRaw does not know, or said to be sRGB.
+            TIFF, which is decoded into a file), coded for a high dynamic range, or holds several
+            images; or if it is a RAW photo that LibRaw does not know, or said to be sRGB.
 
         Examples
         --------
@@ -153,7 +159,7 @@ class Photo:
             _check_encoding(encoding)
             if file.suffix.lower() == ".zarr" and file.is_dir():
                 return cls.from_array(zarr_image(file), encoding=encoding, name=file.name)
-            pixels, sha256, shot = decode_file(file, notes)
+            pixels, sha256, shot, space = decode_file(file, notes)
             if shot is not None:
                 if encoding == "srgb":
                     raise PhotoError(  # noqa: TRY301 (named below)
@@ -163,7 +169,8 @@ class Photo:
                 encoding = "linear"
             place = georeference_in(file, notes) if shot is None else None
             scale = None if shot is None else float(SATURATED)
-            photo = cls._of(pixels, encoding, scale, notes)
+            photo = cls._of(pixels, "srgb" if space and not encoding else encoding, scale, notes)
+            photo = photo if space is None else photo.in_srgb(space)
         except PhotoError as error:
             raise PhotoError(f"{file.name[-60:]}: {error}") from error.__cause__
         return replace(
@@ -275,6 +282,36 @@ class Photo:
             pixels=self.pixels[:, top:bottom, left:right],
             valid=None if self.valid is None else self.valid[top:bottom, left:right],
             georeference=self.georeference.cropped(top, left) if self.georeference else None,
+        )
+
+    def in_srgb(self, space: ColourSpace) -> Self:
+        """Convert the photo, whose pixels are colours of *space*, to sRGB.
+
+        Linear light only gets a note.
+
+        Examples
+        --------
+        >>> from napari_mst.photo.profiles import of_coding
+        >>> photo = nm.Photo.from_array(np.full((4, 6, 3), 128, np.uint8))
+        >>> photo.in_srgb(of_coding(12, 13)).assumptions
+        ('The colours were converted from Display P3 to sRGB.',)
+        """
+        if self.encoding == "linear":
+            note = f"The file states {space.name}: its values were taken as linear light instead."
+            return replace(self, assumptions=(*self.assumptions, note))
+        notes: list[str] = []
+        is_grey = self.pixels.strides[0] == 0  # one channel, shown as three
+        stored = np.moveaxis(self.pixels[:1] if is_grey else self.pixels, 0, -1)
+        is_float = stored.dtype.kind == "f"
+        scaled = stored / np.float32(self.full_scale) if is_float else stored
+        image = in_srgb(scaled, space, notes)
+        if self.valid is not None:
+            image[~self.valid] = 0
+        return replace(
+            self,
+            pixels=np.moveaxis(np.broadcast_to(image, (*self.shape, 3)), -1, 0),
+            full_scale=1.0 if is_float else self.full_scale,
+            assumptions=(*self.assumptions, *notes),
         )
 
     def reduced(self, pixels: int, watch: Watch = UNWATCHED) -> Self:

@@ -151,7 +151,7 @@ def jpeg(codes: Codes, **options: Any) -> Codes:
     """*codes* (3, H, W) after a JPEG file with these *options* of Pillow."""
     stream = io.BytesIO()
     Image.fromarray(np.moveaxis(codes, 0, -1)).save(stream, "jpeg", **options)
-    return np.moveaxis(np.asarray(Image.open(stream)), -1, 0)
+    return np.moveaxis(np.asarray(Image.open(stream, formats=("JPEG",))), -1, 0)
 
 
 def camera_inputs(capture: Capture) -> tuple[Input, ...]:

@@ -17,6 +17,7 @@ from tests.plugin.in_viewer import cube_in, picks_in
 
 from napari_mst.errors import SaveError
 from napari_mst.formats import FORMATS, Format, write_cube
+from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.raw_header import RAW_SUFFIXES
 from napari_mst.plugin.files.opening import cube_reader, open_layers
 from napari_mst.plugin.files.saving import write_layer
@@ -59,7 +60,7 @@ def test_the_manifest_reads_and_writes_what_the_formats_do_and_leaves_to_napari_
     }
     assert {pattern.removeprefix("*") for pattern in reader.filename_patterns} == (
         readable - LEFT_TO_NAPARI
-    ) | set(RAW_SUFFIXES)
+    ) | {*RAW_SUFFIXES, *HEIF_SUFFIXES}
     assert not reader.accepts_directories
     written = {tuple(writer.filename_extensions) for writer in writers}
     assert written == {form.suffixes for form in FORMATS if form.suffixes}

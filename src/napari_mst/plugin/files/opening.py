@@ -14,7 +14,6 @@ from napari.components import ViewerModel
 from napari.layers._source import layer_source
 from napari.utils.history import get_open_history, update_open_history
 from napari.utils.notifications import show_info, show_warning
-from PIL import Image
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
@@ -23,7 +22,7 @@ from napari_mst.cube.layer import LayerTuple
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
 from napari_mst.formats import find_format, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
-from napari_mst.photo.files import decode_pages
+from napari_mst.photo.files import is_heif_file, open_image, shown_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions
@@ -43,17 +42,15 @@ NO_LAYERS: list[Any] = [(None,)]
 """Says to napari that there is nothing to add, and that this is no fault."""
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
-PHOTOS = frozenset({"BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP"})
-"""Kinds that Pillow knows by their first bytes; it would take headerless numbers for the others."""
 
 
 def is_photo(path: Path) -> bool:
     """Tell whether the file at *path* begins as a photo."""
-    if is_raw_file(path):
+    if is_raw_file(path) or is_heif_file(path):
         return True
     try:
-        with Image.open(path) as image:
-            return image.format in PHOTOS
+        with open_image(path):
+            return True
     except Exception:  # noqa: BLE001 (Pillow meets damage with every kind of exception)
         return False
 
@@ -139,7 +136,7 @@ def layer_of_file(path: Path) -> LayerTuple:
     """
     if is_raw_file(path):
         return raw_layer(Photo.read(path), path.stem)
-    pixels = decode_pages(path, [])
+    pixels = shown_pages(path)
     is_coloured = pixels.ndim > 2 and pixels.shape[-1] in (3, 4)
     return pixels, {"name": path.stem, "rgb": is_coloured}, "image"
 

@@ -33,7 +33,7 @@ from napari_mst.cube.layer import COLORMAP, METADATA_KEY, Stack
 from napari_mst.errors import NapariMstError, PhotoError, plain, shown
 from napari_mst.formats import is_own_cube, read_cube
 from napari_mst.formats.zarr.reading import read_clip
-from napari_mst.photo.files import decode_pages, is_shown_otherwise, orientation
+from napari_mst.photo.files import is_shown_otherwise, orientation, shown_pages
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions, saving
@@ -340,7 +340,7 @@ def _unchanged_pixels(data: Array, path: Path) -> tuple[Array, Array] | None:
     """Return *data* and the pixels that `Photo.read` has; None if *data* is not what is stored."""
     with suppress(PhotoError, OSError):
         if np.array_equal(data, iio.imread(path)):
-            return data, decode_pages(path, [])
+            return data, shown_pages(path)
     return None
 
 

@@ -18,7 +18,15 @@ from napari.layers import Image, Layer
 from napari_mst.arrays import Array
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
-from napari_mst.photo.files import georeference_in
+from napari_mst.errors import PhotoError
+from napari_mst.photo.files import (
+    decode_pages,
+    georeference_in,
+    has_colours_of_its_own,
+    orientation,
+    pages_in_srgb,
+    upright,
+)
 from napari_mst.photo.photo import Encoding, Photo, Rectangle
 from napari_mst.photo.raw import SATURATED, Shot, saturation_notes
 from napari_mst.plugin.viewer.layers import cube_of, is_composite
@@ -128,11 +136,41 @@ class LayerPhoto:
     def _photo(self, pixels: Array, encoding: Encoding | None) -> Photo:
         """Return *pixels* as a photo; those of a RAW file mean what they mean in the file."""
         if self.shot is None:
-            return Photo.from_array(pixels, encoding=encoding, name=self.name)
+            photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
+            return self._in_colours_of_file(photo, pixels, encoding) if self.path else photo
         scale = float(SATURATED)
         photo = Photo.from_array(pixels, encoding="linear", full_scale=scale, name=self.name)
         notes = (*self.shot.notes, *saturation_notes(pixels), *photo.assumptions)
         return replace(photo, assumptions=notes, shot=self.shot)
+
+    def _in_colours_of_file(self, photo: Photo, pixels: Array, encoding: Encoding | None) -> Photo:
+        """Return the *photo* of *pixels* as `Photo.read` converts it, if they are the file's."""
+        path, notes = Path(str(self.path)), list[str]()
+        if not has_colours_of_its_own(path):
+            return photo
+        try:
+            stored, space = decode_pages(path, notes)
+        except PhotoError:  # the file is no longer what the layer was opened from
+            return photo
+        page = stored[self.index] if self.index and stored.ndim == 4 else stored
+        # The recogniser shows the colours in sRGB; napari's own reader, as they are stored, and
+        # photos on their side.
+        shown = page if space is None else pages_in_srgb(page, space)
+        on_its_side = upright(page, _TURNED_BACK.get(turn := orientation(path), turn))
+        if np.array_equal(pixels, shown):
+            pixels = page
+        elif not (np.array_equal(pixels, page) or np.array_equal(pixels, on_its_side)):
+            other = f"The file states {space.name if space else 'colours of its own'}, but its "
+            note = f"{other}layer has other pixels by now: they were taken as sRGB."
+            return replace(photo, assumptions=(*photo.assumptions, note))
+        encoding = encoding or ("srgb" if space else None)
+        photo = Photo.from_array(pixels, encoding=encoding, name=self.name)
+        photo = replace(photo, assumptions=(*notes, *photo.assumptions))
+        return photo if space is None else photo.in_srgb(space)
+
+
+_TURNED_BACK = {6: 8, 8: 6}
+"""EXIF orientations that another one undoes; the rest undo themselves."""
 
 
 def page_shown(layer: Layer, pages: Sequence[int], point: Sequence[float]) -> tuple[int, ...]:
