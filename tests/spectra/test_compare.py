@@ -35,7 +35,7 @@ R = REFERENCE.data.astype(float)
 
 @pytest.fixture(autouse=True, params=[30, 2**20])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+    monkeypatch.setattr(strips, "STRIP_NUMBERS", request.param)
     monkeypatch.setattr(means, "BLOCK_PIXELS", request.param)
 
 

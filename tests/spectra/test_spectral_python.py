@@ -43,7 +43,7 @@ def with_holes() -> SpectralCube:
 @pytest.fixture(autouse=True, params=[64, 2**20])
 def _strips(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule holds in many strips and in one."""
-    monkeypatch.setattr(strips, "STRIP_PIXELS", request.param)
+    monkeypatch.setattr(strips, "STRIP_NUMBERS", request.param)
 
 
 def test_classes_are_the_nearest_angles_of_spectral() -> None:

@@ -241,8 +241,11 @@ def _by_pixel(
     for rows, strip in raw_strips(cube, watching(watch), bands):
         values = strip.reshape(len(bands), -1).astype(np.float64)
         good = np.isfinite(values).all(axis=0)
+        values[:, ~good] = 1
         with np.errstate(all="ignore"):
-            found = change(np.where(good, values, 1), cube.wavelengths[bands])
-        found[~np.isfinite(found) | ~good] = np.nan
+            found = change(values, cube.wavelengths[bands])
+        is_number = np.isfinite(found) & good
+        if not is_number.all():
+            found[~is_number] = np.nan
         made[:, rows][planes] = found.reshape(-1, *strip.shape[1:])
     return made

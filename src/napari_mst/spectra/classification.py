@@ -4,13 +4,13 @@ A pixel with a value that is not a number gets the label 0, and NaN for all else
 H rows, W columns; p endmembers; n pixels.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, doubles
+from napari_mst.arrays import Doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.lazy import lazy_of
@@ -19,6 +19,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.regions import point_spectrum
+from napari_mst.spectra.shares import SOLVERS
 from napari_mst.spectra.statistics import components
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
@@ -267,8 +268,8 @@ def abundances(
     Cancelled
         Soon after *watch* was cancelled.
     """
-    if constraint not in _SOLVERS:
-        choices = ", ".join(_SOLVERS)
+    if constraint not in SOLVERS:
+        choices = ", ".join(SOLVERS)
         raise SpectrumError(f"Expected a constraint of {choices}, got {str(constraint)[:30]!r}.")
     part, members = members_on(cube, spectra)
     base, mixing = np.linalg.qr(members.T)
@@ -278,11 +279,16 @@ def abundances(
             f"{members.shape[1]} bands. Leave some out."
         )
     planes = np.full((len(members) + 1, *cube.shape[1:]), np.nan, np.float32)
-    solve = _SOLVERS[constraint]
+    solve = SOLVERS[constraint](mixing)
     for rows, good, values in pixels(part, watching(watch)):
-        shares = solve(mixing, base.T @ values)
-        residual = np.sqrt(np.square(values - members.T @ shares).mean(axis=0))
-        planes[:, rows][:, good] = [*shares, residual]
+        shares = solve(base.T @ values)
+        values -= members.T @ shares
+        residual = np.sqrt(np.einsum("bn,bn->n", values, values) / len(values))
+        place, found = planes[:, rows], np.vstack([shares, residual])
+        if good.all():  # to go by a mask would take longer than the solution
+            place[:] = found.reshape(place.shape)
+        else:
+            place[:, good] = found
     names = (spectrum.name or f"spectrum {number}" for number, spectrum in enumerate(spectra, 1))
     return Map(cube, planes, (*names, "residual"))
 
@@ -300,39 +306,3 @@ def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map
     found = endmembers(cube, int(count), watch.part(0, 0.3))
     made = abundances(cube, found, watch=watch.part(0.3, 1))
     return Map(cube, made.data, made.titles)
-
-
-def _free(mixing: Doubles, values: Doubles) -> Doubles:
-    return doubles(np.linalg.solve(mixing, values))
-
-
-def _non_negative(mixing: Doubles, values: Doubles) -> Doubles:
-    from scipy.optimize import nnls
-
-    shares = _free(mixing, values)
-    for pixel in np.flatnonzero((shares < 0).any(axis=0)):
-        shares[:, pixel] = nnls(mixing, values[:, pixel])[0]
-    return shares
-
-
-def _sum_to_one(mixing: Doubles, values: Doubles) -> Doubles:
-    from scipy.optimize import nnls
-
-    # Without the bound of zero: least squares are moved onto the plane of the sum 1.
-    shares = _free(mixing, values)
-    inverse = np.linalg.inv(mixing.T @ mixing).sum(axis=1)
-    shares += np.outer(inverse / inverse.sum(), 1 - shares.sum(axis=0))
-    goal = np.append(np.zeros(len(mixing)), 1.0)
-    for pixel in np.flatnonzero((shares < 0).any(axis=0)):
-        # |D u|^2 + (sum u - 1)^2 is least along the point of least |D a| among all a of sum 1.
-        differences = (mixing - values[:, pixel, None]) / np.abs(mixing).max()
-        least = nnls(np.vstack([differences, np.ones(len(mixing))]), goal)[0]
-        shares[:, pixel] = least / least.sum()
-    return shares
-
-
-_SOLVERS: dict[str, Callable[[Doubles, Doubles], Array]] = {
-    "sum to one": _sum_to_one,
-    "non-negative": _non_negative,
-    "free": _free,
-}

@@ -75,7 +75,10 @@ class Index(NamedTuple):
 
 
 def _divided(a: Any, b: Any) -> Any:
-    return np.where(b == 0, np.nan, a / b)
+    ratio = a / b
+    zero = b == 0
+    # The inverse of infinity would be a number again.
+    return np.where(zero, np.nan, ratio) if np.any(zero) else ratio
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -246,8 +249,9 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
             for name, mix in shares.items()
         }
         with np.errstate(over="ignore"):
-            result[rows] = _value(tree, values)
-    result[~np.isfinite(result)] = np.nan
+            found = np.asarray(_value(tree, values), np.float32)
+        is_number = np.isfinite(found)
+        result[rows] = found if is_number.all() else np.where(is_number, found, np.nan)
     return result
 
 

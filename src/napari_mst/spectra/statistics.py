@@ -5,6 +5,7 @@ bands, H rows, W columns; k clusters; n components.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,9 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
     watch = watching(watch)
-    found = statistics_of(cube, watch.part(0, 0.5)).principal_components
+    # The large components need no more digits than the cube has, and half the time.
+    read = partial(pixels, kind=np.result_type(cube.data.dtype, np.float32))
+    found = statistics_of(cube, watch.part(0, 0.5), read).principal_components
     axes = found.eigenvectors[:, :count].T
     bands = _projected(cube, axes, found.stats.mean, watch.part(0.5, 1))
     # The pixels of a constant cube have no variance: each component then explains nothing.
@@ -353,7 +356,7 @@ def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
             continue
         origin = origin if count else values.mean(axis=1)
         values -= origin[:, None]
-        total = total + values.sum(axis=1)
+        total = total + values.sum(axis=1, dtype=np.float64)
         squares = squares + values @ values.T
         count += values.shape[1]
     check_enough(count)

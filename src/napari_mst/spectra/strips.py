@@ -18,8 +18,8 @@ from napari_mst.errors import SpectrumError
 from napari_mst.formats.numbers import is_large
 from napari_mst.watch import Watch
 
-STRIP_PIXELS = 2**13
-"""About how many pixels are worked on at a time: 2 MB of float64 for 31 bands, which is cached."""
+STRIP_NUMBERS = 2**18
+"""About how many numbers are worked on at a time: 2 MB of float64, which a processor caches."""
 
 
 def new_planes(count: int, cube: SpectralCube) -> Singles:
@@ -46,8 +46,8 @@ def raw_strips(
 
     Of some *bands* no others are read.
     """
-    _, height, width = cube.shape
-    step = max(1, STRIP_PIXELS // width)
+    count, height, width = cube.shape
+    step = max(1, STRIP_NUMBERS // (width * (len(bands) if bands else count)))
     watch.reach(0.0)
     for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
@@ -68,9 +68,11 @@ def pixels(
     yield a view of the cube.
     """
     for rows, strip in raw_strips(cube, watch):
-        # A sum is a number only if all of its terms are.
-        good = np.isfinite(strip.sum(axis=0, dtype=np.result_type(strip, np.float32)))
-        values = strip.reshape(len(strip), -1) if good.all() else strip[:, good]
+        flat = strip.reshape(len(strip), -1)
+        # A sum is a number only if all of its terms are. As a product it takes a fifth of the time.
+        sums = np.ones(len(strip), np.result_type(strip, np.float32)) @ flat
+        good = np.isfinite(sums).reshape(strip.shape[1:])
+        values = flat if good.all() else strip[:, good]
         yield rows, good, values if kind is None else values.astype(kind)
 
 

@@ -92,10 +92,31 @@ def _under_continuum(values: Doubles, at: Doubles, _: int) -> Doubles:
 
     Clark & Roush, J. Geophys. Res. 89 (1984) 6329, doi:10.1029/JB089iB07p06329.
     """
-    from spectral import spectral_continuum
+    hull = _upper_hull(values, at)
+    is_above = hull > 0
+    return values / hull if is_above.all() else np.where(is_above, values / hull, np.nan)
 
-    hull = spectral_continuum(np.ascontiguousarray(values.T), at).T
-    return np.divide(values, hull, out=np.full(hull.shape, np.nan), where=hull > 0)
+
+def _upper_hull(values: Doubles, at: Doubles) -> Doubles:
+    """The upper convex hull (B, n) of each pixel: from corner to corner by the steepest line."""
+    nearest = 1e-9 * np.ptp(at)  # bands of two detectors may have one wavelength
+    # A corner that is missed by rounding would lead the line past it.
+    rounding = 1e-13 * np.abs(values).max(axis=0)
+
+    def steepest(band: int) -> Doubles:
+        steps = np.maximum(at[band + 1 :] - at[band], nearest)[:, None]
+        slopes = values[band + 1 :] - values[band]
+        slopes *= 1 / steps
+        return slopes.max(axis=0, initial=-np.inf)
+
+    hull = values.copy()
+    slope = steepest(0)
+    for band in range(1, len(at)):
+        line = hull[band - 1] + slope * (at[band] - at[band - 1])
+        is_corner = values[band] >= line - rounding
+        np.copyto(hull[band], line, where=~is_corner)
+        np.copyto(slope, steepest(band), where=is_corner)
+    return hull
 
 
 CONTINUUM_REMOVED = "continuum removed"
