@@ -1,4 +1,4 @@
-"""The dock "Workspace": the pages photo, spectra and maps, the next step from each, and samples.
+"""The dock "Workspace": its pages, the next step from each, and the samples.
 
 A page is a dock that scrolls where room is short. A sample of File > Open Sample opens the
 workspace too: Run is one click away. The README of sample_data names the sources of the samples.
@@ -32,6 +32,8 @@ from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock, MapsDock, SharedBench
 from napari_mst.plugin.spectra.dock import SpectraDock
+from napari_mst.plugin.spectra.profile_dock import ProfileDock
+from napari_mst.plugin.spectra.scatter_dock import ScatterDock
 from napari_mst.plugin.viewer.layers import cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill
@@ -107,6 +109,8 @@ PAGES: dict[str, tuple[str, str, Callable[[ViewerModel], QWidget]]] = {
     "photo": ("Photo", "Turn a photo into a cube.", PhotoPage),
     "spectra": ("Spectra", "Plot, keep, compare and save spectra.", SpectraDock),
     "maps": ("Maps", "Make maps from kept spectra and from bands.", MapsDock),
+    "scatter": ("Scatter", "Two values of every pixel, and a lasso around some.", ScatterDock),
+    "profile": ("Profile", "The spectra along a line.", ProfileDock),
 }
 """The title of each page, its tooltip, and what makes it."""
 

@@ -19,7 +19,7 @@ from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
 from napari_mst.watch import Watched, watching
 
 
-def _presets(cube: SpectralCube) -> Mapping[str, str]:
+def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
     """Return a ratio and a difference at usual places, and the indices whose bands *cube* has."""
     low = float(cube.wavelengths.min())
     span = float(cube.wavelengths.max()) - low
@@ -34,7 +34,7 @@ def _presets(cube: SpectralCube) -> Mapping[str, str]:
 @MapKind(
     "Formula or index",
     "Type a formula of bands, such as (r800 - r670) / (r800 + r670), or choose an index by name.",
-    text=Text("expression", "Formula", _presets, formulas.bands_taken, formulas.moved),
+    text=Text("expression", "Formula", formula_presets, formulas.bands_taken, formulas.moved),
     is_of_spectra=True,
     colormap="viridis",
 )

@@ -27,8 +27,10 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
+from napari_mst.plugin.spectra.gating import Gating
 from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.profiling import Profile
 from napari_mst.plugin.spectra.reader import facts_of, label_image
 from napari_mst.plugin.spectra.resolve import HINT, Settings, Snapshot
 from napari_mst.plugin.spectra.rows import Entry, by_rows, spectra_of
@@ -62,6 +64,8 @@ class Bench(SpectraScene):
         The spectra that the selected one is matched with.
     maps
         Makes maps of the selected cube.
+    gating, profile
+        The scatter of two values of the pixels with its gates, and the spectra along a line.
     known
         Marks picks as known, and adapts the cube to them.
     """
@@ -75,6 +79,8 @@ class Bench(SpectraScene):
         self._start = start_job
         self.known = KnownSpectra(self, start_job)
         self.maps = MapMaker(self, start_job)
+        self.gating = Gating(self, self.maps, start_job)
+        self.profile = Profile(self, self.maps, start_job)
 
     # ------------------------------------------------------------ listening
 
@@ -102,6 +108,8 @@ class Bench(SpectraScene):
         self._connected = []
         # A dock may stay hidden for long, and a cube takes gigabytes.
         self.reader.forget()
+        self.gating.forget()
+        self.profile.forget()
         self._groups = ()
         self._next = self.snapshot = Snapshot(settings=self.settings)
 

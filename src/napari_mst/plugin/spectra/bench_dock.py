@@ -12,8 +12,6 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QApplication,
-    QComboBox,
-    QCompleter,
     QDoubleSpinBox,
     QFileDialog,
     QHBoxLayout,
@@ -43,6 +41,7 @@ from napari_mst.plugin.dock import (
 )
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
 from napari_mst.plugin.spectra.plot import SpectraPlot
 from napari_mst.plugin.spectra.resolve import Snapshot
 from napari_mst.plugin.viewer.bands import unit_of
@@ -52,13 +51,12 @@ from napari_mst.plugin.viewer.layers import (
     band_of,
     composites_of,
     cube_at,
-    cube_of,
     go_to,
 )
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.sharing import calling, report
-from napari_mst.plugin.viewer.widgets import ChoiceBox, LayerBox, Paragraph, fill, let_shrink
+from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill
 from napari_mst.spectra.library import read_spectra
 from napari_mst.spectra.map_kind import MapKind
 from napari_mst.spectra.maps import MAPS
@@ -275,7 +273,6 @@ MEASURE = (
 MEASURED = "Save a table of labels (Cancel: only into their features)"
 LEAST = "Numbers the regions of the selected map from this value on, as a layer of labels."
 RUN_HINT = "Make this map of the cube above as a new layer; press again to cancel."
-SOURCE = "The cube that maps are made of: the one that you selected last, or choose here."
 
 
 class MapsDock(BenchDock):
@@ -284,16 +281,10 @@ class MapsDock(BenchDock):
     def __init__(self, napari_viewer: ViewerModel) -> None:
         super().__init__(napari_viewer)
         self.maps = self.bench.maps
-        self.source = LayerBox(SOURCE)
-        let_shrink(self.source, 12)
+        self.source = SourceBox(self.bench)
         self.kinds = ChoiceBox()
         self.number = QDoubleSpinBox(toolTip="The number that the map asks for.")
-        never = QComboBox.InsertPolicy.NoInsert
-        self.text = QComboBox(insertPolicy=never, editable=True)
-        let_shrink(self.text, 12)
-        # A list below the line: what Qt completes in the line would change a formula.
-        self.text.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
-        self.text.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+        self.text = TextBox("")
         self.run_button = QPushButton("Run", toolTip=RUN_HINT)
         self.least = QLabeledDoubleSlider(Qt.Orientation.Horizontal)
         self.least.setToolTip(LEAST)
@@ -302,7 +293,6 @@ class MapsDock(BenchDock):
         self.bar = QProgressBar(maximum=STEPS, textVisible=False)
         self.about = Paragraph()
         self._lay_out()
-        self.source.currentIndexChanged.connect(self._on_source)
         self.kinds.currentIndexChanged.connect(self._on_kind)
         self.number.valueChanged.connect(partial(setattr, self.maps, "number"))
         self.text.currentTextChanged.connect(partial(setattr, self.maps, "text"))
@@ -328,10 +318,6 @@ class MapsDock(BenchDock):
 
     # ------------------------------------------------------------ forwarding
 
-    def _on_source(self) -> None:
-        layer = self.source.currentData()
-        self.maps.source = layer and layer()
-
     def _on_kind(self) -> None:
         self.maps.choose(self.kinds.currentData())
 
@@ -355,9 +341,7 @@ class MapsDock(BenchDock):
     # ------------------------------------------------------------ drawing
 
     def _draw_rows(self, _: Snapshot) -> None:
-        cubes = [layer for layer in reversed(self.viewer.layers) if cube_of(layer) is not None]
-        with QSignalBlocker(self.source):
-            self.source.set_layers(cubes, self.maps.source)
+        self.source.draw()
         self._draw_kind()
         self._draw_busy()
         markers, text = self.maps.markers, self.maps.kind.text
@@ -402,16 +386,8 @@ class MapsDock(BenchDock):
         self.text.setVisible(asked is not None)
         if asked is None:
             return
-        with QSignalBlocker(self.text):
-            if [self.text.itemText(row) for row in range(self.text.count())] != [*presets]:
-                self.text.clear()
-                for row, (preset, about) in enumerate(presets.items()):
-                    self.text.addItem(preset)
-                    self.text.setItemData(row, about, Qt.ItemDataRole.ToolTipRole)
-            self.text.lineEdit().setReadOnly(asked.bands is None)
-            # The cursor of a person who types stays where it is.
-            if self.text.currentText() != text:
-                self.text.setCurrentText(text)
+        self.text.lineEdit().setReadOnly(asked.bands is None)
+        self.text.draw(presets, text)
         self.text.setToolTip(presets.get(text, asked.label))
 
     def _draw_busy(self) -> None:

@@ -372,15 +372,18 @@ def group_of(rows: LayerRows, read: Sequence[Found], cubes: int, last: Sequence[
     return next(same, None) or Group(rows, read, cubes)
 
 
-def draw(viewer: ViewerModel) -> Shapes | None:
-    """Have rectangles drawn on the layer of regions of the selected cube; None without a cube."""
+def draw(viewer: ViewerModel, tool: str = "add_rectangle") -> Shapes | None:
+    """Have shapes drawn on the layer of regions of the selected cube; None without a cube.
+
+    *tool* is napari's name of a mode.
+    """
     cube_layer = active_cube_layer(viewer)
     if cube_layer is None:
         return None
     shapes = [layer for layer in region_layers(viewer) if isinstance(layer, Shapes)]
     layer = shapes[-1] if shapes else add_regions(viewer, cube_layer)
     viewer.layers.selection.active = layer
-    layer.mode = "add_rectangle"
+    layer.mode = tool
     return layer
 
 

@@ -19,7 +19,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, plain
 from napari_mst.plugin.jobs.job import Start
-from napari_mst.plugin.spectra.reader import Reader, errors_of, placed, spectra_of
+from napari_mst.plugin.spectra.reader import Identity, Reader, errors_of, placed, spectra_of
 from napari_mst.plugin.spectra.regions import (
     Group,
     LabelRows,
@@ -44,6 +44,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.plugin.viewer.placement import pixel_at
 from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.spectra.band_maps import formula_presets
 from napari_mst.spectra.regions import Region, point_spectrum, region_spectrum
 
 SAME = 1e-5
@@ -117,6 +118,7 @@ class SpectraScene(ViewerHelper):
         self.files = FileRows()
         self._rows = WeakKeyDictionary[Layer, LayerRows]()
         self._groups: Sequence[Group] = ()
+        self._presets: tuple[Identity | None, dict[str, str]] = (None, {})
         # Weak, so that a reference cube that a person deletes is freed.
         self._reference_ref: weakref.ref[Image] | None = None
 
@@ -274,8 +276,7 @@ class SpectraScene(ViewerHelper):
         if layers and reference is not None:
             # The errors come last: `Group` looks for them behind the cubes.
             readings.append(errors_of(layers[0], reference))
-        drawn: list[Any] = [self.points, *region_layers(viewer)] if layers else []
-        every = [self._rows_of(layer) for layer in drawn if layer is not None and layer.visible]
+        every = self.shown_rows() if layers else []
         tasks = {rows: [rows.tasks(reading, viewer) for reading in readings] for rows in every}
         # One list for all: what is not asked for any more is forgotten.
         columns = chain.from_iterable(tasks.values())
@@ -300,6 +301,28 @@ class SpectraScene(ViewerHelper):
             quantities=tuple(cube_at(layer).quantity for layer in layers),
             has_reference=reference is not None,
         )
+
+    def shown_rows(self) -> list[Any]:
+        """List the rows of the picks and of each layer of regions that is visible."""
+        drawn = [self.points, *region_layers(self.viewer)]
+        return [self._rows_of(layer) for layer in drawn if layer is not None and layer.visible]
+
+    def pixel_on(self, layer: Image | None) -> tuple[int, int] | None:
+        """Return the pixel (row, column) of *layer* under the mouse; None if there is none."""
+        is_seen = layer is not None and self._position is not None
+        is_flat = self.viewer.dims.ndisplay == 2
+        return pixel_at(layer, self._position) if is_seen and is_flat else None
+
+    def presets_of(self, layer: Image | None) -> dict[str, str]:
+        """Return each band, ratio and index of the cube *layer*, and a line about it."""
+        if layer is None:
+            return {}
+        cube = cube_at(layer)
+        # All indices are looked through, and docks ask at each move of the mouse.
+        if self._presets[0] != Identity(cube.data):
+            bands = {f"r{at:g}": f"The band at {at:g} {cube.unit}" for at in cube.wavelengths}
+            self._presets = Identity(cube.data), bands | dict(formula_presets(cube))
+        return self._presets[1]
 
     def read_live(self) -> None:
         """Read the spectra under the mouse, outside 3-D."""

@@ -1,0 +1,61 @@
+"""Lists on several pages: the cube that something is made of, and a value of its pixels."""
+
+from collections.abc import Mapping
+
+from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtWidgets import QComboBox, QCompleter
+
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.viewer.layers import cube_of
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import LayerBox, let_shrink
+
+SOURCE = "The cube that this is made of: the one that you selected last, or choose here."
+
+
+class SourceBox(LayerBox):
+    """The cube that maps and scatters are made of, among the cubes that there are."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(SOURCE)
+        let_shrink(self, 12)
+        self._bench = bench
+        self.currentIndexChanged.connect(calling(self._choose))
+
+    def draw(self) -> None:
+        """List the cubes that there are now."""
+        layers = self._bench.viewer.layers
+        cubes = [layer for layer in reversed(layers) if cube_of(layer) is not None]
+        with QSignalBlocker(self):
+            self.set_layers(cubes, self._bench.maps.source)
+
+    def _choose(self) -> None:
+        layer = self.currentData()
+        self._bench.maps.source = layer and layer()
+
+
+class TextBox(QComboBox):
+    """A line for a formula, with a list of values to choose from."""
+
+    def __init__(self, tip: str) -> None:
+        never = QComboBox.InsertPolicy.NoInsert
+        super().__init__(editable=True, insertPolicy=never, toolTip=tip)
+        let_shrink(self, 6)
+        # A list below the line: what Qt completes in the line would change a formula.
+        self.completer().setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
+        self.completer().setFilterMode(Qt.MatchFlag.MatchContains)
+
+    def draw(self, presets: Mapping[str, str], text: str) -> None:
+        """List *presets*, each with a line about it, and show *text* unless somebody types."""
+        with QSignalBlocker(self):
+            if [self.itemText(row) for row in range(self.count())] != [*presets]:
+                self.clear()
+                for row, (preset, about) in enumerate(presets.items()):
+                    self.addItem(preset)
+                    self.setItemData(row, about, Qt.ItemDataRole.ToolTipRole)
+            line = self.lineEdit()
+            if self.currentText() == text:
+                line.setModified(False)
+            # What a person is typing, and the cursor, stay as they are.
+            elif not (line.hasFocus() and line.isModified()):
+                self.setCurrentText(text)

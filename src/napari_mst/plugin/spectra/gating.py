@@ -1,0 +1,265 @@
+"""Gating without a window: the scatter of two values of a cube, and its way to labels and back.
+
+    gating = bench.gating
+    gating.x, gating.y = "r550", "PC 1"
+    gating.gate([(0.1, 0.2), (0.4, 0.2), (0.3, 0.6)])  # these pixels become a label
+
+Letters: H rows, W columns; N cells along an axis of the scatter.
+"""
+
+import weakref
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from napari.layers import Image, Labels
+from napari.utils.colormaps import CyclicLabelColormap
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.arrays import Array, Mask
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.plugin.jobs.job import Job, Latest, Start
+from napari_mst.plugin.spectra.maps import LABELS_OPACITY, MapMaker
+from napari_mst.plugin.spectra.reader import Identity, Reader, Reading
+from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
+from napari_mst.plugin.viewer.picks import COLOURS, hexes
+from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.spectra.regions import Region
+from napari_mst.spectra.scatter import Scatter, scatter
+from napari_mst.watch import Watch
+
+ROLE = "gates"
+"""Marks the layer of the labels in its metadata."""
+MOST_GATES = 255
+"""Labels that fit into the 8 bits of their layer."""
+MOST_LABELS = 50
+"""Labels of a layer that have colours in the scatter: the cells of a segmentation are thousands."""
+STEPS = 10
+"""Gates that can be taken back."""
+TINTS = np.vstack([np.zeros(4), np.roll(COLOURS, -3, axis=0)])
+"""The colours of labels 0, 1, 2, ...: those of picks, from another one on."""
+COMPONENT = "A principal component of the cube"
+COMPONENTS = ("PC 1", "PC 2", "PC 3")
+SHARES = (0.4, 0.75)
+"""Places of the first two bands within the wavelengths."""
+NO_SCATTER = "There is no scatter yet. Wait for it, or choose other axes."
+
+
+class Highlight(NamedTuple):
+    """The pixels of a pick or a region in the scatter: their colour, and their density (N, N)."""
+
+    colour: str
+    density: NDArray[np.int_]
+
+
+class Gating:
+    """Keeps the scatter of the cube that maps are made of true to what is chosen.
+
+    Attributes
+    ----------
+    scatter
+        None while it is being computed, and without a cube.
+    """
+
+    def __init__(self, scene: SpectraScene, maps: MapMaker, start: Start) -> None:
+        self.scatter: Scatter | None = None
+        self._scene, self._maps = scene, maps
+        self._latest, self._gate = Latest(start), Latest(start)
+        self._reader = Reader(start)
+        self._reader.read_more.connect(scene.publish)
+        self._texts: dict[int, str] = {}
+        self._key: Any = None
+        self._past: list[tuple[weakref.ref[Labels], Array]] = []
+
+    # ------------------------------------------------------------ what is chosen
+
+    @property
+    def presets(self) -> Mapping[str, str]:
+        """The values to choose from, and a line about each; none without a cube."""
+        return dict.fromkeys(COMPONENTS, COMPONENT) | self._scene.presets_of(self._maps.source)
+
+    def _text(self, number: int) -> str:
+        source = self._maps.source
+        if number in self._texts or source is None:
+            return self._texts.get(number, "")
+        every = np.sort(cube_at(source).wavelengths)
+        return f"r{every[round(SHARES[number] * (len(every) - 1))]:g}"
+
+    @property
+    def x(self) -> str:
+        """The value along the axis to the right: a formula, an index, or a component."""
+        return self._text(0)
+
+    @x.setter
+    def x(self, text: str) -> None:
+        self._texts[0] = text
+        self.update()
+
+    @property
+    def y(self) -> str:
+        """The value along the axis upward."""
+        return self._text(1)
+
+    @y.setter
+    def y(self, text: str) -> None:
+        self._texts[1] = text
+        self.update()
+
+    # ------------------------------------------------------------ what is shown
+
+    @property
+    def is_busy(self) -> bool:
+        """True while the scatter is computed, or the pixels of a gate are looked for."""
+        return self._latest.is_busy or self._gate.is_busy
+
+    def update(self) -> None:
+        """Compute the scatter again if its cube or its axes are others."""
+        source = self._maps.source
+        cube = None if source is None else cube_at(source)
+        key = None if cube is None else (Identity(cube.data), self.x, self.y)
+        if key == self._key:
+            return
+        self._key, self.scatter = key, None
+        self._latest.cancel()
+        if cube is not None:
+            run = partial(_scatter, cube, self.x, self.y)
+            scene = self._scene
+            self._latest.run(Job(run, self._on_scatter, scene.fail, scene.publish))
+
+    def forget(self) -> None:
+        """Let go of everything that was computed."""
+        self._latest.cancel()
+        self._reader.forget()
+        self._key = self.scatter = None
+
+    def _on_scatter(self, found: Scatter) -> None:
+        self.scatter = found
+
+    @property
+    def highlights(self) -> list[Highlight]:
+        """The picks and regions that are shown, in their colours; more come after `publish`."""
+        found, source = self.scatter, self._maps.source
+        if found is None or source is None:
+            return []
+        reading = Reading(
+            source,
+            ("scatter", Identity(found.cells)),
+            partial(_density, found),
+            partial(_densities, found),
+        )
+        viewer = self._scene.viewer
+        tasks = {rows: rows.tasks(reading, viewer) for rows in self._scene.shown_rows()}
+        self._reader.ask([task for each in tasks.values() for task in each.values()])
+        highlights = []
+        for rows, each in tasks.items():
+            # In the order of their numbers, which the colours come in.
+            read = sorted(rows.found(self._reader.latest, each).items())
+            numbers = np.array([number for number, _ in read], dtype=int)
+            colours = hexes(np.asarray(rows.rgba(numbers), float).reshape(-1, 4))
+            densities = (density for _, density in read)
+            highlights += map(Highlight, colours, densities)
+        return highlights
+
+    @property
+    def pointed(self) -> tuple[float, float] | None:
+        """The place in the scatter of the pixel under the mouse; None if there is none."""
+        pixel = self._scene.pixel_on(self._maps.source)
+        return None if pixel is None or self.scatter is None else self.scatter.place(*pixel)
+
+    # ------------------------------------------------------------ gates
+
+    def gate(self, outline: ArrayLike) -> None:
+        """Make a label of the pixels inside an *outline* (n, 2) of (x, y) in the scatter.
+
+        Raises
+        ------
+        SpectrumError
+            If there is no scatter, or there are as many labels as a layer holds.
+        """
+        found, source = self.scatter, self._maps.source
+        if found is None or source is None:
+            raise SpectrumError(NO_SCATTER)
+        layer = self._layer_on(source)
+        if layer is not None and layer.data.max() >= MOST_GATES:
+            raise SpectrumError(f"Expected at most {MOST_GATES} gates. Remove their layer first.")
+
+        def run(_: Watch) -> Mask:
+            return found.inside(outline)
+
+        use = partial(self._on_gate, weakref.ref(source))
+        self._gate.run(Job(run, use, self._scene.fail, self._scene.publish))
+
+    def take_back(self) -> None:
+        """Take the last gate back."""
+        while self._past:
+            on, before = self._past.pop()
+            layer = on()
+            if self._scene.has(layer):
+                layer.data = before
+                return
+
+    @property
+    def can_take_back(self) -> bool:
+        """True if there is a gate that can be taken back."""
+        return any(self._scene.has(on()) for on, _ in self._past)
+
+    def _layer_on(self, source: Image) -> Labels | None:
+        """Return the layer of the gates of the cube *source*; None if there is none."""
+        for layer in self._scene.viewer.layers:
+            is_gates = layer.metadata.get(METADATA_KEY) == ROLE
+            if is_gates and cube_layer_in(layer.metadata, MAP_KEY) is source:
+                return layer if layer.data.shape == cube_at(source).shape[1:] else None
+        return None
+
+    def _on_gate(self, on: "weakref.ref[Image]", inside: Mask) -> None:
+        source: Any = on()
+        if not self._scene.has(source):  # it was deleted meanwhile
+            return
+        layer = self._layer_on(source)
+        before = np.zeros(inside.shape, np.uint8) if layer is None else layer.data
+        gates, number = before.copy(), int(before.max()) + 1
+        np.putmask(gates, inside, number)
+        if layer is None:
+            layer = self._new_layer(source, gates)
+        else:
+            layer.data = gates
+        self._past = [*self._past, (weakref.ref(layer), before)][-STEPS:]
+        count = int(np.count_nonzero(inside))
+        self._scene.say(
+            f"Label {number}: {count:,} pixels, {count / inside.size:.1%} of the image."
+        )
+
+    def _new_layer(self, source: Image, gates: Array) -> Labels:
+        viewer = self._scene.viewer
+        with selection_kept(viewer):
+            return viewer.add_labels(
+                gates,
+                name=f"Gates: {shown(source.name, 40)}",
+                opacity=LABELS_OPACITY,
+                colormap=CyclicLabelColormap(colors=TINTS),
+                metadata={METADATA_KEY: ROLE, MAP_KEY: weakref.ref(source)},
+                **Placement.of(source).image_kwargs(),
+            )
+
+
+def _scatter(cube: SpectralCube, x: str, y: str, watch: Watch) -> Scatter:
+    return scatter(cube, x, y, watch=watch)
+
+
+def _density(found: Scatter, region: Region) -> NDArray[np.int_]:
+    return found.density(region)
+
+
+def _densities(found: Scatter, labels: Array, watch: Watch) -> dict[int, NDArray[np.int_]]:
+    """Return the density of each of the first labels but 0."""
+    sizes = np.bincount(np.maximum(labels, 0).ravel())
+    numbers = np.flatnonzero(sizes[1:])[:MOST_LABELS] + 1
+    densities = {}
+    for number in numbers.tolist():
+        watch.check()
+        densities[number] = found.density(Region.of_label(labels, number))
+    return densities

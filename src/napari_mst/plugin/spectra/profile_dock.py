@@ -1,0 +1,189 @@
+"""The page "Profile": a value along a drawn line, and all its spectra as a spectrogram."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from napari.components import ViewerModel
+from napari.utils.theme import Theme, get_theme
+from qtpy.QtCore import QRectF, Qt, Signal
+from qtpy.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+)
+
+from napari_mst.arrays import Singles
+from napari_mst.cube import NANOMETRES
+from napari_mst.errors import SpectrumError, plain
+from napari_mst.plugin.spectra.bench_dock import BenchDock
+from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
+from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
+from napari_mst.plugin.spectra.profiling import NO_LINE, spectrogram
+from napari_mst.plugin.spectra.resolve import HINT, Snapshot
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
+from napari_mst.spectra.transects import Transect
+
+LOWEST = 220
+"""Pixels; a profile that is lower cannot be read."""
+KINDS = "Table (*.csv);;PNG picture (*.png);;SVG drawing (*.svg)"
+DRAW = "Drag the mouse over the image. The newest line counts, or the one selected in the table."
+VALUE = "The value along the line: a band, an index, or a formula. Empty: the band at the slider."
+SAVE = "Save the profile as a table of all bands (.csv), or as a figure (.png, .svg)."
+PROFILE_HINT = "Above: the value along the line. Below: its spectra. A click there shows that band."
+
+
+class ProfilePlot(pg.GraphicsLayoutWidget):
+    """Draws a transect; `wavelength_clicked` carries a wavelength of the spectrogram."""
+
+    wavelength_clicked = Signal(float)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.top, self.below = pg.ViewBox(enableMenu=False), pg.ViewBox(enableMenu=False)
+        self.value, self.wavelength = pg.AxisItem("left"), pg.AxisItem("left")
+        self.bottom = pg.AxisItem("bottom")
+        self.curve, self.image = pg.PlotCurveItem(), pg.ImageItem(axisOrder="row-major")
+        self.band = pg.InfiniteLine(angle=0)
+        self._shown: Transect | None = None
+        self.ci.layout.setSpacing(4)
+        for row, (axis, view) in enumerate(((self.value, self.top), (self.wavelength, self.below))):
+            self.addItem(axis, row, 0)
+            self.addItem(view, row, 1)
+            axis.linkToView(view)
+            axis.setWidth(54)
+            axis.enableAutoSIPrefix(False)
+            view.setMouseEnabled(x=True, y=False)
+        self.addItem(self.bottom, 2, 1)
+        self.bottom.linkToView(self.below)
+        self.bottom.enableAutoSIPrefix(False)
+        self.bottom.setHeight(36)
+        self.top.setXLink(self.below)
+        self.below.disableAutoRange()
+        self.top.addItem(self.curve)
+        self.image.setColorMap(pg.colormap.get("viridis"))
+        self.below.addItem(self.image, ignoreBounds=True)
+        self.below.addItem(self.band, ignoreBounds=True)
+        self.setMinimumHeight(LOWEST)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.scene().sigMouseClicked.connect(self._on_clicked)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
+        ink = theme.text.as_hex()
+        self.setBackground(theme.background.as_hex())
+        for axis in (self.value, self.wavelength, self.bottom):
+            axis.setPen(theme.secondary.as_hex())
+            axis.setTextPen(ink)
+        self.curve.setPen(pg.mkPen(theme.highlight.as_hex(), width=2))
+        self.band.setPen(pg.mkPen("white", width=1, style=Qt.PenStyle.DashLine))
+
+    def show_transect(self, found: Transect | None) -> None:
+        """Draw the spectrogram of *found*, or nothing."""
+        for item in (self.image, self.band, self.curve):
+            item.setVisible(found is not None)
+        if found is None or found is self._shown:
+            return
+        self._shown = found
+        picture, low, high = spectrogram(found)
+        known = picture[np.isfinite(picture)]
+        levels = np.percentile(known, (1, 99)) if known.size else (0, 1)
+        self.image.setImage(picture, levels=levels)
+        # The rows of one band, and of a line of one length, have some height as well.
+        length, height = float(found.distances[-1]), max(high - low, 1.0)
+        self.image.setRect(QRectF(0, low, length, height))
+        self.below.setRange(QRectF(0, low, length, height), padding=0)
+        is_nm = found.cube.unit == NANOMETRES
+        self.wavelength.setLabel("wavelength (nm)" if is_nm else found.cube.unit)
+        self.bottom.setLabel(f"distance ({found.unit})")
+
+    def show_value(self, name: str, values: Singles | None, band: float | None) -> None:
+        """Draw the *values* of *name* along the line, and the *band* that the slider shows."""
+        found = self._shown
+        if found is None or values is None or len(values) != len(found.distances):
+            self.curve.setData([], [])
+        else:
+            self.curve.setData(found.distances, values, connect="finite")
+        self.value.setLabel(name)
+        if band is not None:
+            self.band.setValue(band)
+
+    def _on_clicked(self, event: Any) -> None:
+        if event.double() and self._shown is not None:
+            self.below.setXRange(0, float(self._shown.distances[-1]), padding=0)
+        elif self.below.sceneBoundingRect().contains(event.scenePos()) and self.image.isVisible():
+            self.wavelength_clicked.emit(self.below.mapSceneToView(event.scenePos()).y())
+
+
+class ProfileDock(BenchDock):
+    """Shows the spectra along the line that was drawn or selected last."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        self.profile = self.bench.profile
+        self.source = SourceBox(self.bench)
+        self.chart = ProfilePlot()
+        self.value = TextBox(VALUE)
+        self.draw_button = QPushButton("Draw a line", toolTip=DRAW)
+        self.save_button = QPushButton("Save ...", toolTip=SAVE)
+        self.about = Paragraph()
+        of = fill(QHBoxLayout(), QLabel("of"), self.source, stretched=self.source)
+        ends = (self.draw_button, self.save_button)
+        row = fill(QHBoxLayout(), self.value, *ends, stretched=self.value)
+        layout = fill(QVBoxLayout(self), of, row)
+        layout.addWidget(self.chart, stretch=3)
+        layout.addWidget(self.about)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.plot, stretch=1)
+        layout.setContentsMargins(3, 4, 3, 4)
+        layout.setSpacing(4)
+        self.value.textActivated.connect(self._on_value)
+        self.draw_button.clicked.connect(calling(self._draw_line))
+        self.save_button.clicked.connect(calling(self._save))
+        self.chart.wavelength_clicked.connect(self.bench.go_to)
+
+    # ------------------------------------------------------------ forwarding
+
+    def _on_value(self, text: str) -> None:
+        self.profile.text = text.strip()
+        self.bench.publish(problem="")
+
+    def _draw_line(self) -> None:
+        self.profile.draw_line()
+
+    def _save(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Save profile", "profile.csv", KINDS)
+        if not path:
+            return
+        with self.bench.reported():
+            if Path(path).suffix.lower() in SUFFIXES:
+                save_picture(self.chart.scene(), self.chart.size(), Path(path))
+            else:
+                self.profile.save(path)
+
+    # ------------------------------------------------------------ drawing
+
+    def _draw_rows(self, new: Snapshot) -> None:
+        profile = self.profile
+        profile.update()
+        self.source.draw()
+        self.value.draw(profile.presets, profile.text)
+        found = profile.transect
+        self.chart.show_transect(found)
+        values, text = None, PROFILE_HINT if new.text == HINT else new.text
+        try:
+            values = profile.curve()
+        except SpectrumError as error:
+            text = plain(error)
+        self.chart.show_value(profile.value, values, new.bands and new.bands.shown)
+        self.save_button.setEnabled(found is not None)
+        self.about.setText(text if found is not None else NO_LINE)
+
+    def _dress(self) -> None:
+        super()._dress()
+        self.chart.set_theme(get_theme(self.viewer.theme))

@@ -1,0 +1,249 @@
+"""The page "Scatter": two values of every pixel as a density, with a lasso, above the spectra."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from napari.components import ViewerModel
+from napari.utils.theme import Theme, get_theme
+from qtpy.QtCore import QRectF, Qt, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+)
+
+from napari_mst.arrays import Codes
+from napari_mst.plugin.spectra.bench_dock import BenchDock
+from napari_mst.plugin.spectra.boxes import SourceBox, TextBox
+from napari_mst.plugin.spectra.gating import Highlight
+from napari_mst.plugin.spectra.menus import PICTURES, save_picture
+from napari_mst.plugin.spectra.resolve import HINT, Snapshot
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import Paragraph, fill
+from napari_mst.spectra.scatter import CELLS, Scatter
+
+FAINTEST = 0.25
+"""Opacity of a cell with one pixel."""
+LEAST_STEP = 4.0
+"""Pixels of the screen between two corners of a lasso."""
+LOWEST = 200
+"""Pixels; a scatter that is lower cannot be read."""
+TOO_SHORT = 3
+"""Corners below which a lasso is a click."""
+SCATTER_HINT = (
+    "Draw around pixels in the scatter: they become a label on the image, and its mean a curve "
+    "below. Picks and regions are seen here in their colours. The wheel zooms."
+)
+LEFT_OUT = 0.0005
+"""Share of pixels beyond the axes from which on it is said."""
+AXIS = "The value along this axis: a band, an index, a component (PC 1), or a formula."
+
+
+class _Lasso(pg.ViewBox):
+    """A view in which the left button draws an outline; the wheel zooms, the others pan."""
+
+    drawn = Signal(list)
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self._outline = pg.PlotCurveItem()
+        self.addItem(self._outline, ignoreBounds=True)
+        self._corners: list[tuple[float, float]] = []
+        self._last = None
+
+    def set_ink(self, ink: str) -> None:
+        """Draw the outline in the colour *ink*."""
+        self._outline.setPen(pg.mkPen(ink, width=1.5))
+
+    def mouseDragEvent(self, event: Any, axis: int | None = None) -> None:
+        """Pyqtgraph calls this while a button is down."""
+        if event.button() != Qt.MouseButton.LeftButton:
+            super().mouseDragEvent(event, axis)
+            return
+        event.accept()
+        if event.isStart():
+            self._corners = [self._place(event.buttonDownScenePos())]
+            self._last = event.buttonDownScenePos()
+        moved = event.scenePos() - self._last
+        if abs(moved.x()) + abs(moved.y()) >= LEAST_STEP:
+            self._last = event.scenePos()
+            self._corners.append(self._place(self._last))
+        closed = np.array([*self._corners, self._corners[0]])
+        self._outline.setData(closed[:, 0], closed[:, 1])
+        if event.isFinish():
+            self._outline.setData([], [])
+            if len(self._corners) >= TOO_SHORT:
+                self.drawn.emit(self._corners)
+
+    def _place(self, position: Any) -> tuple[float, float]:
+        place = self.mapSceneToView(position)
+        return place.x(), place.y()
+
+
+class ScatterPlot(pg.GraphicsLayoutWidget):
+    """Draws a scatter; `drawn` carries the corners (x, y) of an outline in it."""
+
+    drawn = Signal(list)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = _Lasso()
+        self.left, self.bottom = pg.AxisItem("left"), pg.AxisItem("bottom")
+        self.image = pg.ImageItem(axisOrder="row-major")
+        self.spot = pg.ScatterPlotItem(size=9, symbol="o", brush=None)
+        self._ink = "#ffffff"
+        self._drawn: tuple[Any, ...] = ()
+        self._shown: Scatter | None = None
+        self.ci.layout.setSpacing(0)
+        self.addItem(self.left, 0, 0)
+        self.addItem(self.view, 0, 1)
+        self.addItem(self.bottom, 1, 1)
+        for axis in (self.left, self.bottom):
+            axis.linkToView(self.view)
+            axis.enableAutoSIPrefix(False)
+        self.left.setWidth(54)
+        self.bottom.setHeight(36)
+        self.view.disableAutoRange()
+        for item in (self.image, self.spot):
+            self.view.addItem(item, ignoreBounds=True)
+        self.setMinimumHeight(LOWEST)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.view.drawn.connect(self.drawn)
+        self.scene().sigMouseClicked.connect(self._on_clicked)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
+        self._ink, self._drawn = theme.text.as_hex(), ()
+        self.setBackground(theme.background.as_hex())
+        for axis in (self.left, self.bottom):
+            axis.setPen(theme.secondary.as_hex())
+            axis.setTextPen(self._ink)
+        self.spot.setPen(pg.mkPen(theme.icon.as_hex(), width=2))
+        self.view.set_ink(self._ink)
+
+    def show_scatter(self, found: Scatter | None, highlights: Sequence[Highlight]) -> None:
+        """Draw *found* and the densities of picks and regions over it; nothing for None."""
+        self.image.setVisible(found is not None)
+        if found is None:
+            return
+        if found is not self._shown:
+            self._shown = found
+            self.left.setLabel(found.y.text)
+            self.bottom.setLabel(found.x.text)
+            self.show_all()
+        drawn = (found, *((each.colour, id(each.density)) for each in highlights))
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.image.setImage(painted(found, highlights, self._ink), levels=(0, 255))
+            self.image.setRect(_rect(found))
+
+    def show_all(self) -> None:
+        """Undo a zoom."""
+        if self._shown is not None:
+            self.view.setRange(_rect(self._shown), padding=0)
+
+    def show_spot(self, place: tuple[float, float] | None) -> None:
+        """Mark the pixel under the mouse, or none."""
+        self.spot.setData([] if place is None else [place[0]], [] if place is None else [place[1]])
+
+    def _on_clicked(self, event: Any) -> None:
+        if event.double():
+            self.show_all()
+
+
+def _rect(found: Scatter) -> QRectF:
+    x, y = found.x, found.y
+    return QRectF(x.low, y.low, x.high - x.low, y.high - y.low)
+
+
+def painted(found: Scatter, highlights: Sequence[Highlight], ink: str) -> Codes:
+    """Return the picture (N, N, 4) of a scatter: opaque where many pixels are, on a log scale.
+
+    All pixels are in the colour *ink*, and the *highlights* over them in their own.
+    """
+    picture = np.zeros((CELLS, CELLS, 4), np.uint8)
+    for colour, density in [Highlight(ink, found.density()), *highlights]:
+        seen = density > 0
+        opacity = np.log1p(density[seen]) / np.log1p(max(int(density.max()), 2))
+        picture[seen, :3] = QColor(colour).getRgb()[:3]
+        picture[seen, 3] = np.round(255 * (FAINTEST + (1 - FAINTEST) * opacity))
+    return picture
+
+
+class ScatterDock(BenchDock):
+    """Shows the scatter of the cube that maps are made of, and turns a lasso in it into a label."""
+
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__(napari_viewer)
+        self.gating = self.bench.gating
+        self.source = SourceBox(self.bench)
+        self.scatter = ScatterPlot()
+        self.texts = {name: TextBox(AXIS) for name in ("x", "y")}
+        self.back_button = QPushButton("Take back", toolTip="Take the last label back.")
+        self.save_button = QPushButton("Save ...", toolTip="Save the scatter as a picture.")
+        self.about = Paragraph()
+        self._lay_out()
+        for name, box in self.texts.items():
+            box.textActivated.connect(partial(setattr, self.gating, name))
+        self.back_button.clicked.connect(calling(self._take_back))
+        self.save_button.clicked.connect(calling(self._save))
+        self.scatter.drawn.connect(self._on_drawn)
+
+    def _lay_out(self) -> None:
+        ends = (self.back_button, self.save_button)
+        of = fill(QHBoxLayout(), QLabel("of"), self.source, *ends, stretched=self.source)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        for name, box in self.texts.items():
+            row.addWidget(QLabel(name))
+            row.addWidget(box, stretch=1)
+        layout = fill(QVBoxLayout(self), of, row)
+        layout.addWidget(self.scatter, stretch=3)
+        layout.addWidget(self.about)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.plot, stretch=2)
+        layout.setContentsMargins(3, 4, 3, 4)
+        layout.setSpacing(4)
+
+    # ------------------------------------------------------------ forwarding
+
+    def _on_drawn(self, outline: list[tuple[float, float]]) -> None:
+        with self.bench.reported():
+            self.gating.gate(outline)
+
+    def _take_back(self) -> None:
+        self.gating.take_back()
+
+    def _save(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Save scatter", "scatter.png", PICTURES)
+        if path:
+            with self.bench.reported():
+                save_picture(self.scatter.scene(), self.scatter.size(), Path(path))
+
+    # ------------------------------------------------------------ drawing
+
+    def _draw_rows(self, new: Snapshot) -> None:
+        self.gating.update()
+        self.source.draw()
+        for name, box in self.texts.items():
+            box.draw(self.gating.presets, getattr(self.gating, name))
+        self.scatter.show_scatter(self.gating.scatter, self.gating.highlights)
+        self.scatter.show_spot(self.gating.pointed)
+        self.back_button.setEnabled(self.gating.can_take_back)
+        text = SCATTER_HINT if new.text == HINT else new.text
+        found = self.gating.scatter
+        if found is not None and found.left_out >= LEFT_OUT:
+            text += f" {found.left_out:.1%} of the pixels lie beyond the axes."
+        self.about.setText("Computing the scatter ..." if self.gating.is_busy else text)
+
+    def _dress(self) -> None:
+        super()._dress()
+        self.scatter.set_theme(get_theme(self.viewer.theme))

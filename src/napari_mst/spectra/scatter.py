@@ -1,0 +1,171 @@
+"""A scatter of two values of every pixel, as a density, and the pixels inside an outline in it.
+
+The values are sorted into cells once; an outline is then a table of cells, so that a stroke over 12
+megapixels takes some 60 ms. Letters: H rows, W columns; N cells along an axis.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from napari_mst.arrays import Doubles, Mask, Singles
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError, shown
+from napari_mst.spectra import formulas
+from napari_mst.spectra.regions import Region
+from napari_mst.spectra.statistics import components
+from napari_mst.watch import Watched, watching
+
+CELLS = 255
+"""Cells along each axis: the number of a cell, and one for no cell, then fit into 16 bits."""
+OUTSIDE = CELLS**2
+"""The number of the cell of a pixel that is no number, or lies beyond an axis."""
+TAILS = 0.02
+"""Per cent of the pixels that an axis may leave out at either end, so that highlights do not
+squeeze all others into a corner."""
+ROOM = 0.03
+"""Share of its range that an axis adds at either end."""
+SAMPLES = 2**20
+"""About how many pixels the range of an axis is taken from."""
+CHUNK = 2**18
+"""Pixels that are sorted into cells at a time, so that the numbers stay in the cache."""
+
+_COMPONENT = re.compile(r"PC ?([1-9]\d?)", re.IGNORECASE)
+
+
+class Axis(NamedTuple):
+    """An axis of a scatter: the text that names its values, and the range that it shows."""
+
+    text: str
+    low: float
+    high: float
+
+    @property
+    def step(self) -> float:
+        """The width of a cell."""
+        return (self.high - self.low) / CELLS
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Two values of every pixel of a cube, in cells.
+
+    Attributes
+    ----------
+    x, y
+        The axes.
+    cells
+        (H, W) uint16: the number of the cell of each pixel, row by row from the lowest *y*; or
+        `OUTSIDE`.
+    """
+
+    x: Axis
+    y: Axis
+    cells: NDArray[np.uint16]
+
+    @property
+    def left_out(self) -> float:
+        """Share of the pixels that lie in no cell, 0-1."""
+        return float((self.cells == OUTSIDE).mean())
+
+    def density(self, region: Region | None = None) -> NDArray[np.int_]:
+        """Count the pixels in each cell, (N, N): all, or those of a *region*."""
+        cells = (self.cells if region is None else self.cells[region.box][region.mask]).ravel()
+        counts = np.zeros(OUTSIDE + 1, np.int_)
+        # bincount makes a copy of eight bytes a pixel.
+        for start in range(0, len(cells), CHUNK):
+            counts += np.bincount(cells[start : start + CHUNK], minlength=len(counts))
+        return counts[:OUTSIDE].reshape(CELLS, CELLS)
+
+    def inside(self, outline: ArrayLike) -> Mask:
+        """Return the pixels (H, W) in the cells whose centres are inside an *outline* (n, 2).
+
+        Its corners are (x, y). Raises `SpectrumError` if it has fewer than three, or encloses no
+        centre of a cell.
+        """
+        first = np.array([self.y.low, self.x.low])
+        step = np.array([self.y.step, self.x.step])
+        corners = (np.asarray(outline, dtype=np.float64)[:, ::-1] - first) / step - 0.5
+        region = Region.of_polygon(corners, (CELLS, CELLS))
+        is_inside = np.zeros(OUTSIDE + 1, dtype=bool)
+        is_inside[:OUTSIDE].reshape(CELLS, CELLS)[region.box] = region.mask
+        return is_inside[self.cells]
+
+    def place(self, row: int, column: int) -> tuple[float, float] | None:
+        """Return (x, y) of the centre of the cell of a pixel; None if it lies in none."""
+        cell = int(self.cells[row, column])
+        if cell == OUTSIDE:
+            return None
+        across, up = cell % CELLS + 0.5, cell // CELLS + 0.5
+        return self.x.low + across * self.x.step, self.y.low + up * self.y.step
+
+
+def scatter(cube: SpectralCube, x: str, y: str, *, watch: Watched = None) -> Scatter:
+    """Return the scatter of two values of every pixel of *cube*.
+
+    Parameters
+    ----------
+    x, y
+        A formula of bands or an index, as in `maps.formula`, such as "r550" for the band at 550 nm;
+        or "PC 1" for the first principal component, and so on.
+
+    Raises
+    ------
+    SpectrumError
+        If a text is no formula, the cube lacks a band or a component, or a value is a number at no
+        pixel.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    watch = watching(watch)
+    numbers = [_component(text) for text in (x, y)]
+    most = max(numbers)
+    planes = components(cube, most, watch=watch.part(0, 0.6)).data if most else ()
+    values = [
+        planes[number - 1] if number else formulas.evaluated(cube, text, watch.part(start, 1))
+        for text, number, start in ((x, numbers[0], 0.6), (y, numbers[1], 0.8))
+    ]
+    axes = [_axis(text, one) for text, one in zip((x, y), values, strict=True)]
+    return Scatter(axes[0], axes[1], _cells(values, axes))
+
+
+def _component(text: str) -> int:
+    """Return the number of the principal component that *text* names; 0 if it names none."""
+    found = _COMPONENT.fullmatch(text.strip())
+    return int(found[1]) if found else 0
+
+
+def _axis(text: str, values: Singles) -> Axis:
+    sample = values.reshape(-1)[:: max(1, values.size // SAMPLES)]
+    sample = sample[np.isfinite(sample)]
+    if not sample.size:
+        raise SpectrumError(
+            f"Expected numbers, got none from {shown(text, 40)!r}. Choose other values."
+        )
+    low, high = np.percentile(sample, (TAILS, 100 - TAILS)).tolist()
+    # A constant has no range.
+    room = ROOM * (high - low) or 0.5
+    return Axis(text, low - room, high + room)
+
+
+def _cells(values: list[Singles], axes: list[Axis]) -> NDArray[np.uint16]:
+    cells = np.empty(values[0].shape, np.uint16)
+    flat, (across, up) = cells.reshape(-1), (one.reshape(-1) for one in values)
+    for start in range(0, flat.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        column, row = (
+            _steps(one[part], axis) for one, axis in zip((across, up), axes, strict=True)
+        )
+        # NaN is not within either.
+        is_within = (column >= 0) & (column < CELLS) & (row >= 0) & (row < CELLS)
+        column[~is_within] = row[~is_within] = 0
+        flat[part] = row.astype(np.uint16) * CELLS + column.astype(np.uint16)
+        flat[part][~is_within] = OUTSIDE
+    return cells
+
+
+def _steps(values: Singles, axis: Axis) -> Doubles:
+    return (values.astype(np.float64) - axis.low) / axis.step

@@ -1,0 +1,128 @@
+"""Transects: the spectra along a line through a cube.
+
+Letters: B bands, H rows, W columns; n places along the line.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.ndimage import map_coordinates
+
+from napari_mst.arrays import Doubles, Singles, singles
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.spectra import formulas
+from napari_mst.watch import UNWATCHED, Watched, watching
+
+CHUNK = 64
+"""Places whose surroundings are read at a time, so that a file is read near the line alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transect:
+    """The spectra along a line.
+
+    Attributes
+    ----------
+    cube
+        The spectra as a cube of one row, (B, 1, n), with wavelengths, quantity and history.
+    places
+        (n, 2) row and column of each, about a pixel apart; centres of pixels are whole numbers.
+    distances
+        (n,) along the line from its start, in *unit*.
+    unit
+        "pixel", or the unit of the pixel size that was given.
+    """
+
+    cube: SpectralCube
+    places: Doubles
+    distances: Doubles
+    unit: str = "pixel"
+
+    @property
+    def values(self) -> Singles:
+        """(B, n) spectra; NaN beyond the image."""
+        return singles(self.cube.data[:, 0])
+
+    def along(self, text: str) -> Singles:
+        """Return a formula of bands or an index along the line, (n,): see `maps.formula`.
+
+        Raises `SpectrumError` if it is none, or the cube lacks a band of it.
+        """
+        return singles(formulas.evaluated(self.cube, text, UNWATCHED)[0])
+
+    def table(self, text: str = "") -> dict[str, Any]:
+        """Return columns: the distance, row and column, the value of *text*, and each band."""
+        cube = self.cube
+        bands = {
+            f"{at:g} {cube.unit}": each
+            for at, each in zip(cube.wavelengths, self.values, strict=True)
+        }
+        return {
+            f"distance ({self.unit})": self.distances,
+            "row": self.places[:, 0],
+            "column": self.places[:, 1],
+            **({text: self.along(text)} if text else {}),
+            **bands,
+        }
+
+
+def transect(
+    cube: SpectralCube,
+    vertices: ArrayLike,
+    *,
+    pixel_size: tuple[float, float] = (1.0, 1.0),
+    unit: str = "pixel",
+    watch: Watched = None,
+) -> Transect:
+    """Return the spectra of *cube* along a line through *vertices*, interpolated linearly.
+
+    Parameters
+    ----------
+    vertices
+        (m, 2) row and column in pixels, at least two; they may lie beyond the image.
+    pixel_size, unit
+        Height and width of a pixel, and their unit, for the distances.
+
+    Raises
+    ------
+    SpectrumError
+        If the line has no length, or lies beyond the image.
+    Cancelled
+        Soon after *watch* was cancelled.
+    """
+    corners = np.asarray(vertices, dtype=np.float64)
+    if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
+        raise SpectrumError(f"Expected (row, column) vertices of a line, got {corners.shape}.")
+    lengths = np.concatenate([[0], np.hypot(*np.diff(corners, axis=0).T).cumsum()])
+    if lengths[-1] == 0:
+        raise SpectrumError("Expected a line, got a point. Draw it from one place to another.")
+    at = np.linspace(0, lengths[-1], int(np.ceil(lengths[-1])) + 1)
+    places = np.stack([np.interp(at, lengths, corners[:, axis]) for axis in (0, 1)], axis=1)
+    shape = np.array(cube.shape[1:])
+    is_inside = ((places >= -0.5) & (places <= shape - 0.5)).all(axis=1)
+    if not is_inside.any():
+        raise SpectrumError("Expected a line on the image, got one beside it. Draw it on the cube.")
+    values = np.full((len(cube.wavelengths), 1, len(places)), np.nan, np.float32)
+    watch = watching(watch)
+    for start in range(0, len(places), CHUNK):
+        watch.reach(start / len(places))
+        chunk = start + np.flatnonzero(is_inside[start : start + CHUNK])
+        if len(chunk):
+            values[:, 0, chunk] = _interpolated(cube, np.clip(places[chunk], 0, shape - 1))
+    steps = np.hypot(*(np.diff(places, axis=0) * pixel_size).T)
+    line = SpectralCube(
+        values, cube.wavelengths, cube.unit, cube.quantity, cube.provenance, cube.metadata
+    )
+    return Transect(line, places, np.concatenate([[0], steps.cumsum()]), unit)
+
+
+def _interpolated(cube: SpectralCube, places: Doubles) -> Singles:
+    """Return the spectra (B, n) of *cube* at *places*, of which only the surroundings are read."""
+    low = np.floor(places.min(axis=0)).astype(int)
+    high = np.ceil(places.max(axis=0)).astype(int) + 1
+    box = singles(cube.data[:, low[0] : high[0], low[1] : high[1]])
+    at = (places - low).T
+    return np.stack([map_coordinates(band, at, order=1, mode="nearest") for band in box])

@@ -1,0 +1,124 @@
+"""The profile follows the line that is drawn, and its cube."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Shapes
+from pytestqt.qtbot import QtBot
+from qtpy.QtWidgets import QFileDialog
+from tests.plugin.conftest import make_cube
+from tests.plugin.in_viewer import active_in
+
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.plugin.spectra.bench import Bench
+from napari_mst.plugin.spectra.profile_dock import ProfileDock
+from napari_mst.plugin.spectra.profiling import spectrogram
+from napari_mst.spectra.transects import transect
+
+LINE = np.array([[5, 5], [5, 25]])
+
+
+@pytest.fixture
+def bench(cube_viewer: ViewerModel) -> Bench:
+    bench = Bench(cube_viewer)
+    bench.attach()
+    return bench
+
+
+def drawn(bench: Bench) -> Shapes:
+    shapes = bench.profile.draw_line()
+    assert shapes is not None
+    assert shapes.mode == "add_line"
+    shapes.add_lines(LINE)
+    bench.finish()
+    bench.profile.update()
+    return shapes
+
+
+def test_the_curve_is_the_band_at_the_slider_or_the_chosen_value(
+    bench: Bench, cube_viewer: ViewerModel
+) -> None:
+    drawn(bench)
+    data = make_cube().data
+    cube_viewer.dims.set_point(0, 600)
+    assert bench.profile.value == "r600"
+    np.testing.assert_allclose(bench.profile.curve(), data[20, 5, 5:26], rtol=1e-5)
+    bench.profile.text = "r700 / r400"
+    expected = data[30, 5, 5:26] / data[0, 5, 5:26]
+    np.testing.assert_allclose(bench.profile.curve(), expected, rtol=1e-4)
+    bench.profile.text = "r900"
+    with pytest.raises(SpectrumError, match="r900"):
+        bench.profile.curve()
+
+
+def test_the_newest_line_counts_or_the_selected_one(bench: Bench, cube_viewer: ViewerModel) -> None:
+    shapes = drawn(bench)
+    shapes.add_lines(LINE + 3)
+    shapes.add_rectangles([[0, 0], [3, 3]])
+    bench.finish()
+    bench.profile.update()
+    assert bench.profile.transect is not None
+    assert bench.profile.transect.places[0].tolist() == [8, 8]
+    bench.choose([0])
+    bench.profile.update()
+    assert bench.profile.transect.places[0].tolist() == [5, 5]
+    cube_viewer.layers.remove(shapes)
+    bench.finish()
+    bench.profile.update()
+    assert bench.profile.transect is None
+
+
+def test_distances_are_in_the_unit_of_the_cube(bench: Bench, cube_viewer: ViewerModel) -> None:
+    layer = active_in(cube_viewer)
+    layer.scale, layer.units = (10, 2, 2), ("pixel", "mm", "mm")
+    drawn(bench)
+    found = bench.profile.transect
+    assert found is not None
+    assert (found.unit, found.distances[-1]) == ("millimeter", 40)
+
+
+def test_the_table_has_every_band(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(SpectrumError, match="Draw a line"):
+        bench.profile.save(tmp_path / "profile.csv")
+    drawn(bench)
+    bench.profile.save(tmp_path / "profile.csv")
+    table = pd.read_csv(tmp_path / "profile.csv")
+    assert len(table) == 21
+    np.testing.assert_allclose(table["700 nm"], make_cube().data[30, 5, 5:26], rtol=1e-5)
+
+
+def test_the_rows_of_a_spectrogram_are_even_and_rise() -> None:
+    data = np.array([3, 1, 2], np.float32)[:, None, None] * np.ones((1, 4, 9), np.float32)
+    picture, low, high = spectrogram(
+        transect(SpectralCube(data, [700, 400, 450]), [(1, 0), (1, 8)])
+    )
+    assert (low, high) == (400, 700)
+    assert picture[:, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".png"])
+def test_the_page_draws_and_saves_the_line(
+    cube_viewer: ViewerModel,
+    qtbot: QtBot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    dock = ProfileDock(cube_viewer)
+    qtbot.addWidget(dock)
+    dock.show()
+    assert not dock.save_button.isEnabled()
+    dock.draw_button.click()
+    cube_viewer.layers[-1].add_lines(LINE)
+    qtbot.waitUntil(dock.save_button.isEnabled, timeout=30_000)
+    np.testing.assert_allclose(dock.chart.curve.yData, make_cube().data[15, 5, 5:26], rtol=1e-5)
+    path = tmp_path / f"profile{suffix}"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    dock.save_button.click()
+    assert path.stat().st_size > 1000
+    dock.chart.wavelength_clicked.emit(448.0)
+    assert cube_viewer.dims.point[0] == 450
