@@ -195,6 +195,21 @@ def test_library_follows_the_rules_of_all_curves(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0].values, [np.nan, 0.0025, 0.005])
 
 
+@pytest.mark.parametrize("mark", [" , ", ",\n"])
+def test_a_comma_in_a_name_stays_in_it(mark: str, tmp_path: Path) -> None:
+    path = spectrals(tmp_path)
+    edit("{ oak , elm }", f"{{oak, red{mark}elm}}", path, path.with_suffix(".hdr"))
+    assert [spectrum.name for spectrum in read_spectra(path)] == ["oak, red", "elm"]
+
+
+def test_names_that_are_not_one_each_are_said(tmp_path: Path) -> None:
+    path = spectrals(tmp_path)
+    edit("{ oak , elm }", "{oak,red,elm}", path, path.with_suffix(".hdr"))
+    with pytest.warns(CurveWarning, match="gives 3 names for 2 spectra; they are numbered"):
+        found = read_spectra(path)
+    assert [spectrum.name for spectrum in found] == ["spectrum 1", "spectrum 2"]
+
+
 def test_library_of_enmap_box_opens(shared_data: Path) -> None:
     path = shared_data / "envi/enmap/library_berlin.sli"
     found = read_spectra(path)

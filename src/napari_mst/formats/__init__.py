@@ -371,7 +371,8 @@ def _reader(path: Path) -> Format:
     suffix = path.suffix.lower()
     for form in FORMATS:
         may_be_read = form.is_folder or not path.is_dir()
-        if may_be_read and suffix in (*form.suffixes, *form.more_suffixes):
+        is_last = form.read is folder.read_folder and path.is_dir()
+        if may_be_read and (is_last or suffix in (*form.suffixes, *form.more_suffixes)):
             return form
     raise CubeFileError(
         f"Expected a cube file ({_suffixes()}), got {shown(path.name)}. Open another file."

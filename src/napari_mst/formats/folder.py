@@ -1,13 +1,15 @@
 """Folders of single-band PNG or TIFF files as one cube, as the CAVE database ships its scenes.
 
-CAVE calls its files `name_ms_01.png`, `name_ms_02.png`, ... The bands are the largest set of files
-whose names differ in one number only. That number gives their order and, where `nm` follows it,
-their wavelengths. Letters: B bands, H rows, W columns.
+CAVE calls its files `name_ms_01.png`, `name_ms_02.png`, ..., in a folder within a folder. The bands
+are the largest set of files whose names differ in numbers only. One of these numbers differs in
+every file: it gives their order and, where `nm` follows it or it can be nothing else, their
+wavelengths. Letters: B bands, H rows, W columns.
 """
 
 import re
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +24,15 @@ from napari_mst.formats.record import Description, described_cube
 _SUFFIXES = (".png", ".tif", ".tiff")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(\s*nm(?![a-z]))?", re.IGNORECASE)
 _FEWEST = 3
+_RANGE = (300, 2600)  # nm
+_STEP = 2  # nm
 
 
 _Band = tuple[float, str, Path]
 """The number in the name of a file, its unit ("nm" of a wavelength, or ""), and the file."""
+
+_Number = tuple[str, str]
+"""The digits of a number in a name, and its unit."""
 
 
 def is_folder_of_bands(path: Path) -> bool:
@@ -37,15 +44,14 @@ def is_folder_of_bands(path: Path) -> bool:
 
     from napari_mst.photo.files import open_image
 
-    bands = _bands(path)
-    if not bands:
-        return False
     try:
+        first = _bands(path)[0][2]
         # Pillow warns of large images, but here only their mode is asked for.
-        with warnings.catch_warnings(action="ignore"), open_image(bands[0][2]) as image:
+        with warnings.catch_warnings(action="ignore"), open_image(first) as image:
             # Pillow's modes of one channel; "I" also comes as "I;16" and "I;16B".
-            return image.mode in ("1", "L", "F") or image.mode.startswith("I")
-    except DecompressionBombError:
+            is_grey = image.mode in ("1", "L", "F") or image.mode.startswith("I")
+        return is_grey or _decoded(first).ndim == 2
+    except (CubeFileError, DecompressionBombError):
         return False
 
 
@@ -60,14 +66,10 @@ def read_folder(path: Path) -> SpectralCube:
         If there are no such images, or one is damaged, coloured, or of another size or type than
         the first.
     """
-    bands = _bands(path)
-    if not bands:
-        advice = "Open a folder of PNG or TIFF files."
-        raise mismatch(path.name, "band images numbered by name", "none", advice)
-    numbers, units, files = zip(*bands, strict=True)
+    numbers, units, files = zip(*_bands(path), strict=True)
     first = _decoded(files[0])
-    check_room(path.name, first.nbytes * len(bands))
-    cube = np.empty((len(bands), *first.shape), first.dtype)
+    check_room(path.name, first.nbytes * len(files))
+    cube = np.empty((len(files), *first.shape), first.dtype)
     cube[0] = first
     for index, file in enumerate(files[1:], start=1):
         plane = _decoded(file)
@@ -77,42 +79,72 @@ def read_folder(path: Path) -> SpectralCube:
             advice = "All bands need one size and type."
             raise mismatch(file.name, expected, got, advice)
         cube[index] = plane
-    wavelengths = [repr(number) for number in numbers] if all(units) else []
+    doubts = []
+    if not all(units) and _can_only_be_nm(numbers):
+        doubts = ["The numbers in the names of the files were taken for wavelengths in nm."]
+    wavelengths = [repr(number) for number in numbers] if all(units) or doubts else []
     names = [file.stem for file in files]
-    return described_cube(cube, Description(wavelengths, "nm", names))
+    return described_cube(cube, Description(wavelengths, "nm", names), doubts)
 
 
-def _bands(folder: Path) -> list[_Band]:
-    """The largest set of images whose names differ in one number, in the order of that number.
+def _bands(folder: Path, *, is_inside: bool = False) -> list[_Band]:
+    """The images of the scene in *folder*, in the order of the number in their names.
 
-    Empty if there is no such set, or if two are equally large.
+    Raises `CubeFileError`, which says why there is no such scene.
     """
+    seen = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+    images = [entry for entry in seen if entry.suffix.lower() in _SUFFIXES and entry.is_file()]
+    inside = [entry for entry in seen if entry.is_dir() and entry.suffix.lower() != ".zarr"]
+    if not images and len(inside) == 1 and not is_inside:
+        return _bands(inside[0], is_inside=True)
+    if not images:
+        got = f"folders {shown(', '.join(each.name for each in inside), 60)}" if inside else "none"
+        advice = "Open one of its folders." if inside else "Open a folder of PNG or TIFF files."
+        raise mismatch(folder.name, "a cube, or band images", got, advice)
     families = defaultdict(list)
-    for file in sorted(folder.iterdir()):
-        if file.suffix.lower() in _SUFFIXES and not file.name.startswith(".") and file.is_file():
-            words = _NUMBER.sub("\0", file.stem)
-            families[words, file.suffix].append(file)
-    ordered = [_ordered(files) for files in families.values()]
-    largest = max(ordered, key=len, default=[])
-    rivals = [family for family in ordered if len(family) == len(largest)]
-    return largest if len(rivals) == 1 else []
+    for file in images:
+        families[_NUMBER.sub("\0", file.stem), file.suffix].append(file)
+    largest = max(families.values(), key=len)
+    if len(largest) < _FEWEST:
+        got = shown(", ".join(file.name for file in images), 60)
+        expected = f"{_FEWEST} or more band images whose names differ in a number"
+        raise mismatch(folder.name, expected, got, "Number the files by band.")
+    if [len(family) for family in families.values()].count(len(largest)) > 1:
+        names = [family[0].name for family in families.values() if len(family) == len(largest)]
+        got = f"{len(names)}: {shown(', '.join(names), 60)} ..."
+        raise mismatch(folder.name, "band images of one scene", got, "Give each a folder.")
+    return _ordered(largest, folder.name)
 
 
-def _ordered(files: list[Path]) -> list[_Band]:
-    """*files*, whose names have the same words, in the order of the one number that differs.
+def _ordered(files: list[Path], name: str) -> list[_Band]:
+    """*files*, whose names have the same words, in the order of the number that tells them apart.
 
-    Empty if they are too few, or if more than one number differs.
+    Several numbers that do so have to agree about the order, unless `nm` follows one.
     """
-    numbers = [_NUMBER.findall(file.stem) for file in files]
-    columns = zip(*numbers, strict=True)
-    varying = [place for place, column in enumerate(columns) if len(set(column)) > 1]
-    if len(files) < _FEWEST or len(varying) != 1:
-        return []
-    bands = []
-    for file, named in zip(files, numbers, strict=True):
-        number, unit = named[varying[0]]
-        bands.append((float(number), unit, file))
-    return sorted(bands)
+    numbers: list[list[_Number]] = [_NUMBER.findall(file.stem) for file in files]
+    columns = list(zip(*numbers, strict=True))
+    telling = [column for column in columns if len(set(column)) == len(files)]
+    if not telling:
+        counts = sorted(len(set(column)) for column in columns if len(set(column)) > 1)
+        got = f"several captures, as {shown(files[0].name, 30)} and {shown(files[-1].name, 30)}"
+        if len(counts) > 1 and counts[0] * counts[1] == len(files):
+            got = f"{len(files)} files of {counts[0]} x {counts[1]} numbers, {got}"
+        raise mismatch(name, "band images of one scene", got, "Give each capture a folder.")
+    in_nm = [column for column in telling if all(unit for _, unit in column)]
+    wavelengths = [column for column in telling if _can_only_be_nm([float(at) for at, _ in column])]
+    orders = {tuple(np.argsort([float(at) for at, _ in column])) for column in telling}
+    if not in_nm and len(orders) > 1:
+        got = f"two numbers that disagree, as in {shown(files[0].name, 40)}"
+        raise mismatch(name, "one order of the bands", got, "Leave one number in the names.")
+    column = [*in_nm, *wavelengths, *telling][0]
+    return sorted((float(at), unit, file) for (at, unit), file in zip(column, files, strict=True))
+
+
+def _can_only_be_nm(numbers: Sequence[float]) -> bool:
+    """True for numbers in the range of cameras, too far apart for those that count files."""
+    steps = np.diff(sorted(numbers))
+    low, high = _RANGE
+    return bool(low <= min(numbers) and max(numbers) <= high and (steps >= _STEP).all())
 
 
 def _decoded(file: Path) -> Array:
@@ -125,6 +157,8 @@ def _decoded(file: Path) -> Array:
         raise CubeFileError(
             f"Expected a band image, got {shown(name, 40)}: {shown(error, 180)}"
         ) from error
+    if plane.ndim == 3 and (plane == plane[..., :1]).all():
+        plane = plane[..., 0]  # a grey image that was saved as RGB
     if plane.ndim != 2:
         channels = f"{plane.shape[2]} channels"
         raise mismatch(name, "one band", channels, "Open colour images as photos.")

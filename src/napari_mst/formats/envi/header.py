@@ -137,13 +137,19 @@ class Header:
         """The value of *key* without braces; empty if there is none."""
         return self._decoded(_inner(self.fields.get(key, "")))
 
-    def items(self, key: str) -> list[str]:
+    def items(self, key: str, count: int = 0) -> list[str]:
         """The items of *key* between commas, decoded.
 
-        A comma after the last item is allowed, and gives one empty item more.
+        A comma after the last item is allowed, and gives one empty item more. Where items hold
+        commas themselves, the spaces of `spectral` or the ends of lines part them, if that makes
+        *count* items.
         """
         inner = _inner(self.fields.get(key, ""))
-        return [self._decoded(item.strip()) for item in inner.split(",")] if inner else []
+        if not inner:
+            return []
+        ways = [re.split(mark, inner) for mark in (",", r",\s*\n", r"\s,\s")]
+        parts = next((parts for parts in ways if len(parts) == count), ways[0])
+        return [self._decoded(item.strip()) for item in parts]
 
     def numbers(self, key: str) -> list[str]:
         """The items of *key* between commas or spaces, as text."""

@@ -54,7 +54,7 @@ def read_library(path: Path) -> Curves:
         scaled, _, notes = physical(stored, header, {})
         ignored = number(header.text(IGNORED))
         values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
-        records = _records(header, len(values))
+        records, doubts_of_names = _records(header, len(values))
         is_own = "curve" in records[0]
         texts = header.numbers("wavelength")
         wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
@@ -62,7 +62,7 @@ def read_library(path: Path) -> Curves:
             wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
         has = np.ones(values.shape, dtype=bool)
         heading = header.text("description") + header.text("z plot titles")
-        notes += [] if is_own else doubts
+        notes += doubts_of_names + ([] if is_own else doubts)
         return Curves(
             path.name, wavelengths, unit, values, has, records, heading, is_own, notes
         ).settled()
@@ -70,21 +70,26 @@ def read_library(path: Path) -> Curves:
     return steadily(path, targets(path), read)
 
 
-def _records(header: Header, count: int) -> list[dict[str, str]]:
-    """Read the facts about each of *count* spectra from the *header*; at least its name."""
+def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str]]:
+    """Read the facts about each of *count* spectra from the *header*; at least its name.
+
+    A note says where there are no names for them.
+    """
     try:
         records = json.loads(header.text(f"{OWN}spectra") or "[]")
     except ValueError:
         records = []
     is_one_each = isinstance(records, list) and len(records) == count
     if is_one_each and all(isinstance(record, dict) for record in records):
-        return [{key: str(value) for key, value in record.items()} for record in records]
+        return [{key: str(value) for key, value in record.items()} for record in records], []
     # Another program wrote the library, or changed it: only the names are sure.
-    names = header.items("spectra names")
+    names, notes = header.items("spectra names", count), list[str]()
     # Names that are too many or too few are of other spectra.
     if len(names) != count:
+        given = f"The header gives {len(names)} names for {count} spectra; they are numbered."
+        notes = [given] if names else []
         names = [f"spectrum {number}" for number in range(1, count + 1)]
-    return [{"name": name} for name in names]
+    return [{"name": name} for name in names], notes
 
 
 def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Path:

@@ -90,7 +90,7 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         description = Description(
             header.numbers("wavelength"),
             header.unit_word,
-            header.items("band names"),
+            header.items("band names", layout.bands),
             fields,
             quantity=header.text(f"{OWN}quantity") or quantity_of(fields),
             provenance=provenance(header),
