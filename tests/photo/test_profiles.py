@@ -304,3 +304,13 @@ def test_bands_in_a_folder_are_numbers_and_no_colours(tmp_path: Path) -> None:
     for number in range(4):
         with_chunks(tmp_path / f"band_{number}.png", plane, gAMA=gamma(1 / 1.8))
     np.testing.assert_array_equal(read_cube(tmp_path).data[2], plane)
+
+
+def test_infrared_beside_red_green_and_blue_is_no_alpha(tmp_path: Path) -> None:
+    codes = np.dstack([stored(TRUE, np.uint16), stored(TRUE[..., :1], np.uint16)])
+    options: dict[str, Any] = {"photometric": "rgb", "extrasamples": ["unspecified"]}
+    tifffile.imwrite(tmp_path / "aerial.tif", codes, metadata=None, **options)
+    assert "no alpha" in " ".join(Photo.read(tmp_path / "aerial.tif").assumptions)
+    np.testing.assert_array_equal(
+        read_cube(tmp_path / "aerial.tif").data, np.moveaxis(codes, -1, 0)
+    )

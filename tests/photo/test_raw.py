@@ -7,10 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import colour
 import numpy as np
 import pytest
 import tifffile
-from tests.raw_photos import BAYER, XTRANS, Camera, mosaic, write_dng, write_linear_dng
+from tests.raw_photos import (
+    BAYER,
+    MATRIX,
+    XTRANS,
+    Array,
+    Camera,
+    mosaic,
+    rationals,
+    write_dng,
+    write_linear_dng,
+)
 
 import napari_mst
 from napari_mst import isolation
@@ -109,6 +120,53 @@ def test_unknown_camera_and_missing_white_are_said(tmp_path: Path) -> None:
     told = " ".join(photo.assumptions)
     assert "The sensitivities of Acme Snap 9 are not among the measured ones" in told
     assert "does not state the white balance" in told
+
+
+XY = (0.3457, 0.3585)
+WARM = tuple(float(value) for value in np.reshape(MATRIX, 9) * 1.1 - 0.02)
+
+
+def dng_neutral(x: float, y: float, *lights: tuple[tuple[float, ...], float]) -> Array:
+    """The neutral by the specification, with a temperature of colour-science."""
+    matrices = [np.reshape(matrix, (3, 3)) for matrix, _ in lights]
+    kelvin = float(colour.temperature.xy_to_CCT_Hernandez1999(np.array([x, y])))
+    share = 1.0
+    if len(lights) == 2:
+        warm, cold = (1 / temperature for _, temperature in lights)
+        share = float(np.clip((1 / kelvin - cold) / (warm - cold), 0, 1))
+    matrix = share * matrices[0] + (1 - share) * matrices[-1]
+    neutral = matrix @ (x / y, 1, (1 - x - y) / y)
+    return neutral / neutral[1]
+
+
+@pytest.mark.parametrize("xy", [XY, (0.44, 0.405), (0.3127, 0.329)])
+@pytest.mark.parametrize("is_pair", [False, True], ids=["one-light", "two-lights"])
+def test_the_white_of_a_dng_may_be_a_chromaticity(
+    is_pair: bool, xy: tuple[float, float], tmp_path: Path
+) -> None:
+    tags: list[tuple[Any, ...]] = [
+        (50706, 1, 4, (1, 4, 0, 0), True),
+        (50721, 10, 9, rationals(MATRIX), True),
+        (50778, 3, 1, 21, True),
+        (50729, 5, 2, rationals(xy), True),
+        (33421, 3, 2, (2, 2), True),
+        (33422, 1, 4, (0, 1, 1, 2), True),
+    ]
+    lights = [(MATRIX, 6504.0)]
+    if is_pair:
+        tags[1:3] = [
+            (50721, 10, 9, rationals(WARM), True),
+            (50722, 10, 9, rationals(MATRIX), True),
+            (50778, 3, 1, 17, True),
+            (50779, 3, 1, 21, True),
+        ]
+        lights = [(WARM, 2856.0), (MATRIX, 6504.0)]
+    path = tmp_path / "pixel.dng"
+    pixels = np.full((24, 32), 1064, np.uint16)
+    tifffile.imwrite(path, pixels, photometric=32803, extratags=tags, metadata=None)
+    shot = Photo.read(path).shot
+    assert shot is not None
+    np.testing.assert_allclose(shot.neutral, dng_neutral(*xy, *lights), atol=2e-3)
 
 
 def test_saturated_pixels_are_told(tmp_path: Path) -> None:

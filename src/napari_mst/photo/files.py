@@ -413,6 +413,9 @@ def _decode_tiff(file: BinaryIO, notes: list[str]) -> tuple[Pixels, ColourSpace 
             pixels = np.moveaxis(pixels, 0, -1)
         if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE:
             np.invert(pixels, out=pixels)
+        if page.samplesperpixel == 4 and page.extrasamples == (tifffile.EXTRASAMPLE.UNSPECIFIED,):
+            notes.append("The fourth channel, which is no alpha (infrared?), was left out.")
+            pixels = pixels[..., :3]
         return upright(pixels, _orientation(page, notes)), space_in(page)
 
 

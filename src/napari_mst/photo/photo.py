@@ -293,8 +293,8 @@ class Photo:
         --------
         >>> from napari_mst.photo.profiles import of_coding
         >>> photo = nm.Photo.from_array(np.full((4, 6, 3), 128, np.uint8))
-        >>> photo.in_srgb(of_coding(12, 13)).assumptions
-        ('The colours were converted from Display P3 to sRGB.',)
+        >>> photo.in_srgb(of_coding(12, 13)).assumptions[-1]
+        'The colours were converted from Display P3 to sRGB.'
         """
         if self.encoding == "linear":
             note = f"The file states {space.name}: its values were taken as linear light instead."

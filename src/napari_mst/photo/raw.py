@@ -22,7 +22,7 @@ from napari_mst.arrays import Doubles
 from napari_mst.errors import PhotoError, shown
 from napari_mst.isolation import Answer
 from napari_mst.photo.cameras import matching_camera
-from napari_mst.photo.raw_header import camera_in_raw
+from napari_mst.photo.raw_header import camera_in_raw, neutral_in_dng
 
 if TYPE_CHECKING:
     from rawpy import RawPy
@@ -237,7 +237,8 @@ def _shot(raw: "RawPy", path: Path) -> Shot:
         make=make,
         model=model,
         camera=matching_camera(make, model),
-        neutral=_neutral(raw),
+        # LibRaw does not know the white that Google's cameras state as a chromaticity.
+        neutral=_neutral(raw) or (neutral_in_dng(path) if raw.num_colors != _NO_COLOUR else None),
         demosaicing=_demosaicing(raw),
     )
 

@@ -6,6 +6,7 @@ of TIFF 6.0, Adobe's DNG 1.7.1 and, for Canon's CR3 and Fujifilm's RAF, of LibRa
 """
 
 import io
+import math
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from napari_mst.arrays import Doubles
 from napari_mst.errors import PhotoError
 
 if TYPE_CHECKING:
-    from tifffile import TiffPage
+    from tifffile import TiffPage, TiffTags
 
 RAW_SUFFIXES = (
     ".dng",
@@ -49,6 +51,30 @@ TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _MAKE, _MODEL, _DNG_VERSION = 271, 272, 50706
 _CFA_DIMENSIONS, _CFA_PATTERN = 33421, 33422
 _WHITE_LEVEL = 50717
+_ANALOG_BALANCE, _AS_SHOT_WHITE_XY = 50727, 50729
+_CALIBRATIONS = ((50721, 50723, 50778), (50722, 50724, 50779))
+"""ColorMatrix, CameraCalibration and CalibrationIlluminant, for each of the two lights."""
+_DAYLIGHT = 5500.0
+_KELVINS = {
+    2: 4200.0,
+    3: 2850.0,
+    9: 5500.0,
+    10: 6500.0,
+    11: 7500.0,
+    12: 6430.0,
+    13: 5000.0,
+    14: 4150.0,
+    15: 3525.0,
+    17: 2856.0,
+    18: 4874.0,
+    19: 6774.0,
+    20: 5503.0,
+    21: 6504.0,
+    22: 7504.0,
+    23: 5003.0,
+    24: 3200.0,
+}
+"""Colour temperatures of the lights that EXIF numbers (LightSource); others count as daylight."""
 _FULL_SCALE = 65535  # the highest that LibRaw counts; it would take it for a level beyond
 _CFA, _LINEAR_RAW = 32803, 34892  # kinds of colour (tag 262)
 _PAGES = 8  # that are looked at: RAW files have up to six, stacks of other programs thousands
@@ -90,6 +116,52 @@ def camera_in_raw(path: Path) -> tuple[str, str]:
             start = head.find(_CR3_CAMERA) + len(_CR3_CAMERA)
             return _camera_in_tiff(io.BytesIO(head[start:]))
         return _camera_in_tiff(file)
+
+
+def neutral_in_dng(path: Path) -> tuple[float, float, float] | None:
+    """Return the values of the sensor for the white as shot that a DNG states as x and y.
+
+    They are red, green and blue, green being 1; None where the file does not state it. Source: DNG
+    1.7.1, chapter 6, "Translating White Balance xy Coordinates to Camera Neutral Coordinates".
+    """
+    try:
+        with path.open("rb") as file:
+            pages = _pages(file)  # which closes the file when it is dropped, before tags are read
+            tags = next(pages).tags
+            x, y = _numbers(tags, _AS_SHOT_WHITE_XY, (2,))
+            neutral = _camera_matrix(tags, x, y) @ (x / y, 1, (1 - x - y) / y)
+        red, green, blue = (neutral / neutral[1]).round(6).tolist()
+    except Exception:  # noqa: BLE001 (no DNG, or one that lacks or damages what is needed)
+        return None
+    is_light = all(0 < value < math.inf for value in (red, green, blue))
+    return (red, green, blue) if is_light else None
+
+
+def _camera_matrix(tags: "TiffTags", x: float, y: float) -> Doubles:
+    """The (3, 3) matrix from XYZ to values of the sensor under white light of *x* and *y*."""
+    balance = np.eye(3)
+    if _ANALOG_BALANCE in tags:
+        balance = np.diag(_numbers(tags, _ANALOG_BALANCE, (3,)))
+    matrices, warmths = [], []
+    for colour, calibration, light in _CALIBRATIONS:
+        if colour in tags:
+            has_own = calibration in tags
+            own = _numbers(tags, calibration, (3, 3)) if has_own else np.eye(3)
+            matrices.append(own @ _numbers(tags, colour, (3, 3)))
+            warmths.append(1 / _KELVINS.get(int(tags.valueof(light, 0)), _DAYLIGHT))
+    if len(set(warmths)) < 2:
+        return balance @ matrices[-1]
+    # McCamy's temperature of the white; the specification interpolates by its inverse.
+    n = (x - 0.3320) / (0.1858 - y)
+    warmth = 1 / (((449 * n + 3525) * n + 6823.3) * n + 5520.33)
+    share = np.clip((warmth - warmths[1]) / (warmths[0] - warmths[1]), 0, 1)
+    return balance @ (share * matrices[0] + (1 - share) * matrices[1])
+
+
+def _numbers(tags: "TiffTags", code: int, shape: tuple[int, ...]) -> Doubles:
+    """The fractions in the tag *code*."""
+    pairs = np.reshape(tags[code].value, (-1, 2)).astype(np.float64)
+    return (pairs[:, 0] / pairs[:, 1]).reshape(shape)
 
 
 def check_raw(file: BinaryIO) -> None:

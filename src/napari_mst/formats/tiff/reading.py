@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # PhotometricInterpretation (TIFF 6.0): 2 is RGB; 3 palette, 5 CMYK and 6 YCbCr are colours always.
 _RGB = 2
+_UNSPECIFIED = 0  # a sample beyond red, green and blue of any meaning: TIFF 6.0, tag 338
 _ALWAYS_COLOUR = (3, 5, 6)
 
 
@@ -179,7 +180,9 @@ def _check_planes(tif: "TiffFile", description: Description) -> None:
 def _check_colours(tif: "TiffFile", description: Description) -> None:
     """Refuse a colour photo, unless something says that its channels are bands."""
     page = tif.pages.first
-    is_rgb = page.photometric == _RGB and page.samplesperpixel in (3, 4)
+    # Aerial photos have infrared as a fourth sample, which is marked as no alpha.
+    is_infrared = page.samplesperpixel == 4 and page.extrasamples == (_UNSPECIFIED,)
+    is_rgb = page.photometric == _RGB and page.samplesperpixel in (3, 4) and not is_infrared
     is_colour = is_rgb or page.photometric in _ALWAYS_COLOUR
     if is_colour and not description.shape and not description.wavelengths:
         advice = "Open it as a photo instead."
