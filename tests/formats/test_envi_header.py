@@ -251,7 +251,7 @@ def apply_the_scale_factor(folder: Path) -> None:
         zero = read_cube(write_pair(folder, {"reflectance scale factor": factor}))
         assert np.array_equal(zero.data, DATA)
         assert zero.metadata["warnings"] == (
-            f"The reflectance scale factor is {factor}; it is ignored.",
+            f"The field 'reflectance scale factor' is {factor}; it is ignored.",
         )
 
 

@@ -264,7 +264,7 @@ room = lambda room: limit_memory({"room" if is_outside else "2**27"})
 with patch("napari_mst.isolation.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
     function = "napari_mst.formats.matlab.cubes:answer"
-    print(json.dumps(next(answers(function, path, [None, None, 2**32, 2**32]))[0]))
+    print(json.dumps(next(answers(function, path, [[None, None, 0], 2**32, 2**32]))[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     told = json.loads(done.stdout)

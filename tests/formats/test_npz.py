@@ -38,7 +38,9 @@ def test_what_numpy_saves_is_read_in_every_type(
         assert np.array_equal(cube.data, np.abs(expected) if dtype == "c8" else expected)
         assert cube.data.dtype.isnative
         assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
-        assert "The unit of 'wl' is not given; nm was assumed." in cube.metadata["warnings"]
+        assert (
+            "The unit of the wavelengths is not given; nm was assumed." in cube.metadata["warnings"]
+        )
 
 
 def test_the_shipped_scenes_of_cave_are_read(shared_data: Path) -> None:

@@ -37,7 +37,7 @@ Cube = TypeVar("Cube", bound=PlainCube)
 STANDARD_NAME = "radiation_wavelength"
 """CF's name for a wavelength."""
 
-_CF_NAMES = frozenset({STANDARD_NAME, "sensor_band_central_radiation_wavelength"})
+CF_NAMES = frozenset({STANDARD_NAME, "sensor_band_central_radiation_wavelength"})
 """CF's names for a wavelength, and for the centre of a band of a sensor."""
 
 SPECTRAL_NAMES = frozenset(
@@ -48,12 +48,10 @@ SPECTRAL_NAMES = frozenset(
 _SYSTEM = "spatial_ref"
 """The variable of the coordinate system, as rioxarray names it."""
 
-_ROW_NAMES = frozenset({"y", "row", "rows", "lat", "latitude", "line", "lines"})
+ROW_NAMES = frozenset({"y", "row", "rows", "lat", "latitude", "line", "lines"})
 """Names of the axis of rows in arrays of others, in lower case."""
 
-_COLUMN_NAMES = frozenset(
-    {"x", "column", "columns", "col", "lon", "longitude", "sample", "samples"}
-)
+COLUMN_NAMES = frozenset({"x", "column", "columns", "col", "lon", "longitude", "sample", "samples"})
 """Names of the axis of columns in arrays of others, in lower case."""
 
 
@@ -162,7 +160,7 @@ def parts_of(array: "DataArray") -> PlainCube:
         )
     spectral = _spectral_axis(array)
     rows, columns = (str(name) for name in array.dims if name != spectral)
-    if rows.lower() in _COLUMN_NAMES or columns.lower() in _ROW_NAMES:
+    if rows.lower() in COLUMN_NAMES or columns.lower() in ROW_NAMES:
         rows, columns = columns, rows
     quantity = array.name if array.name in ("reflectance", "radiance") else ""
     return with_texts(
@@ -237,7 +235,7 @@ def _spectral_axis(array: "DataArray") -> str:
 
 
 def _has_cf_name(coordinate: "DataArray") -> bool:
-    return coordinate.attrs.get("standard_name") in _CF_NAMES
+    return coordinate.attrs.get("standard_name") in CF_NAMES
 
 
 def _wavelengths(array: "DataArray", axis: str) -> tuple[Doubles, str]:

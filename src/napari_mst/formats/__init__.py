@@ -5,8 +5,9 @@ ignore stands in `cube.metadata["warnings"]`, a tuple of sentences for a person.
 where there was nothing to say, and writers leave it out.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -25,13 +26,16 @@ from napari_mst.errors import (
 )
 from napari_mst.extensions import load_extensions
 from napari_mst.formats import folder, netcdf, numpy_files, prisma
+from napari_mst.formats.conventions import physical
 from napari_mst.formats.envi.header import DATA_SUFFIXES, targets
 from napari_mst.formats.envi.raster import is_envi, read_envi, write_envi
 from napari_mst.formats.matlab.cubes import is_matlab, read_matlab, write_matlab
 from napari_mst.formats.matlab.stored import CLASSES
 from napari_mst.formats.numbers import stored_type
+from napari_mst.formats.record import IGNORED
 from napari_mst.formats.tiff.reading import is_own_tiff, is_tiff, read_tiff
 from napari_mst.formats.tiff.writing import write_imagej, write_tiff
+from napari_mst.formats.wavelengths import with_wavelengths
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
 from napari_mst.watch import Watched, watching
@@ -231,23 +235,26 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     variable: str | None = None,
     band_axis: int | None = None,
     wavelengths: Sequence[float] | slice | None = None,
-    scale: bool | None = None,
+    unit: str = "",
+    scale: float | bool | None = None,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The spectral cube in the file at *path*.
 
-    Not every format has every option: those that the one of the file lacks are refused.
-
     Parameters
     ----------
     variable
-        The name of the array, in a file that holds several.
+        The name of the array, in a file that holds several. Refused for formats of one array.
     band_axis
-        The axis of the bands, where the file does not say it.
+        The axis of the bands, where the file does not say it. Refused for formats that always do.
     wavelengths
-        (B,) in nm for plain arrays; a slice from the first to the last.
+        (B,), in place of those of the file; a slice from the first to the last.
+    unit
+        The unit of these *wavelengths*, or of those of a file that does not say it: "nm" (the
+        default), "um", ...
     scale
-        Apply gain and offset, as is usual; False gives the numbers as they are stored.
+        Apply gain and offset, as is usual; False gives the numbers as they are stored. A number
+        takes their place: the stored numbers are multiplied by it.
     verify
         Read all numbers now, and compare them with the checksum in the file.
 
@@ -255,6 +262,8 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     ------
     CubeFileError
         If there is no such file, or it is damaged or not a cube.
+    ChoiceNeeded
+        If only the options can say what the file leaves open.
     OutOfMemory
         If the cube does not fit into memory.
 
@@ -272,27 +281,51 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
     """
     path = Path(path)
     form = _reader(path)
+    is_factor = scale is not None and not isinstance(scale, bool)
     given = {
         "variable": variable,
         "band_axis": band_axis,
-        "wavelengths": wavelengths,
-        "scale": scale,
+        "bands": None if isinstance(wavelengths, slice | None) else len(wavelengths),
+        "scale": False if is_factor else scale,
         "verify": verify,
     }
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    unknown = ", ".join(options.keys() - signature(form.read).parameters.keys())
+    known = signature(form.read).parameters.keys()
+    options: dict[str, Any] = {
+        name: value
+        for name, value in given.items()
+        if value is not None and (name in known or name in FOR_SOME)
+    }
+    unknown = ", ".join(options.keys() - known)
     if unknown:
         raise CubeFileError(
             f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out."
         )
     try:
-        return form.read(path, **options)
+        cube = form.read(path, **options)
+        if is_factor:
+            cube = _scaled(cube, float(scale or 0))
+        if wavelengths is not None or unit:
+            cube = with_wavelengths(cube, wavelengths, unit)
     except (CubeFileError, OutOfMemory):
         raise
     except CubeError as error:
         raise CubeFileError(f"Expected a cube in {shown(path.name)}, got none. {error}") from error
     except (OSError, MemoryError) as error:
         raise unreadable(path.name, error) from error
+    return cube
+
+
+FOR_SOME = ("variable", "band_axis")
+"""Options of `read_cube` that only make sense for some formats."""
+
+
+def _scaled(cube: SpectralCube, factor: float) -> SpectralCube:
+    """*cube* with its stored numbers times *factor*. Raises `CubeError` for one that is none."""
+    if not 0 < factor < math.inf:
+        raise CubeError(f"Expected a scale above 0, got {factor:g}. Give another.")
+    about = {"scale_factor": factor, IGNORED: cube.metadata.get(IGNORED, math.nan)}
+    data, fields, *_ = physical(cube.data, about, cube.metadata)
+    return replace(cube, data=data, metadata=fields)
 
 
 def write_cube(

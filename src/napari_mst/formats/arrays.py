@@ -1,105 +1,188 @@
-"""Files of named arrays (NumPy, MATLAB, HDF5): finding the cube, its wavelengths and its axes.
+"""Files of named arrays (NumPy, MATLAB, HDF5, Zarr): finding the cube, its axes and wavelengths.
 
+What a file says comes before what shapes suggest: names of axes, coordinates and numbers of bands
+decide, then MATLAB's order, and only then the shortest side, which is said.
 Letters: B bands, H rows, W columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import commonpath
+from typing import Any
 
 import numpy as np
 
-from napari_mst.arrays import Array
-from napari_mst.cube.curves import may_be_nanometres
-from napari_mst.errors import ChoiceNeeded, mismatch, shown
+from napari_mst.arrays import Array, DType
+from napari_mst.cube.curves import power_of
+from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
+from napari_mst.cube.labelled import CF_NAMES, COLUMN_NAMES, ROW_NAMES, SPECTRAL_NAMES
+from napari_mst.errors import ChoiceNeeded, NapariMstError, OutOfMemory, mismatch, shown
+from napari_mst.formats.conventions import WORDS, word_of
 
 WAVELENGTHS = ("wavelengths", "wavelength", "bands", "lambda", "wl", "wvl")
 """Names of arrays of wavelengths; the ICVL, NTIRE and ARAD cubes call theirs `bands`."""
+SMALL_BYTES = 64 * 2**20
+"""The most bytes of a text or of wavelengths; more is taken for damage."""
+_OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
+"""Fields of a cube that other arrays or attributes hold, one value for each band."""
+_PUBLISHED = ("cube", "rad")
+"""Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
+
+In MATLAB's order their bands come last.
+"""
+_METRES = 6  # the least power of ten of lengths on the ground: rows and columns may be in metres
+_NO_UNITS = ("1", "-", "none", "unitless")
+_LISTED = 130  # characters of names and sizes in a message
 
 
-def cube_name(name: str, shapes: Mapping[str, tuple[int, ...]], chosen: str | None) -> str:
-    """The name of the array that is the cube of the file *name*.
+@dataclass(frozen=True)
+class StoredArray:
+    """One array of a file, before its numbers are read.
 
-    The *chosen* array, else the one called `cube`, else the only one with three axes.
+    Attributes
+    ----------
+    shape
+        In the order of the file's own program: MATLAB's is that of MATLAB.
+    dtype
+        The type of the numbers.
+    stored_bytes
+        Bytes of all numbers as they are stored, compressed or not.
+    read
+        Gives the numbers.
+    offset, order
+        Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
+        pieces.
+    is_chunked
+        True for an HDF5 file in chunks that can be had one by one.
+    is_matlab
+        True if MATLAB's rules say in which order the axes lie.
+    axes
+        Their names, in lower case; empty where the file has none.
+    attributes
+        Texts and numbers that the file keeps with the array.
+    check
+        Raises `CubeFileError` if parts of the array are lost, and gives warnings about parts that
+        perhaps were never written.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    stored_bytes: int
+    read: Callable[[], Array]
+    offset: int | None = None
+    order: str = "F"
+    is_chunked: bool = False
+    is_matlab: bool = False
+    axes: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[], list[str]] = list
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+Arrays = Mapping[str, StoredArray]
+"""The arrays of numbers in a file, by name; a name has the groups that the array is in."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The cube of a file of arrays.
+
+    Attributes
+    ----------
+    name, axis
+        The array, and its axis of bands, counted from the first.
+    wavelengths, unit
+        As texts, and the word of the file for their unit; empty where it has none.
+    fields
+        The metadata that other arrays hold.
+    attributes
+        What the file says about the numbers, with the scaling that arrays beside the cube hold.
+    warnings
+        Sentences for a person.
+    """
+
+    name: str
+    axis: int
+    wavelengths: list[str]
+    unit: str
+    fields: dict[str, Any]
+    attributes: dict[str, Any]
+    warnings: list[str]
+
+
+def find_cube(
+    file: str, arrays: Arrays, variable: str | None, band_axis: int | None, bands: int = 0
+) -> Found:
+    """The cube among the *arrays* of the *file*, and what the others say about it.
 
     Parameters
     ----------
-    shapes
-        The shape of each array of numbers in the file, by name.
+    variable, band_axis
+        The answers of the user, see `read_cube`.
+    bands
+        The number of wavelengths that the user gives; 0 for none.
 
     Raises
     ------
     CubeFileError
-        If there is none.
+        If there is no array of three axes.
     ChoiceNeeded
-        If there are several; the error lists them.
+        If there are several, or nothing shows which axis holds the bands.
     """
+    name = cube_name(file, arrays, variable)
+    array = arrays[name]
+    warnings: list[str] = []
+    axis = None if band_axis is None else band_axis % 3
+    axis = _axis_by_names(arrays, array) if axis is None else axis
+    texts, unit = _wavelengths(arrays, name, axis, warnings)
+    if axis is None:
+        count = bands or len(texts)
+        is_published = array.is_matlab and name in _PUBLISHED
+        if is_published and count in (0, array.shape[-1]):
+            axis = 2
+        else:
+            axis, doubts = band_axis_of(array.shape, count, None)
+            warnings += doubts
+    fields = _fields(arrays, name, axis, warnings)
+    if place := _place(arrays, array, axis, warnings):
+        fields[FIELD] = place.to_json()
+    # Wavelengths of another axis than that of the bands describe none of them.
+    texts = texts if len(texts) == array.shape[axis] else []
+    about = dict(array.attributes) | _scaling_beside(arrays, name, axis, warnings)
+    return Found(name, axis, texts, unit if texts else "", fields, about, warnings)
+
+
+def cube_name(file: str, arrays: Arrays, chosen: str | None) -> str:
+    """The name of the array that is the cube of the *file*.
+
+    The *chosen* array, else the one called `cube`, else the only one with three axes, or the only
+    one of those with an axis of wavelengths. An array of the uncertainty of another is no cube.
+    """
+    shapes = {key: array.shape for key, array in arrays.items()}
     cubes = {key: shape for key, shape in shapes.items() if len(shape) == 3 and 0 not in shape}
     if chosen is not None and chosen not in cubes:
         expected = f"an array of three axes named {shown(chosen, 30)!r}"
-        raise mismatch(name, expected, _listed(cubes), "Choose another.")
+        raise mismatch(file, expected, _listed(cubes), "Choose another.")
     if not cubes:
         expected = "an array of numbers with three axes"
-        raise mismatch(name, expected, _listed(shapes), "Save the cube as one array.")
-    if chosen is not None:
-        return chosen
-    if "cube" in cubes:
-        return "cube"
-    if len(cubes) > 1:
-        advice = "Say which: variable='name' (--variable NAME)."
-        message = str(mismatch(name, "one array of three axes", _listed(cubes), advice))
-        choices: dict[str | int, str] = {
-            key: f"{shown(key)}: {_size(shape)}" for key, shape in cubes.items()
-        }
-        raise ChoiceNeeded(message, "variable", choices)
-    return next(iter(cubes))
-
-
-def wavelengths_of(
-    shapes: Mapping[str, tuple[int, ...]],
-    name: str,
-    read: Callable[[str], Array],
-    units: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[list[str], str, list[str]]:
-    """The wavelengths of the cube *name* that another array holds.
-
-    That array has one of the known names, and as many values as one of the sides of the cube.
-
-    Parameters
-    ----------
-    read
-        Gives the numbers of an array by its name.
-    units
-        The units of arrays, where the file has any.
-
-    Returns
-    -------
-    Its values as text, their unit, and what had to be assumed. All three are empty where there is
-    no such array, or its values only count the bands (0, 1, 2, ... or 1, 2, 3, ...).
-    """
-    key = key_of(shapes, name, WAVELENGTHS)
-    if key is None:
-        return [], "", []
-    flat = np.ravel(read(key))
-    is_real = flat.dtype.kind in "iuf"
-    # Numbers of bands are not wavelengths, even if the array is called so.
-    counts = (first + np.arange(flat.size) for first in (0, 1))
-    if not is_real or any(np.array_equal(flat, count) for count in counts):
-        return [], "", []
-    texts = [str(value) for value in flat.tolist()]
-    if key in units:
-        return texts, units[key], []
-    if not may_be_nanometres(flat):
-        return texts, "", []
-    return texts, "nm", [f"The unit of '{shown(key, 30)}' is not given; nm was assumed."]
-
-
-def key_of(
-    shapes: Mapping[str, tuple[int, ...]], name: str, spellings: Sequence[str]
-) -> str | None:
-    """The array with one of the *spellings*, in any group, and as long as a side of *name*."""
-    keys = [key for key, shape in shapes.items() if key != name and _length(shape) in shapes[name]]
-    words = {key.rpartition("/")[2].lower(): key for key in reversed(keys)}
-    return next((words[spelling] for spelling in spellings if spelling in words), None)
+        raise mismatch(file, expected, _listed(shapes), "Save the cube as one array.")
+    if chosen is not None or "cube" in cubes:
+        return "cube" if chosen is None else chosen
+    likely = [key for key in cubes if not any(key.startswith(f"{other}_") for other in cubes)]
+    if len(likely) > 1:
+        described = [key for key in likely if _key_of(arrays, key, WAVELENGTHS, None)]
+        likely = described if len(described) == 1 else likely
+    if len(likely) == 1:
+        return likely[0]
+    advice = "Say which: variable='name' (--variable NAME)."
+    message = str(mismatch(file, "one array of three axes", _listed(cubes), advice))
+    choices: dict[str | int, str] = {key: f"{key}: {_size(shape)}" for key, shape in cubes.items()}
+    raise ChoiceNeeded(message, "variable", choices)
 
 
 def band_axis_of(
@@ -107,26 +190,22 @@ def band_axis_of(
 ) -> tuple[int, list[str]]:
     """The axis of the bands, and a warning where it was chosen by size alone.
 
-    It is the *chosen* one, else the one that is as long as there are *wavelengths*, else the one
-    that is clearly the shortest.
+    It is the *chosen* one, else the only one that is as long as there are *wavelengths*, else the
+    first or the last, whichever is clearly the shortest of all.
 
     Raises
     ------
     ChoiceNeeded
         If nothing shows which.
     """
-    if chosen in (0, 1, -1):
+    if chosen in (0, 1, 2, -1):
         return int(chosen), []
+    if shape.count(wavelengths) == 1:
+        return shape.index(wavelengths), []
     first, *_, last = shape
-    by_count = (first == wavelengths, last == wavelengths)
-    by_size = (first < min(shape[1:]), last < min(shape[:2]))
-    # Two sides that both fit decide nothing: the next rule is tried.
-    for is_first, is_last in (by_count, by_size):
-        if is_first != is_last:
-            axis = 0 if is_first else -1
-            place = "first" if is_first else "last"
-            doubt = f"The bands were taken to lie along the {place} axis, the shortest."
-            return axis, [] if wavelengths == shape[axis] else [doubt]
+    for axis, place in ((0, "first"), (2, "last")):
+        if shape[axis] < min(shape[:axis] + shape[axis + 1 :]):
+            return axis, [f"The bands were taken to lie along the {place} axis, the shortest."]
     raise ChoiceNeeded(
         f"Expected bands first or last, got shape {shape}. "
         "Say which: band_axis=0 or -1 (--band-axis).",
@@ -136,6 +215,179 @@ def band_axis_of(
             0: f"first: {first} bands of {_size(shape[1:])}",
         },
     )
+
+
+def hyperspy_axes(axes: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names of the *axes* of a HyperSpy signal, and the wavelengths as attributes of the array.
+
+    HyperSpy marks the axes to navigate: those of the image, or, in a stack of images, the bands.
+    """
+    is_image = [bool(axis.get("navigate")) for axis in axes]
+    if sum(is_image) == 1:
+        is_image = [not mark for mark in is_image]
+    if is_image.count(False) != 1:
+        return (), {}
+    spectral = axes[is_image.index(False)]
+    names = tuple("" if mark else SPECTRAL for mark in is_image)
+    unit = str(spectral.get("units", ""))
+    if power_of(unit) is None or not {"offset", "scale", "size"} <= spectral.keys():
+        return names, {}
+    steps = np.arange(int(spectral["size"]))
+    at = float(spectral["offset"]) + float(spectral["scale"]) * steps
+    return names, {"wavelengths": at.tolist(), UNITS: unit}
+
+
+SPECTRAL = "wavelength"
+"""The name of an axis of bands."""
+UNITS = "wavelength_units"
+"""The attribute of a cube that holds the unit of its wavelengths."""
+
+
+def _axis_by_names(arrays: Arrays, array: StoredArray) -> int | None:
+    """The axis of bands that names, or the coordinates along them, show; None if they do not."""
+    words = _by_word(arrays)
+    spectral, image = [], []
+    for at, name in enumerate(array.axes):
+        about = arrays[words[name]].attributes if name in words else {}
+        standard = str(about.get("standard_name", ""))
+        power = power_of(str(about.get("units", "")))
+        is_length = power is not None and power < _METRES
+        # Rows and columns of a microscope are in um, as wavelengths may be.
+        if name in ROW_NAMES | COLUMN_NAMES or "projection" in standard or "itude" in standard:
+            image.append(at)
+        elif standard in CF_NAMES or is_length or _is_spectral(name):
+            spectral.append(at)
+    if len(spectral) == 1:
+        return spectral[0]
+    left = {0, 1, 2} - set(image)
+    return left.pop() if len(left) == 1 else None
+
+
+def _is_spectral(name: str) -> bool:
+    return name in SPECTRAL_NAMES or "wavelength" in name or name.endswith("bands")
+
+
+def _wavelengths(
+    arrays: Arrays, name: str, axis: int | None, warnings: list[str]
+) -> tuple[list[str], str]:
+    """The wavelengths of the cube *name* as texts, and their unit.
+
+    They are an attribute of it, or an array with a known name and as long as one of its sides.
+    Both are empty where there are none, or they only count the bands (0, 1, 2, ... or 1, 2, 3,
+    ...).
+    """
+    cube = arrays[name]
+    about = {word_of(key): value for key, value in cube.attributes.items()}
+    values = next((about[key] for key in WAVELENGTHS if isinstance(about.get(key), list)), None)
+    unit = str(about.get(word_of(UNITS), about.get("wavelengthunit", "")))
+    if values is None or len(values) not in cube.shape:
+        key = _key_of(arrays, name, WAVELENGTHS, axis)
+        values = _read(arrays, key, warnings) if key else None
+        if values is None:
+            return [], ""
+        about = {word_of(key): value for key, value in arrays[str(key)].attributes.items()}
+        unit = str(about.get("units", about.get("unit", unit)))
+    flat = np.ravel(np.asarray(values))
+    is_real = flat.dtype.kind in "iuf"
+    # Numbers of bands are not wavelengths, even if the array is called so.
+    counts = (first + np.arange(flat.size) for first in (0, 1))
+    if not is_real or any(np.array_equal(flat, count) for count in counts):
+        return [], ""
+    return [str(value) for value in flat.tolist()], "" if unit.lower() in _NO_UNITS else unit
+
+
+def _fields(arrays: Arrays, name: str, axis: int, warnings: list[str]) -> dict[str, Any]:
+    """The fields of the cube *name* that have a value for each band."""
+    cube = arrays[name]
+    fields = {}
+    for word, spellings in _OF_BANDS.items():
+        values = next((cube.attributes[key] for key in spellings if key in cube.attributes), None)
+        key = _key_of(arrays, name, spellings, axis)
+        if values is None and key is not None:
+            values = _read(arrays, key, warnings)
+        flat = np.ravel(np.asarray([] if values is None else values))
+        if flat.size == cube.shape[axis] and flat.dtype.kind in "biuf":
+            fields[word] = flat.tolist()
+    return fields
+
+
+def _scaling_beside(arrays: Arrays, name: str, axis: int, warnings: list[str]) -> dict[str, Any]:
+    """The scaling and the gaps that arrays in the group of the cube *name* hold, by their names."""
+    group, _, _ = name.rpartition("/")
+    sizes = (1, arrays[name].shape[axis])
+    found = {}
+    for key, array in arrays.items():
+        parent, _, word = key.rpartition("/")
+        if group and parent == group and word_of(word) in WORDS and math.prod(array.shape) in sizes:
+            values = _read(arrays, key, warnings)
+            if values is not None:
+                found[word] = values.item() if values.size == 1 else np.ravel(values).tolist()
+    return found
+
+
+def _read(arrays: Arrays, key: str, warnings: list[str]) -> Array | None:
+    """The numbers of a side array; None, and a warning, where they cannot be had."""
+    try:
+        doubts = arrays[key].check()
+        values = arrays[key].read()
+    # Libraries let any type escape from a damaged file.
+    except (NapariMstError, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        if isinstance(error, OutOfMemory):
+            raise
+        warnings.append(f"'{shown(key, 60)}' cannot be read, and was left out.")
+        return None
+    warnings.extend(doubts)
+    return values
+
+
+def _key_of(arrays: Arrays, name: str, spellings: Sequence[str], axis: int | None) -> str | None:
+    """The array that holds one value for each band of *name*; None without one.
+
+    It has one of the *spellings*, or is a wavelength to CF, in any group, the nearest first; it is
+    as long as the *axis* of bands, or as any side where that is not known.
+    """
+    sides = arrays[name].shape if axis is None else [arrays[name].shape[axis]]
+    keys = [
+        key
+        for key, array in arrays.items()
+        if key != name and _length(array.shape) in sides and array.nbytes <= SMALL_BYTES
+    ]
+    keys.sort(key=lambda key: -len(commonpath([key, name])))
+    if spellings is WAVELENGTHS:
+        standard = (key for key in keys if arrays[key].attributes.get("standard_name") in CF_NAMES)
+        if by_standard := next(standard, None):
+            return by_standard
+    words = {_last(key): key for key in reversed(keys)}
+    return next((words[spelling] for spelling in spellings if spelling in words), None)
+
+
+def _place(
+    arrays: Arrays, array: StoredArray, axis: int, warnings: list[str]
+) -> Georeference | None:
+    """The place of the image on earth, by the coordinates of its axes and its grid mapping (CF)."""
+    words = _by_word(arrays)
+    sides = [name for at, name in enumerate(array.axes) if at != axis]
+    keys = [words[name] for name in sides if name in words]
+    if any(arrays[key].attributes.get("long_name") in COUNTS for key in keys):
+        return None
+    read = [_read(arrays, key, warnings) for key in keys if len(arrays[key].shape) == 1]
+    found = [values for values in read if values is not None]
+    if len(found) != 2:
+        return None
+    y, x = found
+    # CF may name the coordinates behind the grid mapping.
+    mapping = str(array.attributes.get("grid_mapping", "")).partition(":")[0].lower()
+    about = arrays[words[mapping]].attributes if mapping in words else {}
+    return Georeference.of_grid(x, y, about)
+
+
+def _by_word(arrays: Iterable[str]) -> dict[str, str]:
+    """The names of arrays by their last words, in lower case."""
+    return {_last(key): key for key in arrays}
+
+
+def _last(key: str) -> str:
+    return key.rpartition("/")[2].lower()
 
 
 def _length(shape: tuple[int, ...]) -> int:
@@ -154,6 +406,11 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Names and sizes of arrays, as many as fit into a message."""
-    texts = [f"{shown(key, 20)} {'x'.join(map(str, shape))}" for key, shape in shapes.items()]
-    return shown(", ".join(texts) or "none", 120)
+    """Names and sizes of arrays, as many as fit into a message: whole, for they must be typed."""
+    texts: list[str] = []
+    for key, shape in shapes.items():
+        text = f"{key} {'x'.join(map(str, shape))}"
+        if texts and len(", ".join([*texts, text])) > _LISTED:
+            return f"{', '.join(texts)} and {len(shapes) - len(texts)} more"
+        texts.append(text)
+    return ", ".join(texts) or "none"

@@ -6,7 +6,6 @@ in a group of their own. Files are read in a process of their own, as MAT-files 
 bands, H rows, W columns.
 """
 
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +15,17 @@ import numpy as np
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.labelled import in_cf, with_texts
-from napari_mst.cube.parts import with_tuples, without
+from napari_mst.cube.parts import without
 from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
-from napari_mst.formats.matlab.cubes import full_disk_as_os_error, stored_cube
+from napari_mst.formats.matlab.cubes import foreign_cube, full_disk_as_os_error, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
-from napari_mst.formats.record import IGNORED, OWN, Description, check, described_cube
+from napari_mst.formats.record import IGNORED, OWN, Description, check
 from napari_mst.watch import Watch
 
 SUFFIX = ".nc"
-MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5")
-_FILLS = ("_FillValue", "missing_value")
+MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5", ".hspy")
 _CRC = re.compile(f"{OWN}=([0-9a-f]{{8}})")
-_GAIN, _OFFSET = "scale_factor", "add_offset"
-_QUANTITIES = ("reflectance", "radiance")
 
 
 def is_netcdf(path: Path) -> bool:
@@ -39,12 +35,13 @@ def is_netcdf(path: Path) -> bool:
     return is_hdf5 and path.suffix.lower() in (SUFFIX, *MORE_SUFFIXES)
 
 
-def read_netcdf(
+def read_netcdf(  # noqa: PLR0913 (options by name)
     path: Path,
     *,
     variable: str | None = None,
     band_axis: int | None = None,
-    scale: bool | None = None,
+    bands: int = 0,
+    scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the file at *path*; the options are those of `read_cube`.
@@ -58,27 +55,18 @@ def read_netcdf(
         if file.read(len(HDF5_MARK)) != HDF5_MARK:
             advice = "Convert netCDF 3 by: nccopy -k nc4 old.nc new.nc"
             raise mismatch(path.name, "a netCDF-4 or HDF5 file", "another kind", advice)
-    facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", variable, band_axis)
+    facts, data = stored_cube(path, "a netCDF-4 or HDF5 file", variable, band_axis, bands)
     attributes = facts["attributes"]
     if crc := _CRC.search(str(facts[ROOT].get(WRITER, ""))):
         stored = Description(shape=data.shape, dtype=data.dtype.name, crc32=crc[1])
         check(path.name, data, stored, verify)
-    fields = with_tuples(facts["fields"])
-    fill = next((attributes[key] for key in _FILLS if key in attributes), None)
-    if scale is not False and (_GAIN in attributes or _OFFSET in attributes):
-        data = numbers.scaled(data, attributes.get(_GAIN, 1), attributes.get(_OFFSET, 0), fill)
-        fill = math.nan
-    if fill is not None:
-        fields[IGNORED] = fill
-    word = str(attributes.get("long_name") or facts["name"].rpartition("/")[2])
-    quantity = next((each for each in _QUANTITIES if each in word.lower()), "")
-    described = Description(facts["wavelengths"], facts["unit"], (), fields, quantity=quantity)
-    cube = described_cube(data, described, facts["warnings"])
+    cube = foreign_cube(facts, data, scale=scale)
     # A file of ours has these texts, also one that xarray saved.
     if "provenance" not in attributes:
         return cube
     kept = with_texts(cube, attributes)
-    return replace(kept, metadata={**fields, **kept.metadata}, quantity=word)
+    quantity = str(attributes.get("long_name", cube.quantity))
+    return replace(kept, metadata={**cube.metadata, **kept.metadata}, quantity=quantity)
 
 
 def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from napari_mst.arrays import Array, Doubles, DType
+from napari_mst.arrays import Array, DType
 from napari_mst.cube.lazy import Lazy, Numbers, changed, mapped
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.in_files import in_file, with_neighbours
@@ -186,30 +186,3 @@ def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:
     floats = np.empty(0, data.dtype).real.dtype
     warnings = ["The numbers are complex; their magnitude is shown."]
     return changed(data, lambda part, _: np.abs(part), floats), warnings
-
-
-def scaled(
-    stored: Numbers,
-    gains: Doubles | float,
-    offsets: Doubles | float,
-    ignored: float | None,
-    divisor: float = 1.0,
-) -> Numbers:
-    """(*stored* (B, H, W) times *gains* (B,) plus *offsets* (B,)) / *divisor*, as floats.
-
-    One gain or offset is that of all bands. Where *stored* is the *ignored* value they are NaN.
-    `Lazy` numbers are scaled as they are read.
-
-    Raises `OutOfMemory` if the others do not fit into memory.
-    """
-    # float32 if that holds each stored value, else float64.
-    dtype = np.result_type(stored.dtype, np.float32).newbyteorder("=")
-    slopes, starts = (np.broadcast_to(each, len(stored)) for each in (gains, offsets))
-
-    def meant(part: Array, bands: range) -> Array:
-        numbers = (part * slopes[bands, None, None] + starts[bands, None, None]) / divisor
-        if ignored is not None:
-            numbers[part == ignored] = np.nan
-        return numbers
-
-    return changed(stored, meant, dtype)

@@ -15,9 +15,10 @@ import math
 import os
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -28,12 +29,9 @@ from numpy.lib import format as npy
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import check_room
+from napari_mst.cube.parts import with_tuples
 from napari_mst.errors import check_regular, complete, mismatch
-from napari_mst.formats.arrays import (
-    band_axis_of,
-    cube_name,
-    wavelengths_of,
-)
+from napari_mst.formats.arrays import StoredArray, band_axis_of, cube_name, find_cube
 from napari_mst.formats.numbers import (
     DEFLATE_RATIO,
     by_bands,
@@ -52,7 +50,6 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_cube,
 )
-from napari_mst.formats.wavelengths import typed_wavelengths
 from napari_mst.watch import Watch
 
 # The header of every member is read: of no more than this many.
@@ -113,6 +110,7 @@ def read_npz(
     *,
     variable: str | None = None,
     band_axis: int | None = None,
+    bands: int = 0,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the archive at *path*.
@@ -123,6 +121,8 @@ def read_npz(
         Name of the array that is the cube, where there are several of three axes.
     band_axis
         0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
+    bands
+        The number of wavelengths that the user gives, which may show the axis; 0 for none.
     verify
         Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
 
@@ -133,27 +133,26 @@ def read_npz(
         may be the cube.
     """
     with _opened(path) as (archive, members):
-        shapes = {
-            key: member.shape for key, member in members.items() if member.dtype.kind in "biufc"
+        size = path.stat().st_size
+        arrays = {
+            key: StoredArray(
+                member.shape, member.dtype, size, partial(_numbers, path, archive, member)
+            )
+            for key, member in members.items()
+            if member.dtype.kind in "biufc"
         }
-        name = cube_name(path.name, shapes, variable)
-
-        def read(key: str) -> Array:
-            return _numbers(path, archive, members[key])
-
-        data = read(name)
-        seal = archive.comment
+        name, seal = cube_name(path.name, arrays, variable), archive.comment
+        data = arrays[name].read()
         if seal and OWN in members and name == "cube":
             record = _record_text(path, archive, members[OWN])
             return sealed_cube(path.name, in_native_order(data), seal, record, None, verify)
-        texts, unit, warnings = wavelengths_of(shapes, name, read)
-        axis, doubts = band_axis_of(data.shape, len(texts), band_axis)
-        warnings += doubts
+        found = find_cube(path.name, arrays, name, band_axis, bands)
         # A record without its seal, or a seal without its record: an edited copy of a file of ours.
         if OWN in members or b'"crc32"' in seal:
-            warnings.append(CHANGED)
-        cube = in_native_order(np.moveaxis(data, axis, 0))
-        return described_cube(cube, Description(texts, unit), warnings)
+            found.warnings.append(CHANGED)
+        cube = in_native_order(np.moveaxis(data, found.axis, 0))
+        description = Description(found.wavelengths, found.unit, fields=with_tuples(found.fields))
+        return described_cube(cube, description, found.warnings)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -251,10 +250,6 @@ def _record_text(path: Path, archive: zipfile.ZipFile, member: _Member) -> str:
     return str(_numbers(path, archive, member)[()])
 
 
-Wavelengths = Sequence[float] | slice
-"""Wavelengths in nm: one for each band, or a slice from that of the first band to the last's."""
-
-
 def is_npy(path: Path) -> bool:
     """True if *path* begins as a `.npy` file."""
     with path.open("rb") as file:
@@ -262,40 +257,25 @@ def is_npy(path: Path) -> bool:
 
 
 def read_npy(
-    path: Path,
-    *,
-    band_axis: int | None = None,
-    wavelengths: Wavelengths | None = None,
-    verify: bool | None = None,
+    path: Path, *, band_axis: int | None = None, bands: int = 0, verify: bool | None = None
 ) -> SpectralCube:
-    """The cube in the array at *path*.
-
-    Parameters
-    ----------
-    band_axis
-        0 or -1: which of its axes holds the bands, where neither wavelengths nor sizes show it.
-    wavelengths
-        In nm, one for each band; or slice(400, 700), evenly spaced from the first band to the last.
-        Without them the bands are numbered.
+    """The cube in the array at *path*, whose bands are numbered; the options of `read_npz`.
 
     Raises
     ------
     CubeFileError
-        If the file is damaged, or no array of numbers with three axes, or has another number of
-        bands.
+        If the file is damaged, or no array of numbers with three axes.
     ChoiceNeeded
         If nothing shows which axis holds the bands.
     """
     data = mapped_array(path)
     text = _text_after(path, data)
-    if text and band_axis is None and wavelengths is None:
+    if text and band_axis is None and not bands:
         seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
         return sealed_cube(path.name, cube, seal, text, None, verify)
-    count = 0 if wavelengths is None or isinstance(wavelengths, slice) else len(wavelengths)
-    axis, doubts = band_axis_of(data.shape, count, band_axis)
-    texts = _texts(wavelengths, data.shape[axis])
+    axis, doubts = band_axis_of(data.shape, bands, band_axis)
     cube = in_native_order(np.moveaxis(_held(path, data), axis, 0))
-    return described_cube(cube, Description(texts, "nm" if texts else ""), doubts)
+    return described_cube(cube, Description(), doubts)
 
 
 def _held(path: Path, data: Array) -> Array:
@@ -354,14 +334,3 @@ def mapped_array(path: Path) -> Array:
         fault = f"{data.dtype} of shape {data.shape}"
         raise mismatch(path.name, "numbers of three axes", fault, "Save the cube as one array.")
     return data
-
-
-def _texts(wavelengths: Wavelengths | None, bands: int) -> list[str]:
-    """The wavelengths of *bands* bands as text; none if they are unknown."""
-    if wavelengths is None:
-        return []
-    if isinstance(wavelengths, slice):
-        wavelengths = list(np.linspace(wavelengths.start, wavelengths.stop, bands))
-    texts = [repr(float(nm)) for nm in wavelengths]
-    typed_wavelengths(" ".join(texts), "nm", bands)
-    return texts

@@ -16,11 +16,12 @@ from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.cube.lazy import Lazy, part_of
-from napari_mst.errors import complete
+from napari_mst.errors import complete, mismatch
+from napari_mst.formats.conventions import Packing
 from napari_mst.formats.matlab.cubes import stored_cube
 from napari_mst.formats.matlab.stored import ROOT
 from napari_mst.formats.netcdf import is_netcdf
-from napari_mst.formats.numbers import is_large, scaled
+from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import IGNORED
 
 _PIXEL = 30.0  # m
@@ -50,6 +51,9 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
             facts, data = stored_cube(path, "a PRISMA product", variable, 1)
             about = facts[ROOT]
             low, high = (about[f"L2Scale{name}{end}"] for end in ("Min", "Max"))
+            if scale and not 0 < high - low < math.inf:
+                expected, got = f"L2Scale{name}Max above L2Scale{name}Min", f"{high} and {low}"
+                raise mismatch(path.name, expected, got, "Get the file again, or give scale=False.")
             last = max(bands, default=(0.0,))[0]
             listed = zip(
                 about[f"List_Cw_{name}"], about[f"List_Fwhm_{name}"], range(len(data)), strict=True
@@ -57,8 +61,11 @@ def read_prisma(path: Path, *, scale: bool = True) -> SpectralCube:
             # A band that was switched off has a wavelength of 0.
             beyond = sorted(band for band in listed if band[0] > last)
             bands += beyond
-            data = scaled(data, (high - low) / _MOST, low, 0) if scale else data
+            packing = Packing((high - low) / _MOST, low, ignored=(0,))
+            data = packing.unpacked(data) if scale else data
             parts.append(part_of(data, [band for *_, band in beyond]))
+    if not bands:
+        raise mismatch(path.name, "bands that were switched on", "none", "Get the file again.")
     wavelengths, widths, _ = zip(*bands, strict=True)
     first = len(parts[0])
 

@@ -3,6 +3,7 @@
 import re
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -13,14 +14,22 @@ from napari_mst.cube.curves import (
     BAND_INDEX,
     NANOMETRES,
     may_be_nanometres,
+    number,
     power_of,
     scaled,
 )
+from napari_mst.cube.parts import without
 from napari_mst.errors import CubeError
 
 _IN_NAME = re.compile(
     r"(?:^|[\s(])(\d+(?:\.\d+)?)\s*(nm|nanometers|um|micrometers)\)?$", re.IGNORECASE
 )
+
+
+class AxisDoubt(str):
+    """A warning about wavelengths, which no longer holds once a person gives them."""
+
+    __slots__ = ()
 
 
 def spectral_axis(
@@ -47,21 +56,54 @@ def spectral_axis(
         warning = f"The file gives {len(texts)} wavelengths for {bands} bands; they are ignored."
         return _indices(bands, warning)
     power = power_of(unit)
+    warnings: list[str] = []
+    if (power or 0) > 0 and may_be_nanometres(np.array([number(text) for text in texts])):
+        # Radiation of 100 um or more has no image; a header may have the unit of another.
+        warnings.append(AxisDoubt(f"The wavelengths are in nm, although the file says {unit}."))
+        unit, power = NANOMETRES, 0
     values = np.array([scaled(text, power or 0) for text in texts])
     if not np.isfinite(values).all():
         return _indices(bands, "The file gives wavelengths that are not numbers; they are ignored.")
-    warnings = []
     steps = np.diff(values)
     if not ((steps > 0).all() or (steps < 0).all()):
-        warnings.append("The wavelengths neither rise nor fall from band to band.")
+        warnings.append(AxisDoubt("The wavelengths neither rise nor fall from band to band."))
     if power is not None:
         return values, NANOMETRES, warnings
     if not unit.strip() and may_be_nanometres(values):
-        warnings.append("The unit of the wavelengths is not given; nm was assumed.")
+        warnings.append(AxisDoubt("The unit of the wavelengths is not given; nm was assumed."))
         return values, NANOMETRES, warnings
     word = unit or "not given"
-    warnings.append(f"The unit of the wavelengths is {word}; they are kept as they are.")
+    doubt = f"The unit of the wavelengths is {word}; they are kept as they are."
+    warnings.append(AxisDoubt(doubt))
     return values, unit.strip() or "Unknown", warnings
+
+
+def with_wavelengths(
+    cube: SpectralCube, wavelengths: Sequence[float] | slice | None, unit: str = ""
+) -> SpectralCube:
+    """*cube* with the *wavelengths* that a person gives, or with its own in the *unit* given.
+
+    A slice is evenly spaced from the first band to the last. Raises `CubeError` if they do not fit
+    the bands, or make no sense.
+    """
+    power = power_of(unit or NANOMETRES)
+    if power is None:
+        raise CubeError(f"Expected a unit of length as nm or um, got {unit!r}. Choose one of them.")
+    bands = len(cube.data)
+    doubts = cube.metadata.get("warnings", ())
+    if wavelengths is None:
+        is_open = cube.unit != BAND_INDEX and any("unit of the wave" in each for each in doubts)
+        if not is_open:
+            got = cube.unit if cube.unit != BAND_INDEX else "no wavelengths"
+            raise CubeError(f"Expected wavelengths without a unit, got {got}. Leave unit out.")
+        wavelengths = list(cube.wavelengths)
+    elif isinstance(wavelengths, slice):
+        wavelengths = list(np.linspace(wavelengths.start, wavelengths.stop, bands))
+    texts = [repr(float(at)) for at in wavelengths]
+    values = typed_wavelengths(" ".join(texts), unit or NANOMETRES, bands)
+    left = tuple(each for each in doubts if not isinstance(each, AxisDoubt))
+    metadata = without(cube.metadata, ["warnings"]) | ({"warnings": left} if left else {})
+    return replace(cube, wavelengths=values, unit=NANOMETRES, metadata=metadata)
 
 
 _FROM_TO = r"(\d+(?:\.\d*)?)\s*-\s*(\d+(?:\.\d*)?)"
@@ -103,12 +145,12 @@ def _from_names(names: Sequence[str], bands: int) -> tuple[Doubles, str, list[st
     for match in matches:
         text, unit = match.groups()
         values.append(scaled(text, power_of(unit) or 0))
-    warning = "The wavelengths were taken from the names of the bands."
+    warning = AxisDoubt("The wavelengths were taken from the names of the bands.")
     return np.array(values), NANOMETRES, [warning]
 
 
 def _indices(bands: int, warning: str) -> tuple[Doubles, str, list[str]]:
-    return np.arange(bands, dtype=np.float64), BAND_INDEX, [warning]
+    return np.arange(bands, dtype=np.float64), BAND_INDEX, [AxisDoubt(warning)]
 
 
 _PLAIN = "".join(sorted(set(string.printable) - set("%{}\t\n\r\x0b\x0c")))

@@ -27,7 +27,7 @@ from napari_mst.formats.envi.raster import (
     sealed,
     steadily,
 )
-from napari_mst.formats.envi.values import physical
+from napari_mst.formats.envi.values import scaled_by
 from napari_mst.formats.numbers import crc32
 from napari_mst.formats.record import IGNORED
 from napari_mst.formats.wavelengths import percent_encode, spectral_axis, title_of
@@ -51,7 +51,7 @@ def read_library(path: Path) -> Curves:
         stored, _ = load(header, data, layout, None)
         if stored.dtype.kind == "c":
             raise header.error("real numbers", "complex ones", "Save the library as floats.")
-        scaled, _, notes = physical(stored, header, {})
+        scaled, *_, notes = scaled_by(header, stored, {})
         ignored = number(header.text(IGNORED))
         values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
         records, doubts_of_names = _records(header, len(values))

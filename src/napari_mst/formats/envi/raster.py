@@ -32,7 +32,7 @@ from napari_mst.formats.envi.header import (
     provenance,
     targets,
 )
-from napari_mst.formats.envi.values import described, quantity_of
+from napari_mst.formats.envi.values import described
 from napari_mst.formats.numbers import (
     crc32,
     in_native_order,
@@ -85,14 +85,14 @@ def read_envi(path: Path, *, scale: bool = True, verify: bool | None = None) -> 
         layout = header.layout()
         data = data_of(header, header_path, layout) if path == header_path else path
         stored, warnings = load(header, data, layout, verify)
-        numbers, fields, doubts = described(stored, header, scale=scale)
+        numbers, fields, quantity, doubts = described(stored, header, scale=scale)
         fields, doubts_of_place = read_from_envi(fields, is_sealed=header.is_sealed)
         description = Description(
             header.numbers("wavelength"),
             header.unit_word,
             header.items("band names", layout.bands),
             fields,
-            quantity=header.text(f"{OWN}quantity") or quantity_of(fields),
+            quantity=header.text(f"{OWN}quantity") or quantity,
             provenance=provenance(header),
         )
         return described_cube(numbers, description, [*warnings, *doubts, *doubts_of_place])

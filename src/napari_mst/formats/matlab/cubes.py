@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,27 +20,21 @@ import numpy as np
 from napari_mst import isolation
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.curves import power_of
-from napari_mst.cube.georeference import COUNTS, FIELD, Georeference
-from napari_mst.cube.labelled import SPECTRAL_NAMES
 from napari_mst.cube.lazy import Numbers, check_room
+from napari_mst.cube.parts import with_tuples
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers
-from napari_mst.formats.arrays import (
-    band_axis_of,
-    cube_name,
-    key_of,
-    wavelengths_of,
-)
+from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, cube_name, find_cube
+from napari_mst.formats.conventions import physical
+from napari_mst.formats.envi.georeference import FIELDS, read_from_envi
 from napari_mst.formats.in_files import in_hdf5
 from napari_mst.formats.matlab.stored import (
     CLASSES,
     HDF5_MARK,
     ROOT,
     SEAL,
-    TEXT_BYTES,
+    TEXTS,
     USERBLOCK,
-    StoredArray,
     hdf5_arrays,
     version_5_arrays,
     version_5_header,
@@ -70,11 +65,13 @@ def is_matlab(path: Path) -> bool:
     return head.startswith(HDF5_MARK) and path.suffix.lower() == ".mat"
 
 
-def read_matlab(
+def read_matlab(  # noqa: PLR0913 (options by name)
     path: Path,
     *,
     variable: str | None = None,
     band_axis: int | None = None,
+    bands: int = 0,
+    scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the MAT-file at *path*, with rows and columns as MATLAB shows them.
@@ -88,22 +85,32 @@ def read_matlab(
         If the file is damaged, even where that crashes its reader or never ends; if it is too
         large when decompressed, or has no array, or several, that may be the cube.
     """
-    facts, data = stored_cube(path, "a MAT-file", variable, band_axis)
+    facts, data = stored_cube(path, "a MAT-file", variable, band_axis, bands)
     if SEAL in facts:
         others = bands_description(facts["bands"])
         return sealed_cube(path.name, data, facts[SEAL], facts.get(OWN, ""), others, verify)
-    described = Description(facts["wavelengths"], facts["unit"], fields=facts["fields"])
-    return described_cube(data, described, facts["warnings"])
+    return foreign_cube(facts, data, scale=scale)
+
+
+def foreign_cube(facts: Mapping[str, Any], data: Numbers, *, scale: bool) -> SpectralCube:
+    """The cube of another program, of which `stored_cube` found the *facts* and *data*."""
+    data, fields, quantity, doubts = physical(
+        data, facts["attributes"], with_tuples(facts["fields"]), name=facts["name"], scale=scale
+    )
+    fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
+    described = Description(facts["wavelengths"], facts["unit"], (), fields, quantity=quantity)
+    return described_cube(data, described, [*facts["warnings"], *doubts, *doubts_of_place])
 
 
 def stored_cube(
-    path: Path, kind: str, variable: str | None, band_axis: int | None
+    path: Path, kind: str, variable: str | None, band_axis: int | None, bands: int = 0
 ) -> tuple[dict[str, Any], Numbers]:
     """The facts that `answer` finds in another process, and the (B, H, W) numbers as stored.
 
     *kind* is that of the file, for the error about one that crashes the process.
     """
-    options = [variable, band_axis, free_host_memory(math.inf), numbers.LAZY_BYTES]
+    answers = [variable, band_axis, bands]
+    options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
     data: Numbers
     facts, data = isolation.decoded(
@@ -115,13 +122,6 @@ def stored_cube(
     return facts, numbers.in_native_order(np.moveaxis(data, facts.get("axis", 0), 0))
 
 
-_PUBLISHED = ("cube", "rad")
-"""Names of cubes in the NTIRE, ARAD and ICVL data sets and of the published toolbox's results.
-
-Their bands come last.
-"""
-_OF_BANDS = {"fwhm": ("fwhm",), "bbl": ("bbl", "good_wavelengths")}
-"""Fields of a cube that other arrays hold, one value for each band."""
 _SMALL_BYTES = 64 * 2**20
 # How libraries say that they got no memory, where they raise other types than `MemoryError`.
 _NO_MEMORY = re.compile(
@@ -130,38 +130,25 @@ _NO_MEMORY = re.compile(
 
 
 def answer(
-    path: Path, variable: str | None, band_axis: int | None, limit: int, lazy: int
+    path: Path, answers: tuple[str | None, int | None, int], limit: int, lazy: int
 ) -> Answer:
     """The description of the cube at *path*, and its planes; none if the parent can map them.
 
     Parameters
     ----------
+    answers
+        The variable, the axis and the number of bands, as `find_cube` takes them.
     limit, lazy
         Bytes of numbers that may be read, and those that are read even where they can be mapped.
     """
     try:
         arrays, texts = _opened(path)
-        shapes = {key: array.shape for key, array in arrays.items()}
-        name = cube_name(path.name, shapes, variable)
-        array = arrays[name]
-        described, warnings = _description(arrays, texts, name)
-        described |= {"name": name, "attributes": array.attributes, ROOT: texts.get(ROOT, {})}
-        count = len(described.get("wavelengths", ()))
-        ends = [at for at in (0, -1) if array.axes and array.axes[at] in SPECTRAL_NAMES]
-        if not ends and name in _PUBLISHED and count in (0, array.shape[-1]):
-            ends = [-1]
-        if band_axis is None and len(ends) == 1:
-            (band_axis,) = ends
-        axis, doubts = band_axis_of(array.shape, count, band_axis)
-        warnings += doubts
-        described["warnings"] = warnings
-        if place := _place(arrays, array, axis):
-            described["fields"][FIELD] = place.to_json()
+        described, array, axis = _description(path, arrays, texts, answers)
         if array.offset is not None and array.nbytes > lazy:
             described |= {"offset": array.offset, "shape": array.shape, "dtype": array.dtype.str}
             return described | {"axis": axis, "order": array.order}, ()
         _check_size(path, array)
-        warnings += array.check()
+        described["warnings"] += array.check()
         if array.is_chunked and array.nbytes > lazy:
             described |= {"is_chunked": True, "axis": axis, "order": array.order}
             return described | {"shape": (0,), "dtype": "u1"}, ()
@@ -187,55 +174,30 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
 
 
 def _description(
-    arrays: Mapping[str, StoredArray], texts: Mapping[str, Any], name: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the description in the file of its cube *name*, and warnings.
-
-    That is our texts and the `bands` beside them, else wavelengths as text and their unit.
-    """
+    path: Path,
+    arrays: Mapping[str, StoredArray],
+    texts: Mapping[str, Any],
+    answers: tuple[str | None, int | None, int],
+) -> tuple[dict[str, Any], StoredArray, int]:
+    """The description of the cube at *path*, with its array and the axis of its bands."""
+    name = cube_name(path.name, arrays, answers[0])
+    array = arrays[name]
     if name == "cube" and SEAL in texts:
         # The seal covers `bands` too, so it is read although the record has the wavelengths.
         bands = arrays.get("bands")
         values: list[float] = []
-        if bands is not None and bands.nbytes <= TEXT_BYTES:
+        if bands is not None and bands.nbytes <= SMALL_BYTES:
             values = np.ravel(bands.read()).tolist()
-        return {**texts, "bands": values}, []
-    warnings: list[str] = []
-
-    def read(key: str) -> Array:
-        warnings.extend(arrays[key].check())
-        return arrays[key].read()
-
-    small = {key: array.shape for key, array in arrays.items() if array.nbytes <= TEXT_BYTES}
-    shapes = small | {name: arrays[name].shape}
-    units = {key: str(each.attributes.get("units", "")) for key, each in arrays.items()}
-    known = {key: unit for key, unit in units.items() if power_of(unit) is not None}
-    wavelengths, unit, doubts = wavelengths_of(shapes, name, read, known)
-    warnings += doubts
+        return {**texts, "name": name, "bands": values, "warnings": []}, array, 2
+    found = find_cube(path.name, arrays, *answers)
     if OWN in texts and SEAL not in texts:
-        warnings.append(CHANGED)
-    fields = {}
-    for field, spellings in _OF_BANDS.items():
-        key = key_of(shapes, name, spellings)
-        if key is not None and math.prod(shapes[key]) == len(wavelengths):
-            fields[field] = np.ravel(read(key)).tolist()
-    return {"wavelengths": wavelengths, "unit": unit, "fields": fields}, warnings
-
-
-def _place(arrays: Mapping[str, StoredArray], array: StoredArray, axis: int) -> Georeference | None:
-    """The place of the image on earth, by the coordinates of its axes and its grid mapping (CF)."""
-    words = {key.rpartition("/")[2].lower(): key for key in arrays}
-    sides = [name for at, name in enumerate(array.axes) if at != axis % 3]
-    found = [arrays[words[name]] for name in sides if name in words]
-    if len(found) != 2 or any(len(each.shape) != 1 for each in found):
-        return None
-    if any(each.attributes.get("long_name") in COUNTS for each in found):
-        return None
-    y, x = (each.read() for each in found)
-    # CF may name the coordinates behind the grid mapping.
-    mapping = str(array.attributes.get("grid_mapping", "")).partition(":")[0].lower()
-    about = arrays[words[mapping]].attributes if mapping in words else {}
-    return Georeference.of_grid(x, y, about)
+        found.warnings.append(CHANGED)
+    # NEON has the fields of an ENVI header as arrays of text.
+    for key in FIELDS:
+        if text := texts.get(TEXTS, {}).get(key):
+            found.fields.setdefault(key, text)
+    described = asdict(found) | {ROOT: texts.get(ROOT, {})}
+    return described, array, described.pop("axis")
 
 
 def _failure(path: Path, error: Exception, limit: int) -> Exception:

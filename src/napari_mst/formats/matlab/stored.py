@@ -9,8 +9,8 @@ Level 5 File Format".
 import math
 import os
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +18,9 @@ from typing import Any, Literal
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array, DType
+from napari_mst.arrays import Array
 from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, hyperspy_axes
 from napari_mst.formats.numbers import too_large
 from napari_mst.formats.record import OWN
 
@@ -34,10 +35,8 @@ WRITER = "_NCProperties"
 """netCDF's attribute for the program that wrote a file; no program copies it."""
 ROOT = "root"
 """The key of the attributes of an HDF5 file as a whole, beside our texts."""
-TEXT_BYTES = 64 * 2**20
-"""The most bytes of a text or of wavelengths; more is taken for damage."""
-
-
+TEXTS = "texts"
+"""The key of the short texts that are arrays of an HDF5 file, by words such as "map info"."""
 CLASSES = {
     "u1": "uint8",
     "i1": "int8",
@@ -52,51 +51,6 @@ CLASSES = {
 }
 """MATLAB's names of the types of numbers."""
 _TYPES = {name: np.dtype(kind) for kind, name in CLASSES.items()} | {"logical": np.dtype("u1")}
-
-
-@dataclass(frozen=True)
-class StoredArray:
-    """One array of a MAT-file.
-
-    Attributes
-    ----------
-    shape
-        In MATLAB's order.
-    dtype
-        The type of the numbers.
-    stored_bytes
-        Bytes of all numbers as they are stored, compressed or not.
-    read
-        Gives the numbers in MATLAB's order.
-    offset, order
-        Where the numbers begin in the file, and their order there, "F" or "C"; None if they are in
-        pieces.
-    is_chunked
-        True for an HDF5 file in chunks that can be had one by one.
-    axes
-        Their names in an HDF5 file, in lower case; empty where it has none.
-    attributes
-        Texts and numbers that an HDF5 file keeps with the array.
-    check
-        Raises `CubeFileError` if parts of the array are lost, and gives warnings about parts that
-        perhaps were never written.
-    """
-
-    shape: tuple[int, ...]
-    dtype: DType
-    stored_bytes: int
-    read: Callable[[], Array]
-    offset: int | None = None
-    order: str = "F"
-    is_chunked: bool = False
-    axes: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    check: Callable[[], list[str]] = list
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the numbers in memory."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
 
 _HEADER_BYTES = 128
@@ -120,12 +74,16 @@ def version_5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], d
 
     isolation.limit_memory(isolation.ROOM_BYTES)
     stored_bytes = path.stat().st_size
-    arrays = {}
+    arrays: dict[str, StoredArray] = {}
     for name, shape, kind in whosmat(path):
         if kind in _TYPES:
             read = partial(_read, path, name)
             sides = tuple(int(side) for side in shape)
-            arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read)
+            arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read, is_matlab=True)
+        elif kind == "struct":
+            # Its fields are known once it is read, whole.
+            isolation.limit_memory(3 * stored_bytes + 4 * isolation.ROOM_BYTES)
+            arrays |= dict(_fields_of(name, _read(path, name), stored_bytes))
     found = loadmat(path, variable_names=[OWN, SEAL])
     texts = {key: str(found[key][0]) for key in (OWN, SEAL) if key in found and found[key].size}
     # The seal counts only in the very file that we wrote.
@@ -141,6 +99,37 @@ def _read(path: Path, name: str) -> Array:
 
     _check(path)
     return loadmat(path, variable_names=[name])[name]
+
+
+def _fields_of(name: str, struct: Array, stored_bytes: int) -> Iterator[tuple[str, StoredArray]]:
+    """The arrays of numbers in a *struct* of MATLAB, and in those inside it, as `name/field`.
+
+    Texts of the struct, such as the unit of wavelengths, are attributes of its arrays.
+    """
+    names = struct.dtype.names or ()
+    values = {key: struct.flat[0][key] for key in names} if struct.size == 1 else {}
+    values = {key: value for key, value in values.items() if isinstance(value, np.ndarray)}
+    texts = {
+        key: str(value.flat[0])
+        for key, value in values.items()
+        if value.dtype.kind == "U" and value.size == 1
+    }
+    for key, value in values.items():
+        if value.dtype.names:
+            yield from _fields_of(f"{name}/{key}", value, stored_bytes)
+        elif value.dtype.kind in "biuf":
+            numbers = value.view("u1") if value.dtype.kind == "b" else value
+            yield (
+                f"{name}/{key}",
+                StoredArray(
+                    tuple(map(int, numbers.shape)),
+                    numbers.dtype,
+                    stored_bytes,
+                    partial(np.asarray, numbers),
+                    is_matlab=True,
+                    attributes=texts,
+                ),
+            )
 
 
 def _check(path: Path) -> None:
@@ -188,20 +177,29 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
     _check_links(path, file)
     is_matlab = head.startswith(b"MATLAB")
     arrays: dict[str, StoredArray] = {}
+    texts: dict[str, str] = {}
 
     def add(name: str, item: Any) -> None:
         if not isinstance(item, h5py.Dataset):
             return
         _check_place(path, name, item)
+        if item.shape == () and item.dtype.kind in "SO" and item.nbytes < _CHUNK_BYTES:
+            word = name.rpartition("/")[2].replace("_", " ").lower()
+            texts[word] = str(_text(item[()]))
         # MATLAB keeps the contents of cells under `#refs#`, and text as numbers of class `char`.
         is_internal = name.startswith("#") or item.attrs.get("MATLAB_class") == b"char"
+        # netCDF keeps a dimension that has no coordinate as an array that is never written.
+        is_internal |= str(_text(item.attrs.get("NAME", ""))).startswith(_NO_VARIABLE)
         # A grid mapping has attributes alone: its number may be a letter.
         is_number = item.dtype.kind in "biuf" or (item.dtype.kind == "S" and item.shape == ())
         if is_number and item.shape is not None and not is_internal:
             arrays[name] = _array(path, item, is_matlab)
 
     file.visititems(add)
-    return arrays, _texts(path, file)
+    return arrays, {**_texts(path, file), TEXTS: texts}
+
+
+_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 
 
 # The filters whose damage the library notices: deflate, shuffle, Fletcher's checksum and LZF. Those
@@ -222,6 +220,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
     plan = item.id.get_create_plist()
     filters = {plan.get_filter(at)[0] for at in range(plan.get_nfilters())}
     is_whole = offset is not None and offset + item.nbytes <= path.stat().st_size
+    axes, about = _axes(item)
     return StoredArray(
         shape=tuple(item.shape[::-1] if is_matlab else item.shape),
         dtype=item.dtype,
@@ -230,15 +229,26 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         offset=offset if is_whole else None,
         order="F" if is_matlab else "C",
         is_chunked=item.chunks is not None and filters <= _SAFE,
-        axes=_axes(item),
-        attributes=_attributes(item),
+        is_matlab=is_matlab,
+        axes=axes,
+        attributes=about | _attributes(item),
         check=partial(_check_stored, path, item),
     )
 
 
-def _axes(item: Any) -> tuple[str, ...]:
+def _axes(item: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names of the axes of *item*, and what HyperSpy says about the one of the bands."""
+    groups = [item.parent.get(f"axis-{at}") for at in range(item.ndim)]
+    if item.ndim == 3 and all(hasattr(group, "attrs") for group in groups):
+        return hyperspy_axes([_attributes(group) for group in groups])
     scales = [next(iter(axis.values()), None) for axis in item.dims]
-    return tuple(scale.name.rpartition("/")[2].lower() if scale else "" for scale in scales)
+    named = zip(item.dims, scales, strict=True)
+    names = [scale.name if scale else axis.label for axis, scale in named]
+    return tuple(name.rpartition("/")[2].lower() for name in names), {}
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _attributes(item: Any) -> dict[str, Any]:
@@ -248,7 +258,7 @@ def _attributes(item: Any) -> dict[str, Any]:
         value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
         is_list = isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.size < 2**12
         value = value.tolist() if isinstance(value, np.generic) or is_list else value
-        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        value = _text(value)
         if isinstance(value, str | int | float | list):
             found[key] = value
     return found
@@ -258,8 +268,8 @@ def _texts(path: Path, file: Any) -> dict[str, Any]:
     """Our record and its seal, where they are in the *file*, and its own attributes."""
     texts: dict[str, Any] = {ROOT: _attributes(file)}
     if OWN in file:
-        if file[OWN].nbytes > TEXT_BYTES:
-            raise too_large(path.name, TEXT_BYTES, file[OWN].nbytes)
+        if file[OWN].nbytes > SMALL_BYTES:
+            raise too_large(path.name, SMALL_BYTES, file[OWN].nbytes)
         # MATLAB has text as UTF-16.
         codes = np.ravel(file[OWN][()]).astype("<u2")
         texts[OWN] = codes.tobytes().decode("utf-16-le", "replace")

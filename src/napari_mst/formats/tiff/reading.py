@@ -23,6 +23,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy, Numbers, check_room
 from napari_mst.errors import ColourPhoto, CubeFileError, complete, mismatch, shown
 from napari_mst.formats.arrays import band_axis_of
+from napari_mst.formats.conventions import APPLIED, physical
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
@@ -30,7 +31,7 @@ from napari_mst.formats.in_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata
-from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal
+from napari_mst.formats.tiff.writing import SEAL, describe, has_lost_its_seal, scaling_of
 from napari_mst.photo.planes import whole_series
 from napari_mst.photo.raw_header import TIFF_MARKS, is_raw
 
@@ -51,19 +52,26 @@ def is_own_tiff(path: Path) -> bool:
 
 
 def read_tiff(
-    path: Path, *, band_axis: int | None = None, scale: bool = True, verify: bool | None = None
+    path: Path,
+    *,
+    band_axis: int | None = None,
+    bands: int = 0,
+    scale: bool = True,
+    verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the first image of the TIFF at *path*: planar or interleaved bands, or pages.
 
-    For a file that is not ours the ENVI header beside it (`name.tif.hdr`, `name.hdr`) is used: its
-    wavelengths and its scaling.
+    For a file that is not ours the ENVI header beside it (`name.tif.hdr`, `name.hdr`) is used, or
+    what GDAL keeps in `name.tif.aux.xml`: wavelengths and scaling.
 
     Parameters
     ----------
     band_axis
         0 or -1: which axis holds the bands, where neither metadata nor sizes show it.
+    bands
+        The number of wavelengths that the user gives, which may show the axis; 0 for none.
     scale
-        Scale the numbers by a header beside the file, as `read_envi` does.
+        Apply the scale and the offset of GDAL, ImageJ or a header beside the file.
     verify
         Compare the numbers with the checksum that we saved; by default unless they are `Lazy`.
 
@@ -78,47 +86,86 @@ def read_tiff(
     """
     with opened(path) as tif:
         check_chain(tif)
-        series = whole_series(tif)[0]
-        description = describe(tif)
+        series, warnings = _image(tif)
+        description = describe(tif, path)
         header: Header | None = None
-        warnings: list[str] = []
+        scaling: dict[str, Any] = {}
         # Only a seal gives the shape: a file of ours needs no header, and one beside it is
         # another's.
         if not description.shape:
-            header, warnings = header_beside(path, tif.series[0])
-        if header is not None:
-            texts = header.numbers("wavelength")
-            if texts:
-                own = description
-                description = replace(own, wavelengths=texts, unit=header.unit_word)
-                if own.wavelengths:
-                    warnings.append("The wavelengths are those of the header beside the file.")
-            names = header.items("band names") or description.names
-            description = replace(description, names=names)
+            header, doubts = header_beside(path, series)
+            warnings += doubts
+            description = _with_header(description, header, warnings)
         check_size(path, series)
-        _check_planes(tif, description)
+        _check_planes(tif, series, description)
         _check_colours(tif, description)
-        shape, axis = _layout(series, description, band_axis, path.name)
-        cube = np.moveaxis(_numbers(path, tif, shape), axis, 0)
-        if len(tif.series) > 1:
-            warnings.append(f"The file holds {len(tif.series)} images; the first was read.")
+        count = len(description.wavelengths) or bands
+        shape, axis, doubts = _layout(series, description, count, band_axis, path.name)
+        cube = np.moveaxis(_numbers(path, tif, series, shape), axis, 0)
+        if not description.shape:
+            scaling = scaling_of(tif, path, len(cube))
         if has_lost_its_seal(tif):
             warnings.append(CHANGED)
     data = in_native_order(cube)
     check(path.name, data, description, verify)
     if header is not None:
-        data, fields, doubts = values.described(data, header, description.fields, scale=scale)
+        data, fields, quantity, others = values.described(
+            data, header, description.fields, scale=scale
+        )
         # The GeoTIFF's own tags come before the header where both say where the image lies.
         fields, doubts_of_place = read_from_envi(fields, is_sealed=True)
-        quantity = values.quantity_of(fields) or description.quantity
         description = replace(description, fields=fields, quantity=quantity)
-        warnings += [*doubts, *doubts_of_place]
-    return described_cube(data, description, warnings)
+        doubts += [*others, *doubts_of_place]
+        # A header that scales has done so for all.
+        scaling = {} if APPLIED in fields else scaling
+    if scaling:
+        data, fields, quantity, others = physical(data, scaling, description.fields, scale=scale)
+        description = replace(description, fields=fields, quantity=quantity or description.quantity)
+        doubts += others
+    return described_cube(data, description, [*warnings, *doubts])
 
 
-def _numbers(path: Path, tif: "TiffFile", shape: tuple[int, ...]) -> Numbers:
-    """The numbers of the first image, of three axes: in memory, or in the file if they are many."""
-    series: TiffPageSeries = tif.series[0]
+_FEWEST = 3  # pages of one size that are taken for bands
+
+
+def _with_header(
+    description: Description, header: Header | None, warnings: list[str]
+) -> Description:
+    """*description* with the wavelengths and the names of the *header* beside the file."""
+    if header is None:
+        return description
+    names = header.items("band names") or description.names
+    description = replace(description, names=names)
+    texts = header.numbers("wavelength")
+    if texts and description.wavelengths:
+        warnings.append("The wavelengths are those of the header beside the file.")
+    return replace(description, wavelengths=texts, unit=header.unit_word) if texts else description
+
+
+def _image(tif: "TiffFile") -> tuple["TiffPageSeries", list[str]]:
+    """The first image in *tif*, and a warning about others.
+
+    Images of one plane and of one size are the bands of one: so tifffile writes page by page.
+    """
+    from tifffile import TiffPageSeries
+
+    first, *others = images = whole_series(tif)
+    if not others:
+        return first, []
+    kinds = {(each.kind, each.shape, each.dtype) for each in images}
+    is_stack = len(images) >= _FEWEST and len(kinds) == 1 and first.axes == "YX"
+    if not is_stack or first.kind != "shaped":
+        return first, [f"The file holds {len(images)} images; the first was read."]
+    pages = [each.keyframe for each in images]
+    shape = (len(pages), *first.shape)
+    stack = TiffPageSeries(pages, shape, first.dtype, "IYX", parent=tif, kind="generic")
+    return stack, [f"The {len(pages)} images of the file were taken for its bands."]
+
+
+def _numbers(
+    path: Path, tif: "TiffFile", series: "TiffPageSeries", shape: tuple[int, ...]
+) -> Numbers:
+    """The numbers of an image, of three axes: in memory, or in the file if they are many."""
     # Without a range of planes, tifffile takes those of all files for being in this one where the
     # places fit.
     if series.is_multifile:
@@ -164,9 +211,8 @@ def _in_tiles(path: Path, series: "TiffPageSeries", shape: tuple[int, ...]) -> L
     return in_chunks(path, shape, sides, series.dtype, np.array(places), decode, page.nodata)
 
 
-def _check_planes(tif: "TiffFile", description: Description) -> None:
+def _check_planes(tif: "TiffFile", series: "TiffPageSeries", description: Description) -> None:
     """Refuse a stack that lost pages."""
-    series = tif.series[0]
     page = tif.pages.first
     # ImageJ's metadata say how many images the file should have.
     images = int((tif.imagej_metadata or {}).get("images", 1))
@@ -190,11 +236,18 @@ def _check_colours(tif: "TiffFile", description: Description) -> None:
 
 
 def _layout(
-    series: "TiffPageSeries", description: Description, band_axis: int | None, name: str
-) -> tuple[tuple[int, ...], int]:
-    """The three sides of the numbers as they lie in the file, and the axis of the bands."""
+    series: "TiffPageSeries",
+    description: Description,
+    count: int,
+    band_axis: int | None,
+    name: str,
+) -> tuple[tuple[int, ...], int, list[str]]:
+    """The three sides of the numbers as they lie, the axis of *count* bands, and doubts about it.
+
+    A *count* of 0 is unknown.
+    """
     if description.shape:
-        return description.shape, 0
+        return description.shape, 0, []
     # Axes of length one beside rows and columns fall away.
     sides = zip(series.axes, series.shape, strict=True)
     kept = [(letter, size) for letter, size in sides if letter in "YX" or size > 1]
@@ -207,9 +260,8 @@ def _layout(
         raise mismatch(name, "one stack of bands", f"axes {series.axes}", advice)
     # Q is tifffile's letter for an axis that nothing names, S the one for interleaved samples.
     if band_axis is None and (len(letters) < 3 or "Q" not in letters):
-        return shape, -1 if letters.endswith("S") and len(letters) == 3 else 0
-    axis, _ = band_axis_of(shape, len(description.wavelengths), band_axis)
-    return shape, axis
+        return shape, -1 if letters.endswith("S") and len(letters) == 3 else 0, []
+    return shape, *band_axis_of(shape, count, band_axis)
 
 
 COMPRESSION_RATIO = 1500

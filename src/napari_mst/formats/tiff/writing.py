@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from napari_mst.arrays import DType
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.curves import number
+from napari_mst.cube.curves import MAX_BYTES, number
 from napari_mst.cube.georeference import FIELD, TAGS, Georeference
 from napari_mst.errors import SaveError, shown
 from napari_mst.formats.envi.georeference import MAP_INFO, with_losses
@@ -68,12 +68,12 @@ def gdal_xml(cube: SpectralCube) -> bytes:
     return f"<GDALMetadata>{''.join(items)}</GDALMetadata>".encode()
 
 
-def describe(tif: "TiffFile") -> Description:
+def describe(tif: "TiffFile", path: Path) -> Description:
     """The description in *tif*: our sealed record, else the first source that knows about bands.
 
-    Raises `CubeFileError`.
+    GDAL keeps beside the file at *path* what it does not write into it. Raises `CubeFileError`.
     """
-    tags = {tag.code: tag.value for tag in tif.pages.first.tags if tag.code in _TAGS}
+    tags = _tags(tif)
     gdal = seen_by_gdal(tags)
     texts = _texts(tif)
     if tags.get(SEAL):
@@ -81,12 +81,17 @@ def describe(tif: "TiffFile") -> Description:
     imagej: Mapping[str, Any] = tif.imagej_metadata or {}
     labels = Description(names=[str(label) for label in imagej.get("Labels", ())])
     ome = _from_ome(xml(tif.ome_metadata or ""))
-    sources = [gdal, *map(_from_json, texts), ome, labels]
+    beside = _from_gdal(_beside(path))
+    sources = [beside, gdal, *map(_from_json, texts), ome, labels]
     # A source that has wavelengths comes before one that has names alone.
     with_wavelengths = [source for source in sources if source.wavelengths]
     with_names = [source for source in sources if source.names]
     best = [*with_wavelengths, *with_names, labels][0]
     return replace(best, fields=gdal.fields)
+
+
+def _tags(tif: "TiffFile") -> dict[int, Any]:
+    return {tag.code: tag.value for tag in tif.pages.first.tags if tag.code in _TAGS}
 
 
 def seen_by_gdal(tags: Mapping[int, Any]) -> Description:
@@ -137,20 +142,88 @@ def _from_json(text: str) -> Description:
     return Description([str(value) for value in wavelengths], unit)
 
 
-def _from_gdal(root: ElementTree.Element) -> Description:
-    """The bands in GDAL's XML; items are (name, band, text) in any order."""
+Items = Mapping[str, Mapping[int, str]]
+"""GDAL's items by name and by band, counted from 0; -1 is the whole file."""
+
+
+def _items(root: ElementTree.Element) -> Items:
+    """The items in the XML of the tag, or of the file beside the image."""
     items: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for item in root.iter("Item"):
-        sample = item.get("sample", "")
-        if sample.isdecimal():
-            items[item.get("name", "")][int(sample)] = item.text or ""
-    texts = {name: [of[band] for band in sorted(of)] for name, of in items.items()}
-    names = texts.get("DESCRIPTION", [])
-    if "wavelength" in texts:
-        return Description(texts["wavelength"], texts.get("wavelength_units", [""])[0], names)
-    if "CENTRAL_WAVELENGTH_UM" in texts:
-        return Description(texts["CENTRAL_WAVELENGTH_UM"], "um", names)
+        band = number(item.get("sample", "-1"))
+        items[item.get("name", "")][int(band) if band >= 0 else -1] = item.text or ""
+    for part in root.iter():
+        text = part.get("band", "") if part.tag == "PAMRasterBand" else ""
+        band = int(text) - 1 if text.isdecimal() else -1
+        metadata = part.iter("MDI") if band >= 0 else part.iterfind("./Metadata/MDI")
+        for item in metadata:
+            items[item.get("key", "")][band] = item.text or ""
+        for tag, name in _PAM.items() if band >= 0 else ():
+            if content := part.findtext(tag):
+                items[name][band] = content
+    return items
+
+
+_PAM = {
+    "Description": "DESCRIPTION",
+    "Scale": "SCALE",
+    "Offset": "OFFSET",
+    "UnitType": "UNITTYPE",
+    "NoDataValue": "NODATA",
+}
+"""GDAL's tags of a band in the file beside an image, and their names in the image itself."""
+
+
+def _beside(path: Path) -> ElementTree.Element:
+    """The XML that GDAL keeps beside the image at *path*; empty if it is missing or too large."""
+    try:
+        with path.with_name(f"{path.name}.aux.xml").open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError:
+        raw = b""
+    return xml(raw if len(raw) <= MAX_BYTES else b"")
+
+
+def _from_gdal(root: ElementTree.Element) -> Description:
+    """The bands in GDAL's XML."""
+    items = _items(root)
+
+    def listed(name: str) -> list[str]:
+        texts = items.get(name, {})
+        bands = [texts[band] for band in sorted(texts) if band >= 0]
+        # A list in a tag of the whole file, as in an ENVI header.
+        return bands or re.split(r"[,\s]+", texts.get(-1, "").strip("{} "))
+
+    names = [text for text in listed("DESCRIPTION") if text]
+    for name, unit in (("wavelength", ""), ("wavelengths", ""), ("CENTRAL_WAVELENGTH_UM", "um")):
+        texts = listed(name)
+        if any(texts):
+            return Description(texts, unit or listed(f"{name.rstrip('s')}_units")[0], names)
     return Description(names=names)
+
+
+def scaling_of(tif: "TiffFile", path: Path, bands: int) -> dict[str, Any]:
+    """The scaling of the *bands* in *tif* as attributes: GDAL's, there or beside it, or ImageJ's.
+
+    ImageJ keeps signed numbers as unsigned ones, and their offset as a calibration.
+    """
+    imagej: Mapping[str, Any] = tif.imagej_metadata or {}
+    if imagej.get("cf") == 0 and {"c0", "c1"} <= imagej.keys():
+        return {"scale_factor": imagej["c1"], "add_offset": imagej["c0"]}
+    tag = tif.pages.first.tags.get(GDAL_METADATA)
+    items = {**_items(xml(tag.value if tag is not None else "")), **_items(_beside(path))}
+    scaling: dict[str, Any] = {}
+    for name, key, default in (("SCALE", "scale_factor", "1"), ("OFFSET", "add_offset", "0")):
+        if texts := items.get(name):
+            each = [texts.get(band, default) for band in range(bands)]
+            scaling[key] = each[0] if len(set(each)) == 1 else each
+    if texts := items.get("NODATA"):
+        scaling["nodata_value"] = sorted(set(texts.values()))
+    if texts := items.get("UNITTYPE"):
+        scaling["units"] = next(iter(texts.values()))
+    if scaling and (ignored := seen_by_gdal(_tags(tif)).fields.get(IGNORED)) is not None:
+        scaling[IGNORED] = ignored
+    return scaling
 
 
 def _from_ome(root: ElementTree.Element) -> Description:

@@ -9,6 +9,8 @@ import math
 import operator
 import os
 import re
+import struct
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -22,8 +24,16 @@ from napari_mst.arrays import Array
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
 from napari_mst.cube.lazy import Lazy, Numbers, check_room, kept
+from napari_mst.cube.parts import with_tuples
 from napari_mst.errors import SaveError, complete, mismatch, shown
-from napari_mst.formats.arrays import band_axis_of, cube_name
+from napari_mst.formats.arrays import (
+    StoredArray,
+    band_axis_of,
+    cube_name,
+    find_cube,
+    hyperspy_axes,
+)
+from napari_mst.formats.conventions import physical
 from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
 from napari_mst.formats.steady import held, steady_read
@@ -149,11 +159,13 @@ def is_own_zarr(path: Path) -> bool:
     return OWN in metadata.get("attributes", {})
 
 
-def read_zarr(
+def read_zarr(  # noqa: PLR0913 (options by name)
     path: Path,
     *,
     variable: str | None = None,
     band_axis: int | None = None,
+    bands: int = 0,
+    scale: bool = True,
     verify: bool | None = None,
 ) -> SpectralCube:
     """The cube in the Zarr folder at *path*; above `numbers.LAZY_BYTES` its `data` are `Lazy`.
@@ -170,7 +182,7 @@ def read_zarr(
         raise mismatch(path.name, "zarr 3", "none", HOW_TO_INSTALL)
 
     def read(_: object) -> SpectralCube:
-        return _read(path, variable, band_axis, verify)
+        return _read(path, (variable, band_axis, bands), scale=scale, verify=verify)
 
     # Chunks are found by name alone: only in one folder all of them are of one cube.
     cube = steady_read(partial(_identity, path), read)
@@ -197,41 +209,94 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     return folder.st_dev, folder.st_ino, folder.st_ctime_ns
 
 
-def _read(
-    path: Path, variable: str | None, band_axis: int | None, verify: bool | None
-) -> SpectralCube:
+Answers = tuple[str | None, int | None, int]
+"""The variable, the axis and the number of bands, as `find_cube` takes them."""
+
+
+def _read(path: Path, answers: Answers, *, scale: bool, verify: bool | None) -> SpectralCube:
     """The cube in the folder as it is now."""
-    with complete(path.name, "Zarr file"):
-        array, ome, record = _opened(path, variable)
-        if SEAL not in array.attrs:
-            return _foreign(path, array, ome, band_axis, [CHANGED] if record else [])
-        others = Description(names=_labels(ome))
-        data = _loaded(path, array)
-        return sealed_cube(path.name, data, array.attrs[SEAL], record, others, verify)
-
-
-def _opened(path: Path, variable: str | None) -> tuple[Any, Mapping[str, Any], str]:
-    """An open array, the OME metadata of its group, and our record there, or ""."""
     import zarr
 
     # Not above: the module needs zarr.
     from napari_mst.formats.zarr.codecs import bounded
 
-    root: Any = zarr.open(str(path), mode="r")
-    attributes: dict[str, Any] = dict(root.attrs)
-    # Since version 0.5 OME-Zarr has its metadata under the key `ome`.
-    ome = attributes.get("ome", attributes)
-    array = root
-    if not isinstance(root, zarr.Array):
-        # The full resolution of the first image of an OME-Zarr, else the one array of three axes.
-        if variable is None and "multiscales" in ome:
+    with complete(path.name, "Zarr file"):
+        root: Any = zarr.open(str(path), mode="r")
+        attributes: dict[str, Any] = dict(root.attrs)
+        # Since version 0.5 OME-Zarr has its metadata under the key `ome`.
+        ome = attributes.get("ome", attributes)
+        variable, band_axis, bands = answers
+        is_array = isinstance(root, zarr.Array)
+        # The full resolution of the first image of an OME-Zarr.
+        if variable is None and not is_array and "multiscales" in ome:
             variable = str(ome["multiscales"][0]["datasets"][0]["path"])
-        else:
-            shapes = {name: array.shape for name, array in root.arrays()}
-            variable = cube_name(path.name, shapes, variable)
-        array = root[variable]
+        arrays: dict[str, StoredArray] = {}
+        if is_array or "multiscales" not in ome:
+            arrays = _arrays(path, root)
+            variable = cube_name(path.name, arrays, variable) if not is_array else variable
+        array = root if is_array else root[variable]
+        _check_chunks(path, array)
+        warnings = [CHANGED] if OWN in attributes and SEAL not in array.attrs else []
+        if SEAL in array.attrs:
+            described, record = Description(names=_labels(ome)), attributes.get(OWN, "")
+            data = _loaded(path, bounded(array))
+            return sealed_cube(path.name, data, array.attrs[SEAL], record, described, verify)
+        warnings += absent_chunks(path, array)
+        if "multiscales" in ome or array.ndim != 3:
+            return _image(path, bounded(array), ome, answers, warnings)
+        found = find_cube(path.name, arrays, variable or "", band_axis, bands)
+        data = np.moveaxis(_loaded(path, bounded(array)), found.axis, 0)
+        data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
+        data, fields, quantity, doubts = physical(
+            data, found.attributes, with_tuples(found.fields), name=found.name, scale=scale
+        )
+        about = Description(found.wavelengths, found.unit, (), fields, quantity=quantity)
+        return described_cube(data, about, [*warnings, *found.warnings, *doubts])
+
+
+def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
+    """The arrays of numbers in *root*, an array or a group, by their names."""
+    import zarr
+
+    is_array = isinstance(root, zarr.Array)
+    members = [("", root)] if is_array else root.members(max_depth=None)
+    groups: dict[str, Any] = dict(members)
+    arrays = {}
+    for name, item in members:
+        if not isinstance(item, zarr.Array) or item.dtype.kind not in "biufc":
+            continue
+        about: dict[str, Any] = dict(item.attrs)
+        axes: Any = item.metadata.dimension_names if item.metadata.zarr_format == 3 else None
+        # xarray has had names and the fill value of Zarr 2 in other places than those of Zarr 3.
+        axes = axes or about.pop("_ARRAY_DIMENSIONS", None) or ()
+        if item.metadata.zarr_format == 2 and axes and item.fill_value is not None:
+            about.setdefault("_FillValue", np.asarray(item.fill_value).item())
+        if isinstance(about.get("_FillValue"), str):
+            (about["_FillValue"],) = struct.unpack("<d", b64decode(about["_FillValue"]))
+        parent = name.rpartition("/")[0]
+        signal = [groups.get(f"{parent}/axis-{at}".strip("/")) for at in range(item.ndim)]
+        if item.ndim == 3 and None not in signal:
+            axes, more = hyperspy_axes([dict(group.attrs) for group in signal])
+            about |= more
+        arrays[name] = StoredArray(
+            item.shape,
+            item.dtype,
+            item.nbytes,
+            partial(_whole, path, item),
+            axes=tuple(str(axis or "").lower() for axis in axes),
+            attributes=about,
+        )
+    return arrays
+
+
+def _whole(path: Path, array: Any) -> Array:
+    """All numbers of a small *array*."""
+    from napari_mst.formats.zarr.codecs import bounded
+
     _check_chunks(path, array)
-    return bounded(array), ome, attributes.get(OWN, "")
+    check_room(path.name, array.nbytes)
+    numbers: Array = bounded(array)[...]
+    return numbers
 
 
 def _check_chunks(path: Path, array: Any) -> None:
@@ -247,11 +312,11 @@ def _check_chunks(path: Path, array: Any) -> None:
         raise mismatch(path.name, f"{count} chunks", str(stored), "Get the file again.")
 
 
-def _foreign(
-    path: Path, array: Any, ome: Mapping[str, Any], band_axis: int | None, warnings: list[str]
+def _image(
+    path: Path, array: Any, ome: Mapping[str, Any], answers: Answers, warnings: list[str]
 ) -> SpectralCube:
-    """The cube of another program, with more *warnings*."""
-    warnings += absent_chunks(path, array)
+    """The image of an OME-Zarr of another program, with more *warnings*."""
+    _, band_axis, count = answers
     multiscales = ome.get("multiscales", [{}])[0]
     axes = [axis.get("type", "") for axis in multiscales.get("axes", ())] or [""] * array.ndim
     left = _kept_axes(array, axes)
@@ -262,7 +327,8 @@ def _foreign(
     axis = 0
     along: tuple[list[str], str] = [], ""
     if axes[left[0]] in ("", "space", "time") or band_axis is not None:
-        axis, _ = band_axis_of(shape, 0, band_axis)
+        axis, doubts = band_axis_of(shape, count, band_axis)
+        warnings += doubts
     else:
         along = _wavelengths(multiscales, left[0], shape[0])
     data = np.moveaxis(_loaded(path, array, left), axis, 0)

@@ -1,0 +1,352 @@
+"""Stored numbers against xarray, GDAL and tifffile, laid out as instruments and programs do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import h5py
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+import xarray
+from scipy.io import savemat
+
+from napari_mst.arrays import Array
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.gaps import known
+from napari_mst.cube.georeference import FIELD, Georeference
+from napari_mst.errors import ChoiceNeeded, CubeFileError
+from napari_mst.formats import read_cube
+
+RNG = np.random.default_rng(0)
+WAVELENGTHS = np.linspace(400, 700, 4)
+STORED = RNG.integers(-5, 120, (4, 6, 7)).astype("i1")
+STORED[0, 0, :4] = -1, -2, 100, 101
+FLOATS = RNG.random((4, 6, 7), dtype=np.float32)
+FLOATS[0, 0, :2] = -9999, 1e20
+
+
+def hdf5(path: Path, stored: Array, attributes: dict[str, Any]) -> Path:
+    with h5py.File(path.with_suffix(".nc"), "w") as file:
+        file["sr"] = stored
+        file["sr"].attrs.update(attributes)
+        file["wavelength"] = WAVELENGTHS
+        file["wavelength"].attrs.update(units="nm", standard_name="radiation_wavelength")
+    return path.with_suffix(".nc")
+
+
+def values(cube: SpectralCube) -> Array:
+    """The numbers of *cube*, NaN where the file has none."""
+    return known(np.asarray(cube.data), cube.metadata)
+
+
+CF: list[tuple[Array, dict[str, Any]]] = [
+    (STORED, {"scale_factor": 0.5, "add_offset": np.float32(-3), "_FillValue": np.int8(-1)}),
+    (STORED, {"_Unsigned": "true", "scale_factor": 0.5, "_FillValue": np.int8(-1)}),
+    (STORED.view("u1"), {"_Unsigned": "false", "_FillValue": np.uint8(255), "scale_factor": 2.0}),
+    (STORED, {"_Unsigned": "true"}),
+    (STORED, {"missing_value": np.array([-1, -2], "i1")}),
+    (FLOATS, {"_FillValue": np.float32(-9999), "missing_value": np.float32(1e20)}),
+    (FLOATS, {"missing_value": np.float32(-9999)}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:variable 'sr' has multiple fill values")
+@pytest.mark.parametrize(("stored", "attributes"), CF, ids=range(len(CF)))
+def test_packed_numbers_are_those_of_xarray(
+    tmp_path: Path, stored: Array, attributes: dict[str, Any]
+) -> None:
+    path = hdf5(tmp_path / "a", stored, attributes)
+    with xarray.open_dataset(path, engine="h5netcdf", phony_dims="sort") as judge:
+        np.testing.assert_allclose(values(read_cube(path)), judge.sr.values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "gaps"),
+    [
+        ({"valid_range": np.array([0, 100], "i1")}, (STORED < 0) | (STORED > 100)),
+        ({"valid_min": np.int8(0)}, STORED < 0),
+        ({"valid_max": np.int8(100), "scale_factor": 0.01}, STORED > 100),
+        # Of the type of the factor, not of the numbers: about the physical ones.
+        (
+            {"valid_range": np.array([0.0, 1.0]), "scale_factor": 0.01},
+            (STORED < 0) | (STORED > 100),
+        ),
+    ],
+)
+def test_numbers_beyond_the_valid_range_are_gaps(
+    tmp_path: Path, attributes: dict[str, Any], gaps: Array
+) -> None:
+    cube = read_cube(hdf5(tmp_path / "a", STORED, attributes))
+    np.testing.assert_array_equal(np.isnan(cube.data), gaps)
+
+
+@pytest.mark.parametrize("scale", [0.0, np.nan, np.inf, "x"])
+def test_a_scale_that_makes_no_sense_is_ignored_and_said(tmp_path: Path, scale: Any) -> None:
+    cube = read_cube(hdf5(tmp_path / "a", STORED, {"scale_factor": scale}))
+    np.testing.assert_array_equal(cube.data, STORED)
+    assert "The field 'scale_factor' is" in cube.metadata["warnings"][0]
+
+
+def test_texts_units_and_names_tell_what_the_numbers_are(tmp_path: Path) -> None:
+    about = {"long_name": "surface reflectance", "units": "percent", "scale_factor": "0.1"}
+    cube = read_cube(hdf5(tmp_path / "a", STORED, about))
+    np.testing.assert_allclose(cube.data, STORED / 1000, rtol=1e-6)
+    assert cube.quantity == "reflectance"
+    raw = read_cube(hdf5(tmp_path / "b", STORED, {"long_name": "surface reflectance"}))
+    assert raw.quantity == ""
+    assert "gives no scale" in raw.metadata["warnings"][0]
+    flux = read_cube(hdf5(tmp_path / "c", FLOATS, {"units": "W m-2 sr-1 um-1"}))
+    assert flux.quantity == "radiance"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_of_xarray_has_its_axes_wavelengths_place_and_scale(
+    tmp_path: Path, version: Any
+) -> None:
+    numbers = np.linspace(0, 1, 5 * 4 * 3).reshape(5, 4, 3)
+    numbers[0, 0, 0] = np.nan
+    array = xarray.DataArray(
+        numbers,
+        {
+            "y": 4e6 - 10.0 * np.arange(5),
+            "x": 5e5 + 10.0 * np.arange(4),
+            "wavelength": ("wavelength", [0.4, 0.5, 0.7], {"units": "um"}),
+        },
+        ("y", "x", "wavelength"),
+        "reflectance",
+    )
+    packed = {"dtype": "int16", "scale_factor": 1e-4, "_FillValue": -9999}
+    encoding = {"reflectance": packed}
+    array.to_dataset().to_zarr(
+        tmp_path / "a.zarr", encoding=encoding, zarr_format=version, consolidated=False
+    )
+    cube = read_cube(tmp_path / "a.zarr")
+    np.testing.assert_allclose(cube.data, np.moveaxis(numbers, -1, 0), atol=5.1e-5)
+    assert cube.wavelengths.tolist() == [400, 500, 700]
+    assert cube.quantity == "reflectance"
+    place = Georeference.from_json(cube.metadata[FIELD])
+    assert place is not None
+    assert place.transform == (10, 0, 5e5 - 5, 0, -10, 4e6 + 5)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("interleave", ["band", "pixel"])
+def test_scale_and_offset_of_gdal_are_applied_to_each_band(tmp_path: Path, interleave: str) -> None:
+    profile = {"count": 4, "height": 6, "width": 7, "dtype": "int16", "interleave": interleave}
+    with rasterio.open(tmp_path / "a.tif", "w", driver="GTiff", nodata=-1, **profile) as file:
+        file.write(STORED.astype("i2"))
+        file.scales, file.offsets = [1e-4, 1e-4, 1e-4, 2e-4], [-0.1] * 4
+    with rasterio.open(tmp_path / "a.tif") as judge:
+        scales, offsets = (np.array(each)[:, None, None] for each in (judge.scales, judge.offsets))
+        wanted = (judge.read(masked=True) * scales + offsets).filled(np.nan)
+    np.testing.assert_allclose(read_cube(tmp_path / "a.tif").data, wanted, rtol=1e-6)
+    raw = read_cube(tmp_path / "a.tif", scale=False)
+    np.testing.assert_array_equal(raw.data, STORED)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("place", ["bands beside", "file beside", "file"])
+def test_items_of_gdal_beside_and_in_a_file_are_those_of_rasterio(
+    tmp_path: Path, place: str
+) -> None:
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "count": 4, "height": 6, "width": 7, "dtype": "int8"}
+    listed = "{400, 500, 600, 700}"
+    with rasterio.open(path, "w", **profile) as file:
+        file.write(STORED)
+        if place == "file":
+            file.update_tags(wavelength=listed, wavelength_units="Nanometers")
+    items = f'<Metadata><MDI key="wavelength">{listed}</MDI></Metadata>'
+    if place == "bands beside":
+        items = "".join(
+            f'<PAMRasterBand band="{band}"><Scale>0.5</Scale><Metadata>'
+            f'<MDI key="wavelength">{at:g}</MDI></Metadata></PAMRasterBand>'
+            for band, at in enumerate(WAVELENGTHS, 1)
+        )
+    if "beside" in place:
+        (tmp_path / "a.tif.aux.xml").write_text(f"<PAMDataset>{items}</PAMDataset>")
+    cube = read_cube(path)
+    with rasterio.open(path) as judge:
+        tags = judge.tags(4) if place == "bands beside" else judge.tags()
+        assert tags["wavelength"] in ("700", listed)
+        wanted = judge.read() * judge.scales[0]
+    assert cube.wavelengths.tolist() == WAVELENGTHS.tolist()
+    np.testing.assert_array_equal(cube.data, wanted)
+
+
+def test_signed_numbers_of_imagej_are_those_of_its_calibration(tmp_path: Path) -> None:
+    stored = RNG.integers(0, 65535, (4, 6, 7)).astype("u2")
+    about = {"cf": 0, "c0": -32768.0, "c1": 1.0, "vunit": "Gray Value"}
+    tifffile.imwrite(tmp_path / "a.tif", stored, imagej=True, metadata={"axes": "ZYX", **about})
+    np.testing.assert_array_equal(read_cube(tmp_path / "a.tif").data, stored - 32768.0)
+
+
+def test_pages_that_were_written_one_by_one_are_the_bands(tmp_path: Path) -> None:
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        for band in FLOATS:
+            file.write(band)
+    cube = read_cube(tmp_path / "a.tif")
+    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert "4 images of the file were taken for its bands" in cube.metadata["warnings"][0]
+
+
+def neon(file: Any) -> None:
+    stored = np.full((20, 25, 100), 3000, np.int16)
+    stored[0, 0] = -9999
+    site = file.create_group("WGEW/Reflectance")
+    site["Reflectance_Data"] = stored
+    about = {"Scale_Factor": 10000.0, "Data_Ignore_Value": -9999.0}
+    site["Reflectance_Data"].attrs.update(about)
+    site["Metadata/Spectral_Data/Wavelength"] = np.linspace(381.5, 2510, 100)
+    site["Metadata/Spectral_Data/Wavelength"].attrs["Units"] = "nanometers"
+    info = b"UTM, 1.000, 1.000, 257000.0, 4112000.0, 1.0, 1.0, 12, North, WGS-84, units=Meters"
+    site["Metadata/Coordinate_System/Map_Info"] = info
+    site["Metadata/Ancillary_Imagery/Weather_Quality_Indicator"] = np.zeros((20, 25, 3), "u1")
+
+
+def tanager(file: Any) -> None:
+    fields = file.create_group("HDFEOS/SWATHS/HYP/Data Fields")
+    stored = np.full((100, 20, 25), 0.3, np.float32)
+    stored[:, 0, 0] = -9999
+    about = {"wavelengths": np.linspace(381.5, 2510, 100), "fwhm": np.full(100, 5.5)}
+    about |= {"good_wavelengths": np.arange(100) % 2, "_FillValue": np.float32(-9999)}
+    fields["surface_reflectance"] = stored
+    fields["surface_reflectance"].attrs.update(about)
+    fields["surface_reflectance_uncertainty"] = stored
+
+
+def hyperspy(file: Any) -> None:
+    group = file.create_group("Experiments/reflectance")
+    group["data"] = np.moveaxis(np.full((100, 20, 25), 0.3), 0, -1)
+    for at, (size, start, scale, unit) in enumerate(
+        [(20, 0, 1, "px"), (25, 0, 1, "px"), (100, 381.5, 21.5, "nm")]
+    ):
+        axis = group.create_group(f"axis-{at}").attrs
+        axis.update(size=size, offset=start, scale=scale, units=unit, navigate=at < 2)
+
+
+@pytest.mark.parametrize("write", [neon, tanager, hyperspy])
+def test_products_open_without_a_question(tmp_path: Path, write: Callable[[Any], None]) -> None:
+    path = tmp_path / ("a.hspy" if write is hyperspy else "a.h5")
+    with h5py.File(path, "w") as file:
+        write(file)
+    cube = read_cube(path)
+    assert cube.shape == (100, 20, 25)
+    assert values(cube)[5, 5, 5] == pytest.approx(0.3)
+    assert np.isnan(values(cube)[0, 0, 0]) == (write is not hyperspy)
+    assert (cube.wavelengths[0], cube.wavelengths[-1]) == pytest.approx((381.5, 2510))
+    if write is neon:
+        place = Georeference.from_json(cube.metadata[FIELD])
+        assert place is not None
+        assert (place.code, place.transform) == (32612, (1, 0, 257000, 0, -1, 4112000))
+    if write is tanager:
+        assert cube.metadata["bbl"] == (0, 1) * 50
+
+
+@pytest.mark.parametrize("word", ["bands", "wavelength", "lambda", "wl", "band"])
+def test_a_dimension_without_values_names_the_axis_of_bands(tmp_path: Path, word: str) -> None:
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions = {"lines": 6, "samples": 4, word: 7}
+        group = file.create_group("products")
+        group.create_variable("Lt", ("lines", "samples", word), data=np.moveaxis(STORED, 0, 1))
+    assert read_cube(tmp_path / "a.nc").shape == (7, 6, 4)
+
+
+def test_a_side_array_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["sr"] = FLOATS
+        file.create_dataset("wavelength", (4,), "f8", chunks=(4,))
+    cube = read_cube(tmp_path / "a.h5")
+    np.testing.assert_array_equal(cube.data, FLOATS)
+    assert "'wavelength' cannot be read, and was left out." in cube.metadata["warnings"]
+
+
+def test_names_of_variables_are_listed_whole(tmp_path: Path) -> None:
+    names = [f"a_group_with_a_name/of_the_instrument/cube_number_{number}" for number in range(9)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in names:
+            file[name] = STORED
+    with pytest.raises(ChoiceNeeded) as question:
+        read_cube(tmp_path / "a.h5")
+    assert f"{names[0]} 4x6x7" in str(question.value)
+    assert len(str(question.value)) < 300
+    assert list(question.value.choices) == names
+
+
+def test_a_struct_of_matlab_holds_cube_wavelengths_and_scale(tmp_path: Path) -> None:
+    struct = {
+        "DataCube": np.moveaxis(STORED, 0, -1),
+        "Wavelength": WAVELENGTHS / 1000,
+        "WavelengthUnits": "Micrometers",
+        "ReflectanceScaleFactor": 100.0,
+        "DataIgnoreValue": -1.0,
+    }
+    savemat(tmp_path / "a.mat", {"s": struct})
+    for options in ({}, {"variable": "s/DataCube"}):
+        cube = read_cube(tmp_path / "a.mat", **options)
+        wanted = np.where(STORED == -1, np.nan, STORED / 100)
+        np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
+        np.testing.assert_allclose(cube.wavelengths, WAVELENGTHS)
+        assert cube.quantity == "reflectance"
+
+
+@pytest.mark.parametrize("name", ["a.mat", "a.h5", "a.tif", "a.zarr", "a.npz", "a.npy"])
+@pytest.mark.parametrize("key", ["cube", "rad"])
+def test_the_shortest_axis_is_taken_for_the_bands_and_this_is_said(
+    tmp_path: Path, name: str, key: str
+) -> None:
+    numbers, path = np.zeros((31, 40, 50), np.float32), tmp_path / name
+    write: dict[str, Callable[[], object]] = {
+        ".tif": lambda: tifffile.imwrite(path, numbers),
+        ".npz": lambda: np.savez(path, **{key: numbers}),
+        ".npy": lambda: np.save(path, numbers),
+        ".zarr": lambda: xarray.Dataset({key: (("a", "b", "c"), numbers)}).to_zarr(
+            path, consolidated=False
+        ),
+    }
+
+    def in_hdf5() -> None:
+        with h5py.File(path, "w") as file:
+            file[key] = numbers
+
+    write.get(path.suffix, in_hdf5)()
+    cube = read_cube(path)
+    assert cube.shape == (31, 40, 50)
+    assert any("first axis, the shortest" in each for each in cube.metadata["warnings"])
+    asked = read_cube(path, band_axis=-1)
+    assert asked.shape == (50, 31, 40)
+    assert not any("shortest" in each for each in asked.metadata["warnings"])
+    told = read_cube(path, wavelengths=np.linspace(400, 700, 50).tolist())
+    assert told.shape == (50, 31, 40)
+    assert "warnings" not in told.metadata
+
+
+def test_wavelengths_and_their_unit_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, data=STORED, wl=WAVELENGTHS / 1000)
+    assert read_cube(path).unit == "Unknown"
+    np.testing.assert_allclose(read_cube(path, unit="um").wavelengths, WAVELENGTHS)
+    given = read_cube(path, wavelengths=slice(0.4, 0.7), unit="um", scale=0.01)
+    np.testing.assert_allclose(given.wavelengths, WAVELENGTHS)
+    np.testing.assert_allclose(given.data, STORED / 100, rtol=1e-6)
+    np.savez(path, data=STORED, wavelengths=WAVELENGTHS)
+    for options, fault in (
+        ({"wavelengths": [1.0, 2.0]}, "Expected 4 wavelengths, got 2"),
+        ({"wavelengths": slice(400, 700), "unit": "eV"}, "a unit of length"),
+        ({"scale": -1.0}, "a scale above 0"),
+    ):
+        with pytest.raises(CubeFileError, match=fault):
+            read_cube(path, **options)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_header_that_says_micrometers_for_nanometres_is_not_believed(tmp_path: Path) -> None:
+    lines = ["ENVI", "samples = 7", "lines = 6", "bands = 4", "data type = 1", "interleave = bsq"]
+    lines += ["wavelength units = Micrometers", "wavelength = {450, 550, 650, 850}"]
+    (tmp_path / "a.hdr").write_text("\n".join(lines))
+    (tmp_path / "a.img").write_bytes(bytes(4 * 6 * 7))
+    cube = read_cube(tmp_path / "a.hdr")
+    assert cube.wavelengths.tolist() == [450, 550, 650, 850]
+    assert "in nm, although the file says Micrometers" in cube.metadata["warnings"][0]
