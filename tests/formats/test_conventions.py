@@ -212,7 +212,7 @@ def tanager(file: Any) -> None:
     stored = np.full((100, 20, 25), 0.3, np.float32)
     stored[:, 0, 0] = -9999
     about = {"wavelengths": np.linspace(381.5, 2510, 100), "fwhm": np.full(100, 5.5)}
-    about |= {"good_wavelengths": np.arange(100) % 2, "_FillValue": np.float32(-9999)}
+    about |= {"good_wavelengths": np.arange(100) % 2, "_FillValue": np.full(1, -9999, "f4")}
     fields["surface_reflectance"] = stored
     fields["surface_reflectance"].attrs.update(about)
     fields["surface_reflectance_uncertainty"] = stored
@@ -285,8 +285,8 @@ def test_a_struct_of_matlab_holds_cube_wavelengths_and_scale(tmp_path: Path) -> 
         "DataIgnoreValue": -1.0,
     }
     savemat(tmp_path / "a.mat", {"s": struct})
-    for options in ({}, {"variable": "s/DataCube"}):
-        cube = read_cube(tmp_path / "a.mat", **options)
+    for variable in (None, "s/DataCube"):
+        cube = read_cube(tmp_path / "a.mat", variable=variable)
         wanted = np.where(STORED == -1, np.nan, STORED / 100)
         np.testing.assert_allclose(cube.data, wanted, rtol=1e-6)
         np.testing.assert_allclose(cube.wavelengths, WAVELENGTHS)
@@ -301,7 +301,7 @@ def test_the_shortest_axis_is_taken_for_the_bands_and_this_is_said(
     numbers, path = np.zeros((31, 40, 50), np.float32), tmp_path / name
     write: dict[str, Callable[[], object]] = {
         ".tif": lambda: tifffile.imwrite(path, numbers),
-        ".npz": lambda: np.savez(path, **{key: numbers}),
+        ".npz": lambda: np.savez(path, **{key: numbers}),  # type: ignore[arg-type] # NumPy's stubs
         ".npy": lambda: np.save(path, numbers),
         ".zarr": lambda: xarray.Dataset({key: (("a", "b", "c"), numbers)}).to_zarr(
             path, consolidated=False
@@ -333,13 +333,14 @@ def test_wavelengths_and_their_unit_can_be_said(tmp_path: Path) -> None:
     np.testing.assert_allclose(given.wavelengths, WAVELENGTHS)
     np.testing.assert_allclose(given.data, STORED / 100, rtol=1e-6)
     np.savez(path, data=STORED, wavelengths=WAVELENGTHS)
-    for options, fault in (
+    faults: tuple[tuple[dict[str, Any], str], ...] = (
         ({"wavelengths": [1.0, 2.0]}, "Expected 4 wavelengths, got 2"),
         ({"wavelengths": slice(400, 700), "unit": "eV"}, "a unit of length"),
         ({"scale": -1.0}, "a scale above 0"),
-    ):
+    )
+    for options, fault in faults:
         with pytest.raises(CubeFileError, match=fault):
-            read_cube(path, **options)  # type: ignore[arg-type] # wrong on purpose
+            read_cube(path, **options)
 
 
 def test_a_header_that_says_micrometers_for_nanometres_is_not_believed(tmp_path: Path) -> None:

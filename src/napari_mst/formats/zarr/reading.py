@@ -274,8 +274,9 @@ def _arrays(path: Path, root: Any) -> dict[str, StoredArray]:
         if isinstance(about.get("_FillValue"), str):
             (about["_FillValue"],) = struct.unpack("<d", b64decode(about["_FillValue"]))
         parent = name.rpartition("/")[0]
-        signal = [groups.get(f"{parent}/axis-{at}".strip("/")) for at in range(item.ndim)]
-        if item.ndim == 3 and None not in signal:
+        keys = [f"{parent}/axis-{at}".strip("/") for at in range(item.ndim)]
+        signal = [groups[key] for key in keys if key in groups]
+        if len(signal) == 3:
             axes, more = hyperspy_axes([dict(group.attrs) for group in signal])
             about |= more
         arrays[name] = StoredArray(
