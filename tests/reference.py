@@ -62,6 +62,8 @@ TASKS = {
         "light.white_balance",
         "WhiteBalance",
         "light.GreyPatch",
+        "light.calibrate_greys",
+        "light.GreyScale",
         "light.capture_from_patch",
         "FlatField",
         "Chart",

@@ -13,16 +13,22 @@ from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, ma
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
+from napari_mst.photo.greys import GreyScale, calibrate_greys
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.raw_header import is_raw_file
-from napari_mst.photo.white import GreyPatch, Place, capture_from_frame, capture_from_patch
+from napari_mst.photo.white import (
+    GREY_CARD,
+    GreyPatch,
+    Place,
+    capture_from_frame,
+    capture_from_patch,
+)
 from napari_mst.reconstruction.options import RunOptions, rectangle
 from napari_mst.spectra.library import read_spectra
 from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
-    from napari_mst.light.balancing import WhiteBalance
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
@@ -45,9 +51,13 @@ class CaptureAnswers:
     linear
         the photo holds linear light, not sRGB
     balance : estimate|ROW,COLUMN
-        correct the white balance of sRGB photos: by the light that each photo itself shows, if
-        that is far from D65, or by a grey patch in it (a pixel, or a rectangle
-        ROW0:ROW1,COL0:COL1; see --patch-photo)
+        correct sRGB photos: the white balance by the light that each photo itself shows, if that
+        is far from D65; or white balance and exposure by a grey patch in it (a pixel, or a
+        rectangle ROW0:ROW1,COL0:COL1; see --patch-photo). Give it again for each grey of a scale,
+        which shows the tone curve, too
+    patch_reflectance : SHARE
+        reflectance of the grey patch, one for each --balance (default: 0.2, a grey card); or of
+        the white frame (default: 1)
 
     for mstpp-camera
     ----------------
@@ -73,8 +83,6 @@ class CaptureAnswers:
         ROW0:ROW1,COL0:COL1
     patch_photo : FILE
         another photo that shows the patch (also that of --balance), of the same light and exposure
-    patch_reflectance : SHARE
-        reflectance of the patch or the white frame: 0.18 for a grey card
     white_frame : FILE
         a photo of a white surface that fills it, by which each photo is divided
     dark_frame : FILE
@@ -96,7 +104,8 @@ class CaptureAnswers:
     """
 
     linear: bool = False
-    balance: Annotated[Place | str, _where] | None = None
+    balance: tuple[Annotated[Place | str, _where], ...] = ()
+    patch_reflectance: tuple[float, ...] = ()
     camera: str = ""
     illuminant: str = ""
     light_spectra: Path | None = None
@@ -104,7 +113,6 @@ class CaptureAnswers:
     unbalanced: bool = False
     white_patch: Annotated[Place, place] | None = None
     patch_photo: Path | None = None
-    patch_reflectance: float = 1.0
     white_frame: Path | None = None
     dark_frame: Path | None = None
     chart: tuple[Pixel, Pixel, Pixel, Pixel] | None = None
@@ -183,6 +191,30 @@ def one_photo(named: Path | None, photos: Sequence[Path], option: str, thing: st
     return named or photos[0]
 
 
+def balance_of(taken: CaptureAnswers, photos: Sequence[Path]) -> GreyScale | str | None:
+    """The greys by which sRGB photos are corrected, or the word "estimate"; None without either.
+
+    Raises `PhotoError` if the greys are none, or do not have a reflectance each.
+    """
+    places = [place for place in taken.balance if not isinstance(place, str)]
+    if len(places) < len(taken.balance):
+        if len(taken.balance) > 1:
+            raise PhotoError("Expected --balance estimate alone, got another. Leave one out.")
+        return ESTIMATED
+    if not places:
+        return None
+    reflectances = taken.patch_reflectance or (GREY_CARD,)
+    if len(reflectances) != len(places):
+        raise PhotoError(
+            f"Expected a --patch-reflectance for each of {len(places)} grey patches, "
+            f"got {len(reflectances)}. Give them in the order of --balance."
+        )
+    path = one_photo(taken.patch_photo, photos, "--balance ROW,COLUMN", "patch")
+    scale = calibrate_greys(Photo.read(path), list(map(GreyPatch, places, reflectances)))
+    note(f"{scale}")
+    return scale
+
+
 def capture_of(
     taken: CaptureAnswers, photos: Sequence[Path], flat_field: FlatField | None
 ) -> Capture | None:
@@ -203,9 +235,9 @@ def capture_of(
             "Expected --white or a grey patch or frame, got both. Leave one of them out."
         )
     camera, light = taken.camera or _camera_of(photos), taken.illuminant
-    reflectance = taken.patch_reflectance
+    told = next(iter(taken.patch_reflectance), None)
     if flat_field is not None and (patch is None or not light):
-        capture = capture_from_frame(flat_field.white, reflectance, camera, light)
+        capture = capture_from_frame(flat_field.white, told or 1.0, camera, light)
         light = capture.illuminant
     if patch is not None:
         path = one_photo(taken.patch_photo, photos, "--white-patch", "patch")
@@ -213,7 +245,9 @@ def capture_of(
         if flat_field is not None:
             photo = flat_field.corrected(photo)
         start = OF_SENSOR if taken.unbalanced else BALANCED
-        capture = capture_from_patch(photo, GreyPatch(patch, reflectance), camera, light, start)
+        capture = capture_from_patch(
+            photo, GreyPatch(patch, told or GREY_CARD), camera, light, start
+        )
     note(
         f"the grey surface gives white {capture.white:.5g}, balance {capture.balance}, "
         f"illuminant {capture.illuminant}"
@@ -308,8 +342,8 @@ class PhotoOptions:
     correction
         The chart or the frames by which the photos are corrected, if there are any.
     balance
-        The white of a grey patch, by which sRGB photos are balanced, or `ESTIMATED` where each
-        photo shows its own; None if they stay as they are.
+        The grey patches by which sRGB photos are corrected, or `ESTIMATED` where each photo shows
+        its own white; None if they stay as they are.
     chart
         The calibration by a chart that the photo itself shows: its patches are known spectra.
     """
@@ -317,7 +351,7 @@ class PhotoOptions:
     is_linear: bool
     capture: Capture | None
     correction: "Calibration | FlatField | None" = None
-    balance: "WhiteBalance | str | None" = None
+    balance: GreyScale | str | None = None
     chart: "Calibration | None" = None
 
     @classmethod
@@ -336,15 +370,7 @@ class PhotoOptions:
         capture = capture_of(taken, photos, flat_field)
         if taken.light_spectra is not None:
             capture = told_by_spectra(capture, taken.light_spectra, photos)
-        balance: WhiteBalance | str | None = None
-        if isinstance(taken.balance, str):
-            balance = taken.balance
-        elif taken.balance is not None:
-            from napari_mst.light.balancing import white_balance
-
-            path = one_photo(taken.patch_photo, photos, "--balance ROW,COLUMN", "patch")
-            balance = white_balance(Photo.read(path), taken.balance)
-        return cls(taken.linear, capture, flat_field, balance)
+        return cls(taken.linear, capture, flat_field, balance_of(taken, photos))
 
     @property
     def encoding(self) -> Encoding | None:
@@ -393,10 +419,11 @@ class PhotoOptions:
     def _balanced(self, photo: Photo) -> Photo:
         """The *photo* corrected; as it is, with a note, where its own light is near D65."""
         # It imports torch, which --help and a refused argument must not wait for.
-        from napari_mst.light.balancing import WhiteBalance, white_balance
+        from napari_mst.light.balancing import white_balance
 
-        balance = self.balance
-        white = balance if isinstance(balance, WhiteBalance) else white_balance(photo)
+        if isinstance(self.balance, GreyScale):
+            return self.balance.corrected(photo)
+        white = white_balance(photo)
         if white.is_far:
             return white.corrected(photo)
         note = f"The white balance was left as it is: {white}."

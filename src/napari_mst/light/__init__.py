@@ -6,6 +6,7 @@ Notes
 estimate           probabilities 0-1, relative power at 400-700 nm
 white_balance      factors of linear channels; an angle in degrees
 GreyPatch          pixels (row, column); reflectance above 0, to 1.5
+calibrate_greys    linear light 0-1, reflectance 0-1
 =================  =====================================================================
 """
 

@@ -2,7 +2,16 @@
 
 from napari_mst.light.balancing import white_balance as white_balance
 from napari_mst.light.estimating import estimate_light as estimate
+from napari_mst.photo.greys import GreyScale as GreyScale
+from napari_mst.photo.greys import calibrate_greys as calibrate_greys
 from napari_mst.photo.white import GreyPatch as GreyPatch
 from napari_mst.photo.white import capture_from_patch as capture_from_patch
 
-__all__ = ["GreyPatch", "capture_from_patch", "estimate", "white_balance"]
+__all__ = [
+    "GreyPatch",
+    "GreyScale",
+    "calibrate_greys",
+    "capture_from_patch",
+    "estimate",
+    "white_balance",
+]

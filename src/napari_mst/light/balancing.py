@@ -20,7 +20,7 @@ from napari_mst.light.estimating import LightEstimate, estimate_light
 from napari_mst.photo.cameras import SRGB
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.photo.white import FROM_START, Place, angle_between, patch_values
+from napari_mst.photo.white import angle_between
 
 _DARKEST = 0.02
 """Least share of a channel in white: noise and the steps of 8-bit codes dominate below."""
@@ -125,48 +125,33 @@ class WhiteBalance:
         return colours @ self.matrix.T
 
 
-def white_balance(photo: PhotoLike, patch: Place | None = None) -> WhiteBalance:
-    """The colour of white in an sRGB *photo*: of a grey *patch*, or estimated from all pixels.
+def white_balance(photo: PhotoLike) -> WhiteBalance:
+    """The colour of white in an sRGB *photo*, estimated from all pixels.
 
     The estimate is that of `estimate_light`, some 4 degrees off in the median. Look at `is_far`
-    before you trust it: a photo of one colour looks like one in coloured light.
-
-    Parameters
-    ----------
-    patch
-        Row and column of a grey surface, or first and one past the last row and column of it.
+    before you trust it: a photo of one colour looks like one in coloured light. A grey patch in the
+    photo says more, also how bright it is: `calibrate_greys`.
 
     Raises
     ------
     PhotoError
-        If the photo is not in sRGB or shows nothing but black and clipped pixels, or the patch is
-        clipped, dark, uneven, outside or not grey: more than 18 degrees off D65, and as far off the
-        light that the photo shows.
+        If the photo is not in sRGB or shows nothing but black and clipped pixels.
 
     Notes
     -----
     =======  ======================================
     photo    sRGB: uint8 0-255, uint16, float 0-1
-    patch    pixels of the photo
     returns  linear sRGB, the largest channel 1
     =======  ======================================
 
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((40, 60, 3), (0.5, 0.4, 0.26)))
-    >>> measured = nm.light.white_balance(photo, patch=(20, 30))
-    >>> [round(value, 2) for value in measured.white]
-    [1.0, 0.62, 0.26]
     >>> nm.light.white_balance(photo).is_far
     True
     """
     photo = as_photo(photo)
     _check(photo)
-    if patch is not None:
-        red, green, blue = patch_values(photo, patch).tolist()
-        measured = WhiteBalance((red, green, blue), "a grey patch")
-        _check_grey(measured, photo)
-        return measured
     return balance_for(estimate_light(photo, SRGB))
 
 
@@ -182,19 +167,6 @@ def balance_for(light: LightEstimate, name: str = "") -> WhiteBalance:
         source = f"{name}, chosen among the likely lights"
     red, green, blue = white.clip(_DARKEST * white.max()).tolist()
     return WhiteBalance((red, green, blue), source, light.is_far or chosen is not None)
-
-
-def _check_grey(measured: WhiteBalance, photo: Photo) -> None:
-    """Refuse a patch far from the white of D65, and from the one that the whole photo shows."""
-    # A camera set to daylight leaves a tungsten lamp 35 degrees off, and the whole photo shows it.
-    if measured.degrees <= FROM_START:
-        return
-    off = angle_between(np.array(measured.white), estimate_light(photo, SRGB).white)
-    if off > FROM_START:
-        raise PhotoError(
-            f"Expected a grey patch, got one that is {measured.degrees:.0f} degrees off D65, and "
-            f"{off:.0f} off the white that the photo shows. Choose another."
-        )
 
 
 def _check(photo: Photo) -> None:

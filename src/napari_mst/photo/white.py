@@ -25,6 +25,9 @@ from napari_mst.photo.photo import Photo, PhotoLike, Rectangle, as_photo
 Place = tuple[int, int] | Rectangle
 """Row and column of a pixel; or first row, one past the last, first column, one past the last."""
 
+GREY_CARD = 0.2
+"""Reflectance of a grey card: makers print them at 0.18 to 0.2."""
+
 OFF_DAYLIGHT = "The photo seems to have a white"
 """Begins the note of a run on an sRGB photo whose white is far from that of D65."""
 
@@ -52,13 +55,13 @@ class GreyPatch:
     place
         A pixel of it (a square of 1 % of the photo's longer side is taken), or a rectangle.
     reflectance
-        Share of light that it reflects at all wavelengths: 0.18 for a grey card.
+        Share of light that it reflects at all wavelengths; by default that of a grey card.
 
     Notes
     -----
     ===========  =====================================
     place        pixels of the photo
-    reflectance  above 0, to 1.5: 0.18 for a grey card
+    reflectance  above 0, to 1.5: about 0.2 for a grey card
     ===========  =====================================
 
     Examples
@@ -68,7 +71,7 @@ class GreyPatch:
     """
 
     place: Place
-    reflectance: float = 1.0
+    reflectance: float = GREY_CARD
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.reflectance) and 0 < self.reflectance <= 1.5):
@@ -179,8 +182,11 @@ def capture_from_frame(
     return Capture(seen.camera, seen.illuminant, 1 / reflectance)
 
 
-def patch_values(photo: Photo, place: Place) -> Doubles:
+def patch_values(photo: Photo, place: Place, doubts: list[str] | None = None) -> Doubles:
     """(3,): the median of a patch, in linear shares of full scale.
+
+    A patch that is clipped, dark or uneven is refused, or, with a list of *doubts*, believed: the
+    list then gets the reason.
 
     Raises
     ------
@@ -191,7 +197,12 @@ def patch_values(photo: Photo, place: Place) -> Doubles:
     values = part.rows(linear=True).reshape(3, -1).astype(np.float64)
     if part.valid is not None:
         values = values[:, part.valid.ravel()]
-    _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
+    try:
+        _check_values(values, is_counted=photo.pixels.dtype.kind == "u")
+    except PhotoError as error:
+        if doubts is None or not values.any():
+            raise
+        doubts.append(f"A patch was believed, though it is odd: {error}")
     return np.median(values, axis=1)
 
 

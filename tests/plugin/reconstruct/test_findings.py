@@ -32,6 +32,7 @@ from napari_mst.photo.cameras import (
     unbalanced_response,
 )
 from napari_mst.photo.chart import CHARTS, Chart
+from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, capture_from_patch
@@ -222,13 +223,16 @@ def test_light_of_an_srgb_photo_far_from_daylight_is_offered_to_be_corrected(
     assert "chosen among the likely lights" in next_run(form, viewer).read().assumptions[-1]
 
 
-def test_grey_patch_of_an_srgb_photo_corrects_its_white(viewer: ViewerModel) -> None:
+def test_each_grey_patch_of_an_srgb_photo_adds_to_its_correction(viewer: ViewerModel) -> None:
     layer = viewer.add_image(codes_of_srgb(), rgb=True)
     form = form_with(layer, SRGB)
-    finding = done(patch_order(form, viewer, (5.2, 7.9)), viewer)
     photo = Photo.from_array(layer.data)
-    assert finding.balance == white_balance(photo, (5, 8))
-    assert finding.corrections == (finding.balance,)
+    patches = [GreyPatch((5, 8), 0.2), GreyPatch((20, 20), 0.05)]
+    finding = done(patch_order(form, viewer, (5.2, 7.9)), viewer)
+    assert finding.corrections == (calibrate_greys(photo, patches[:1]),)
+    form.grey = 5.0
+    finding = done(patch_order(form, viewer, (20.0, 20.0)), viewer)
+    assert finding.corrections == (calibrate_greys(photo, patches),)
     assert finding.capture is None
 
 

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from napari_mst.engine.plan import Plan
     from napari_mst.light.balancing import WhiteBalance
     from napari_mst.models import Model
+    from napari_mst.photo.greys import GreyScale
     from napari_mst.reconstruction.reconstructor import Reconstructor
 
-    Correction = WhiteBalance | Calibration
+    Correction = WhiteBalance | Calibration | GreyScale
 
 Extent = Literal["auto", "whole", "seen"]
 """The part of a cube to compute: all of it, what is looked at, or as the memory allows."""

@@ -19,7 +19,9 @@ from napari_mst.models.cards import card_of_file
 from napari_mst.photo.cameras import ESTIMATED, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.files import camera_named_in
+from napari_mst.photo.greys import GreyScale
 from napari_mst.photo.photo import Photo
+from napari_mst.photo.white import GREY_CARD, GreyPatch
 from napari_mst.plugin.jobs.workspace import Extent, JobState
 from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
@@ -56,6 +58,8 @@ class Finding:
         The white of an sRGB photo; None where nobody asked for it.
     corrects_white
         True if the next run corrects the photo by `balance`.
+    scale, greys
+        The correction of an sRGB photo by the grey patches that were clicked; None without one.
     sample
         A small copy of an sRGB photo, on which the corrections are previewed, or a picture of what
         a run will make of a RAW photo; None without either.
@@ -71,6 +75,8 @@ class Finding:
     calibration: "Calibration | None" = None
     balance: "WhiteBalance | None" = None
     corrects_white: bool = False
+    scale: GreyScale | None = None
+    greys: tuple[GreyPatch, ...] = ()
     sample: Photo | None = None
     details: str = ""
     layer: Callable[[], Image | None] = lambda: None
@@ -82,7 +88,8 @@ class Finding:
     def corrections(self) -> tuple["Correction", ...]:
         """All that the next run does to the photo first."""
         balance = self.balance if self.corrects_white else None
-        return tuple(each for each in (balance, self.calibration) if each is not None)
+        each_may_be = (balance, self.scale, self.calibration)
+        return tuple(each for each in each_may_be if each is not None)
 
 
 NOTHING = Finding()
@@ -171,7 +178,7 @@ class ReconstructionForm:
     white: float = 0.0
     is_balanced: bool = True
     is_linear: bool = False
-    grey: float = 100.0
+    grey: float = 100 * GREY_CARD
     chart: str = next(iter(CHARTS))
     corners: Corners | None = None
     is_far_off: bool = False

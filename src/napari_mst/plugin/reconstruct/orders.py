@@ -18,6 +18,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, ModelError, PhotoError
 from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
 from napari_mst.photo.chart import Chart, Corners, find_chart
+from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
@@ -35,6 +36,7 @@ DRAG_FRAME = "Drag the corners of the frame onto the middles of the corner patch
 NO_CHART = "Lay the frame around a chart first."
 SAMPLE = 100_000
 """About how many pixels of a photo show how it will be corrected, at once."""
+MORE = "Another grey of a scale shows more of the curve: set how bright it is, and click it."
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
 Known = Mapping[Place, Spectrum]
@@ -166,7 +168,8 @@ def patch_order(
     """Order the measurement of the grey patch that was *clicked*."""
     place = round(clicked[0]), round(clicked[1])
     if not form.needs_camera:
-        return _order(form, viewer, partial(_srgb_patch, place))
+        patches = (*form.finding.greys, GreyPatch(place, form.grey / 100))
+        return _order(form, viewer, partial(_srgb_patch, patches))
     measure = partial(
         capture_from_patch,
         patch=GreyPatch(place, form.grey / 100),
@@ -286,12 +289,10 @@ def _srgb_light(photo: Photo) -> Finding:
     return Finding(text, light=estimate, balance=balance)
 
 
-def _srgb_patch(place: Place, photo: Photo) -> Finding:
-    from napari_mst.light.balancing import white_balance
-
-    balance = white_balance(photo, place)
-    text = f"The next run corrects the white balance: {balance}."
-    return Finding(text, balance=balance, corrects_white=True)
+def _srgb_patch(patches: tuple[GreyPatch, ...], photo: Photo) -> Finding:
+    scale = calibrate_greys(photo, patches)
+    sentences = [f"The next run corrects tone curve and white by {scale}.", *scale.warnings, MORE]
+    return Finding(" ".join(sentences), scale=scale, greys=patches)
 
 
 def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:

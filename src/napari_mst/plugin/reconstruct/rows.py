@@ -56,8 +56,9 @@ ASKS = {
     ),
     "patch": (
         "Grey patch",
-        "Press this, then click a grey or white patch of the photo. It gives white level, white "
-        "balance and light of a linear photo, and corrects the white balance of an sRGB photo.",
+        "Say how bright it is, press this, then click a grey patch of the photo. It gives white "
+        "level, white balance and light of a linear photo, and corrects white balance and exposure "
+        "of an sRGB photo. Click more greys of a scale to correct its tone curve, too.",
     ),
     "chart": (
         "ColorChecker",
@@ -361,13 +362,12 @@ COLOUR_ROWS = (
         partial(QCheckBox, "balanced"),
         "asks_camera",
     ),
-    # The patch of an sRGB photo shows its white, but not how bright white is.
     Row(
         "grey",
         "Grey patch",
-        "The share of light that the grey patch reflects: 18 % for a grey card.",
+        "The share of light that the grey patch reflects: about 20 % for a grey card. A white "
+        "sheet is a worse anchor, since cameras compress highlights.",
         _percent,
-        "needs_camera",
     ),
     Row(
         "chart",

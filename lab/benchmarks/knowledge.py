@@ -1,0 +1,192 @@
+"""What a person knows of an ordinary photo, and what it is worth: from nothing to a chart.
+
+    python -m lab.benchmarks.knowledge CAVE_FOLDER [--charts FOLDER] [--model NAME ...]
+
+Photos are those by a camera of `lab.benchmarks.ordinary`, two of each scene, with a ColorChecker
+Classic laid into a corner, which does not count. Known is nothing; its grey of reflectance 0.19;
+all its six greys; four spectra of the scene; or the chart. The two real photos of --charts judge on
+the 18 patches that are no greys, but for the chart, which they need themselves.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from lab.benchmarks import common
+from lab.benchmarks.common import Array
+from lab.benchmarks.ordinary import CHART_PHOTOS, SEED, Tally, chart_patches
+from lab.ordinary_photos import draw_processing, photograph_scene
+from napari_mst import (
+    Chart,
+    KnownSpectrum,
+    Photo,
+    Reconstructor,
+    Spectrum,
+    adapt,
+    calibrate,
+    error_bands,
+    load_model,
+)
+from napari_mst.cube.cube import SpectralCube
+from napari_mst.cube.metrics import DARK
+from napari_mst.light import GreyPatch
+from napari_mst.photo.cameras import GRID
+from napari_mst.photo.chart import CHARTS
+from napari_mst.photo.greys import calibrate_greys
+from napari_mst.training.scenes import read_scenes
+
+PHOTOS = 2
+SIDE = 20  # pixels of a patch; 10 at half size
+GREYS = range(18, 24)
+ONE = 21
+SPECTRA = 4
+
+Way = Callable[["Known", Reconstructor], SpectralCube]
+
+
+class Known(NamedTuple):
+    """A photo, and what is known of it.
+
+    *centres* (24, 2) are those of the chart, and *spots* pixels and their spectra.
+    """
+
+    photo: Photo
+    centres: Array
+    spots: list[KnownSpectrum]
+
+    def greys(self, patches: list[int]) -> list[GreyPatch]:
+        """The grey patches of these numbers."""
+        reflectances = np.asarray(CHARTS["classic"].reflectances).mean(axis=1)
+        return [
+            GreyPatch((round(row), round(column)), float(reflectances[patch]))
+            for patch, (row, column) in zip(patches, self.centres[patches], strict=True)
+        ]
+
+
+def with_greys(known: Known, reconstructor: Reconstructor, patches: list[int]) -> SpectralCube:
+    """The cube of the photo that these greys corrected."""
+    scale = calibrate_greys(known.photo, known.greys(patches))
+    return reconstructor.reconstruct(scale.corrected(known.photo))
+
+
+def with_spectra(known: Known, reconstructor: Reconstructor) -> SpectralCube:
+    """The cube that the spectra of the spots corrected."""
+    return adapt(reconstructor.reconstruct(known.photo), known.photo, known.spots)
+
+
+def with_chart(known: Known, reconstructor: Reconstructor) -> SpectralCube:
+    """The cube that the whole chart corrected."""
+    corners = [tuple(known.centres[patch].tolist()) for patch in (0, 5, 23, 18)]
+    first, second, third, fourth = corners
+    calibration = calibrate(known.photo, Chart((first, second, third, fourth)))
+    photo = calibration.corrected(known.photo)
+    return calibration.adapted(reconstructor.reconstruct(photo), photo)
+
+
+WAYS: dict[str, Way] = {
+    "nothing": lambda known, reconstructor: reconstructor.reconstruct(known.photo),
+    "one grey": lambda known, reconstructor: with_greys(known, reconstructor, [ONE]),
+    "six greys": lambda known, reconstructor: with_greys(known, reconstructor, [*GREYS]),
+    "four spectra": with_spectra,
+    "chart": with_chart,
+}
+
+
+def with_chart_laid_in(cube: Array) -> tuple[Array, Array]:
+    """*cube* (31, H, W) with a chart in its corner, on black; and the centres of its patches."""
+    laid = cube.copy()
+    laid[:, : 4 * SIDE + 4, : 6 * SIDE + 4] = 0.03
+    centres = []
+    for patch, spectrum in enumerate(np.asarray(CHARTS["classic"].reflectances)):
+        top, left = 4 + SIDE * (patch // 6), 4 + SIDE * (patch % 6)
+        laid[:, top : top + SIDE - 4, left : left + SIDE - 4] = spectrum[:, None, None]
+        centres.append((top + SIDE / 2 - 2.5, left + SIDE / 2 - 2.5))
+    return laid, np.array(centres)
+
+
+def known_photos(folder: Path) -> Iterator[tuple[Known, Array]]:
+    """Photos with what is known of them, and what they show; NaN where the chart lies."""
+    for scene in read_scenes(folder):
+        random = torch.Generator().manual_seed(SEED + zlib.crc32(scene.name.encode()))
+        processing = draw_processing(PHOTOS, random, held_out=True, kind="camera")
+        laid, centres = with_chart_laid_in(scene.cube)
+        for index in range(PHOTOS):
+            codes, truth = photograph_scene(laid, processing.of(index), random)
+            step = laid.shape[1] // truth.shape[1]
+            truth = truth.copy()
+            truth[:, : (4 * SIDE + 4) // step + 1, : (6 * SIDE + 4) // step + 1] = 0
+            photo = Photo.from_array(np.moveaxis(codes, 0, -1))
+            spots = spots_of(truth, SEED + index)
+            yield Known(photo, (centres + 0.5) / step - 0.5, spots), truth
+
+
+def spots_of(truth: Array, seed: int) -> list[KnownSpectrum]:
+    """Four random pixels that are bright enough, and their spectra."""
+    rows, columns = np.nonzero((truth > 2 * DARK).all(axis=0))
+    picked = np.random.default_rng(seed).choice(len(rows), SPECTRA, replace=False)
+    return [
+        KnownSpectrum(int(row), int(column), Spectrum(GRID, truth[:, row, column].astype(float)))
+        for row, column in zip(rows[picked], columns[picked], strict=True)
+    ]
+
+
+def sides_of(cube: SpectralCube) -> tuple[Array, Array] | None:
+    """The lower and the upper spectra of the 90 % intervals."""
+    lower, upper = error_bands(cube)
+    return np.asarray(lower.data), np.asarray(upper.data)
+
+
+def judge(way: Way, reconstructor: Reconstructor, folder: Path) -> Tally:
+    """The errors on simulated photos."""
+    tally = Tally()
+    for known, truth in known_photos(folder):
+        cube = way(known, reconstructor)
+        tally.add(np.asarray(cube.data), truth, sides_of(cube))
+    return tally
+
+
+def judge_charts(way: Way, reconstructor: Reconstructor, folder: Path) -> Iterator[Tally]:
+    """The errors on the coloured patches of each real photo."""
+    for chart in CHART_PHOTOS:
+        photo = Photo.read(folder / chart.file)
+        centres = np.array(chart.centres(), float)
+        spectra = np.asarray(CHARTS["classic"].reflectances)
+        spots = [
+            KnownSpectrum(*map(round, centres[patch]), Spectrum(GRID, spectra[patch]), 9)
+            for patch in (2, 8, 13, 14)
+        ]
+        cube = way(Known(photo, centres, spots), reconstructor)
+        sides = sides_of(cube)
+        tally = Tally()
+        lower, upper = (chart_patches(side, chart)[:, :18] for side in sides or ())
+        found = chart_patches(np.asarray(cube.data), chart)[:, :18]
+        tally.add(found, spectra.T[:, :18, None], (lower, upper))
+        yield tally
+
+
+def main() -> None:
+    """Print the table."""
+    parser = common.parser(__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--charts", type=Path)
+    parser.add_argument("--model", action="append")
+    options = parser.parse_args()
+    print("| model | known | MRAE | after one gain | SAM | held, least band | charts |")
+    print("|---|---|---|---|---|---|---|")
+    for name in options.model or ("mstpp-srgb",):
+        reconstructor = Reconstructor(load_model(name), "cpu")
+        for title, way in WAYS.items():
+            tally = judge(way, reconstructor, options.folder)
+            real = ""
+            if options.charts and title not in ("four spectra", "chart"):
+                tallies = judge_charts(way, reconstructor, options.charts)
+                real = "; ".join(str(each).rstrip(" |").replace(" |", ",") for each in tallies)
+            print(f"| `{name}` | {title} | {tally} {real} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""What grey patches of known reflectance tell of an sRGB photo: balance, exposure and tone curve.
+
+Cameras bend light by a curve that nobody publishes. Here it is that of film, which compresses
+highlights and deepens shadows: in logarithms, of encoded light y and reflectance r,
+
+    log r = a + (log y - log(1 + s (1 - y))) / n
+
+One grey patch tells the exposure a; n and s are then those of a usual camera. Each further patch
+tells more of the curve: the most probable a, n and s, and most of what these leave over, rising
+from patch to patch. The spread of n and s is that of `lab/ordinary_photos.py`; two photos of charts
+by real cameras judged it.
+
+Letters: n pixels or patches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from napari_mst.arrays import Doubles
+from napari_mst.errors import PhotoError
+from napari_mst.photo.corrections import recoloured, sha256_after
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.photo.white import FROM_START, GreyPatch, angle_between, patch_values
+
+BRIGHT = 0.8
+"""Share of full scale above which a patch is a poor anchor: curves are flat there."""
+
+LUMINANCE = (0.2126, 0.7152, 0.0722)
+"""Shares of linear red, green and blue in luminance (IEC 61966-2-1)."""
+
+_TOO = ("dark", "bright")
+_NAMES = ("one grey patch", "{} grey patches")
+_POWER = (0.2, 0.2)  # mean and standard deviation of log n
+_SHOULDER = (-0.5, 1.2)  # of log s
+_NOISE = 0.04  # of the logarithm of a patch
+_KEPT = 0.8  # share of what the curve leaves over that is corrected as well
+_USABLE = (0.003, 0.965)  # linear light between which a patch tells the curve
+_GRID = np.linspace(np.log(1e-4), 0, 1024)
+
+
+@dataclass(frozen=True)
+class GreyScale:
+    """The tone curve, exposure and white balance of an sRGB photo, which `corrected` undoes.
+
+    Attributes
+    ----------
+    gains
+        Red, green and blue of grey in linear sRGB, relative to their mean in logarithms.
+    light, reflectances
+        The linear light of each patch, and its reflectance; darkest first.
+    warnings
+        A sentence for everything that makes a patch doubtful. It is believed nevertheless.
+
+    Notes
+    -----
+    ============  =====================================================
+    gains         (3,) factors
+    light         shares of full scale
+    reflectances  0-1
+    corrected()   float32 0-1, sRGB; a white surface is at full scale
+    ============  =====================================================
+
+    Examples
+    --------
+    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), 0.6))
+    >>> scale = nm.light.calibrate_greys(photo, [nm.light.GreyPatch((20, 30), reflectance=0.2)])
+    >>> corrected = scale.corrected(photo)
+    >>> corrected.rows(linear=True)[:, 20, 30].round(2)
+    array([0.2, 0.2, 0.2], dtype=float32)
+    """
+
+    gains: tuple[float, float, float]
+    light: tuple[float, ...]
+    reflectances: tuple[float, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The patches, and how much brighter mid grey is than it should be."""
+        count = len(self.light)
+        name = _NAMES[count > 1].format(count)
+        shown = np.exp(np.interp(np.log(0.2), self._reflectance, _GRID))
+        stops = float(np.log2(shown / 0.2))
+        return (
+            f"{name}: mid grey was {abs(stops):.1f} stops too {'dark' if stops < 0 else 'bright'}"
+        )
+
+    def corrected(self, photo: PhotoLike) -> Photo:
+        """*photo*, of the same camera and exposure in the same light, as if rendered exactly.
+
+        Raises
+        ------
+        PhotoError
+            If the photo is not in sRGB.
+        """
+        photo = as_photo(photo)
+        _check(photo)
+        note = " ".join([f"The tone curve and the white were corrected by {self}.", *self.warnings])
+        return recoloured(photo, self._undone, note, self.sha256_of(photo.sha256))
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        numbers = f"{self.gains} {self.light} {self.reflectances}"
+        return sha256_after(photo_sha256, f"greys {numbers}")
+
+    @cached_property
+    def _reflectance(self) -> Doubles:
+        """Logarithms of the reflectance at the logarithms of light of `_GRID`; they rise."""
+        light, target = np.array(self.light), np.log(self.reflectances)
+        curve = _fitted_curve(light, target)
+        left_over = target - curve(light)
+        smooth = np.interp(_GRID, np.log(light), left_over) * _KEPT if len(light) > 2 else 0.0
+        if len(light) == 1:
+            smooth = left_over[0]  # one patch is met exactly
+        return np.maximum.accumulate(curve(np.exp(_GRID)) + smooth)
+
+    def _undone(self, colours: Doubles) -> Doubles:
+        """Linear *colours* (n, 3) as they would have been rendered."""
+        balanced = np.maximum(colours / np.array(self.gains), np.exp(_GRID[0]))
+        luminance = balanced @ np.array(LUMINANCE)
+        channels = self._straight(balanced)
+        # Some cameras bend each channel, some the luminance, most something in between.
+        kept_hue = balanced * (self._straight(luminance) / luminance)[:, None]
+        return np.asarray(np.sqrt(channels * kept_hue))
+
+    def _straight(self, light: Doubles) -> Doubles:
+        """The reflectance of surfaces that look so bright."""
+        logs = np.log(light)
+        # Beyond the grid, where a gain is below 1, the curve goes on as a straight line.
+        return np.asarray(np.exp(np.interp(logs, _GRID, self._reflectance) + logs.clip(0)))
+
+
+def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale:
+    """Learn balance, exposure and tone curve of an sRGB *photo* from grey *patches* in it.
+
+    One grey card is enough for the exposure. A scale of three to six greys, from black to white,
+    also gives the curve. What a person names is believed; `GreyScale.warnings` says what looks odd.
+
+    Raises
+    ------
+    PhotoError
+        If the photo is not in sRGB, there is no patch, or one lies outside or is black.
+
+    Notes
+    -----
+    =======  ==========================================================
+    photo    sRGB: uint8 0-255, uint16, float 0-1
+    patches  pixels of the photo (row, column); reflectance, 0.2 for a grey card
+    =======  ==========================================================
+
+    Examples
+    --------
+    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), (0.5, 0.5, 0.4)))
+    >>> str(nm.light.calibrate_greys(photo, [nm.light.GreyPatch((20, 30))]))
+    'one grey patch: mid grey was 0.0 stops too bright'
+    """
+    photo = as_photo(photo)
+    _check(photo)
+    if not patches:
+        raise PhotoError("Expected at least one grey patch, got none. Give the place of one.")
+    warnings: list[str] = []
+    values = np.array([patch_values(photo, patch.place, warnings) for patch in patches])
+    values = values.clip(1e-4)  # a channel may be black
+    reflectances = np.array([patch.reflectance for patch in patches])
+    usable = (values.min(axis=1) > _USABLE[0]) & (values.max(axis=1) < _USABLE[1])
+    if not usable.any():
+        usable[values.max(axis=1).argmin()] = True
+    values, reflectances = values[usable], reflectances[usable]
+    left_out = len(patches) - len(values)
+    if left_out:
+        warnings.append(f"Clipped or black patches tell no curve: {left_out} left out.")
+    order = np.argsort(reflectances, kind="stable")
+    values, reflectances = values[order], reflectances[order]
+    logs = np.log(values)
+    mean = logs.mean(axis=1)
+    gains = np.exp((logs - mean[:, None]).mean(axis=0))
+    warnings += _doubts(values, mean)
+    red, green, blue = gains.tolist()
+    # A brighter patch that is no brighter in the photo tells nothing more of the curve.
+    rising = np.flatnonzero(np.diff(np.maximum.accumulate(mean), prepend=-np.inf) > 0)
+    light = tuple(np.exp(mean[rising]).tolist())
+    scale = tuple(reflectances[rising].tolist())
+    return GreyScale((red, green, blue), light, scale, tuple(warnings))
+
+
+def _doubts(values: Doubles, mean: Doubles) -> list[str]:
+    """Sentences about patches that are no greys, too bright, or in the wrong order."""
+    doubts = []
+    off = float(angle_between(values, np.ones(3)).max())
+    if off > FROM_START:
+        doubts.append(f"A patch is {off:.0f} degrees off grey: is it one?")
+    if len(values) == 1 and values.max() > BRIGHT:
+        doubts.append(
+            f"The patch is at {values.max():.0%} of full scale, where curves of cameras are flat: "
+            "a grey card tells the exposure better than a white sheet."
+        )
+    if (np.diff(mean) <= 0).any():
+        doubts.append("A patch that should be brighter is not: check the reflectances.")
+    return doubts
+
+
+def _fitted_curve(light: Doubles, target: Doubles) -> "_Curve":
+    """The most probable curve through the *light* (n,) of patches of these log reflectances."""
+    from scipy.optimize import least_squares
+
+    def residuals(numbers: Doubles) -> Doubles:
+        _, power, shoulder = numbers
+        prior = [(power - _POWER[0]) / _POWER[1], (shoulder - _SHOULDER[0]) / _SHOULDER[1]]
+        return np.concatenate([(_Curve(*numbers)(light) - target) / _NOISE, prior])
+
+    usual = np.array([0.0, _POWER[0], _SHOULDER[0]])
+    usual[0] = np.median(target - _Curve(*usual)(light))
+    return _Curve(*least_squares(residuals, usual).x)
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The logarithm of reflectance by light, as in the docstring of the module."""
+
+    exposure: float
+    log_power: float
+    log_shoulder: float
+
+    def __call__(self, light: Doubles) -> Doubles:
+        bent = np.log(light) - np.log1p(np.exp(self.log_shoulder) * (1 - np.minimum(light, 1)))
+        return np.asarray(self.exposure + bent / np.exp(self.log_power))
+
+
+def _check(photo: Photo) -> None:
+    if photo.encoding != "srgb":
+        raise PhotoError(
+            "Expected an sRGB photo to correct its tone curve, got linear values. "
+            "Give their camera and light instead."
+        )
