@@ -33,6 +33,7 @@ from napari_mst.plugin.attention.exploration import (
 )
 from napari_mst.plugin.attention.layers import map_layers, map_of
 from napari_mst.plugin.jobs.workspace import Recording, Request
+from napari_mst.plugin.reconstruct.dock import ReconstructDock
 from napari_mst.plugin.viewer.layers import active_cube_layer
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
@@ -59,6 +60,8 @@ def test_the_photo_and_the_model_are_those_of_the_form(
     dock: AttentionDock, viewer: ViewerModel
 ) -> None:
     form = dock.form
+    of_page = ReconstructDock(viewer).form
+    before = of_page.card
     assert dock.rows.widgets["photo"].currentText() == "photo"
     form.card = "mst-plus-plus"
     assert not dock.start(recording_order, form)
@@ -68,6 +71,8 @@ def test_the_photo_and_the_model_are_those_of_the_form(
     form.card = "mstpp-camera"
     assert not dock.start(recording_order, form)
     assert "This photo has 8 bits" in dock.text.text()
+    # The page Photo keeps what was chosen there.
+    assert of_page.card == before != form.card
 
 
 def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: ViewerModel) -> None:

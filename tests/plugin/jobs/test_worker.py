@@ -21,6 +21,7 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError
 from napari_mst.photo.photo import Rectangle
+from napari_mst.plugin.jobs import worker
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
 from napari_mst.plugin.jobs.worker import JobWorker, start
 from napari_mst.plugin.jobs.workspace import Request, reconstruct
@@ -44,6 +45,18 @@ def failing(error: Exception, alive: list[Any], _: Payload, __: Reports) -> None
     tensor = Payload()
     alive.append(weakref.ref(tensor))
     raise error
+
+
+def test_napari_lists_a_job_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[object] = []
+
+    def create(function: object, *_: object, **__: object) -> Mock:
+        listed.append(function)
+        return Mock()
+
+    monkeypatch.setattr(worker, "create_worker", create)
+    start(Job(ignore))
+    assert [f"Executing {each}" for each in listed] == ["Executing a computation of napari-mst"]
 
 
 @pytest.mark.parametrize(

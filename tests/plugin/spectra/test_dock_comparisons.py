@@ -8,7 +8,7 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from tests.plugin.conftest import make_cube
-from tests.plugin.spectra.probe import SQUARE, Desk
+from tests.plugin.spectra.probe import SQUARE, Desk, entries
 
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.curves import pen
@@ -62,6 +62,8 @@ def test_a_reference_cube_gives_scores(desk: Desk) -> None:
     other.visible = False
     desk.pin(4, 7)
     desk.viewer.add_shapes(SQUARE, shape_type="polygon")
+    # A cube is no reference for itself.
+    assert "Reference: cube" not in entries(desk.dock.menus.compare)
     desk.choose("compare", "Reference: other")
     desk.lines()
     model = desk.dock.model
@@ -84,7 +86,9 @@ def test_the_chosen_spectrum_is_matched_with_a_library(desk: Desk) -> None:
     desk.pin(4, 7)
     desk.lines()
     desk.bench.match_with(chart)
-    assert desk.dock.matches.isHidden()
+    # At once: of the newest spectrum, if none is selected.
+    assert desk.dock.matches.count() == 5
+    assert f"Dotted: {chart[6].name}, 0.0" in " ".join(desk.bench.snapshot.notes)
     desk.dock.table.selectRow(0)
     said = [
         desk.dock.matches.item(row).text().split("   ") for row in range(desk.dock.matches.count())

@@ -133,6 +133,27 @@ def test_a_made_cube_is_seen_but_maps_are_made_of_it_only_when_it_is_chosen(
     assert maps_dock.source.currentText() == made.name
 
 
+def test_maps_of_a_reference_are_listed_where_there_is_one(
+    maps_dock: MapsDock, chart: Image, qtbot: QtBot
+) -> None:
+    rows = [NUMBERS[kind.title] for kind in MAPS.values() if kind.needs == "reference"]
+
+    def are_listed() -> set[bool]:
+        return {not maps_dock.kinds.view().isRowHidden(row) for row in rows}
+
+    qtbot.waitUntil(lambda: are_listed() == {False})
+    maps_dock.bench.reference = chart
+    qtbot.waitUntil(lambda: are_listed() == {True})
+
+
+def test_the_threshold_of_a_map_has_its_name_and_unit(
+    maps_dock: MapsDock, chart: Image, make: Make, qtbot: QtBot
+) -> None:
+    make("Difference from the photo")
+    qtbot.waitUntil(maps_dock.least_text.isVisible)
+    assert "CIEDE2000" in maps_dock.least_text.text()
+
+
 def test_a_difference_of_colours_is_refused_where_the_cube_is_no_reflectance(
     maps_dock: MapsDock, chart: Image, make: Make
 ) -> None:

@@ -156,6 +156,8 @@ class Bench(SpectraScene):
             rows = self.rows_of_points()
             if rows is not None:
                 self._choose(rows)
+            elif self.library and not self.chosen:
+                self._find_matches()
         self.read_live()
         self.publish()
         return self.snapshot
@@ -357,9 +359,11 @@ class Bench(SpectraScene):
 
     def _find_matches(self) -> None:
         matches: tuple[Match, ...] = ()
-        if self.chosen and self.library:
+        # Without a selection, the newest spectrum is what a person means.
+        looked_up = [*self.chosen, *self.shown[::-1]][:1]
+        if looked_up and self.library:
             try:
-                matches = tuple(best_matches(self.chosen[0].first, self.library, MATCHES))
+                matches = tuple(best_matches(looked_up[0].first, self.library, MATCHES))
             except NapariMstError as error:
                 self.fail(error)
         self.intend(matches=matches, match_row=0)

@@ -257,9 +257,9 @@ class SpectraMenus:
         if compared is not None and STACK_KEY in compared.metadata:
             menu.entry("Selected picks over all pages", bench.over_pages, PAGES)
         menu.addSeparator()
-        menu.entry("Library: ColorChecker", lambda: bench.match_with(colour_checker()))
+        menu.entry("Find in library: ColorChecker", lambda: bench.match_with(colour_checker()))
         ask = partial(ask_spectra, self._parent, "Open a library of spectra", bench.match_with)
-        menu.entry("Library: from a file ...", ask)
+        menu.entry("Find in library: from a file ...", ask)
         if bench.library:
             menu.entry("No library", partial(bench.match_with, ()))
 

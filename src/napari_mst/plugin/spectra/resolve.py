@@ -361,6 +361,9 @@ def _curves(new: Snapshot) -> PlotCurves:
         lines.append(DrawnCurve(replace(match.spectrum, colour=""), MATCH_STYLE, NO_ENTRY))
     drawn, notes = _viewed(lines, new.settings.view)
     notes = _notes_on_cubes(new) + notes
+    if match is not None:
+        name = shown(match.spectrum.name, LONGEST)
+        notes.append(f"Dotted: {name}, {match.angle:.2f}\N{DEGREE SIGN} away.")
     # How far the error bands can be trusted is said once.
     spreads = {line.spectrum.spread for line in drawn if _has_error_band(line.spectrum)}
     states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
