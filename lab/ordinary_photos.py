@@ -51,6 +51,23 @@ _HELD_OUT_TEMPERATURES = (
     (2250, 2750, 2950, 3350, 3900, 4600),
     (4350, 4900, 5350, 5900, 6800, 7900, 9400),
 )
+FIRST_TRIAL_CAMERAS = (
+    "Canon_EOS-1D_X_Mark_II",
+    "Canon_EOS_200D",
+    "Canon_EOS_5D_Mark_III",
+    "Canon_EOS_M",
+    "Canon_EOS_R6",
+    "Canon_PowerShot_S90",
+    "Hasselblad_L1D-20c",
+    "Nikon_D5100",
+    "Nikon_D70",
+    "Nikon_Z_f",
+    "Sony_ILCE-7CM2",
+    "Sony_ILCE-7RM3",
+    "Sony_ILCE-9",
+)
+"""Cameras by which the first trial was judged: no training photo has them either."""
+
 _EVALUATIVE = 0.3  # share of the photos
 _CURVE_SHARES = torch.tensor([0.3, 0.45, 0.25])  # how often a curve has each shape
 _MIRED_OF_A, _MIRED_OF_D65 = 1e6 / 2856, 1e6 / 6504
@@ -169,7 +186,9 @@ class _Lights(NamedTuple):
 
 def cameras(held_out: bool) -> list[str]:
     """Names of the cameras of training photos, or of those that are *held_out*."""
-    return list(HELD_OUT_CAMERAS) if held_out else training_cameras()
+    if held_out:
+        return list(HELD_OUT_CAMERAS)
+    return [name for name in training_cameras() if name not in FIRST_TRIAL_CAMERAS]
 
 
 def draw_processing(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from lab.cards import CARD, PIXELWISE_CARD, made_by, save_measured
 from lab.fit_camera import CAMERA_SETTINGS, fit_camera_to_file
 from lab.fit_light import LightSettings, fit_light_to_file
+from lab.fit_photo import PhotoSettings, fit_photo_to_file
 from lab.fit_pixelwise import PixelwiseSettings, fit_pixelwise
 from lab.order import Order
 from lab.simulated import Simulated
@@ -54,6 +55,7 @@ BUNDLED: Mapping[str, Bundled] = {
     "mstpp-srgb": Bundled(FitSettings(), fit_mstpp_to_file),
     "pixelwise-srgb": Bundled(PixelwiseSettings(), fit_pixelwise_to_file),
     "mstpp-camera": Bundled(CAMERA_SETTINGS, fit_camera_to_file),
+    "mstpp-photo": Bundled(PhotoSettings(), fit_photo_to_file),
     "light-vit": Bundled(LightSettings(), fit_light_to_file),
 }
 
@@ -76,7 +78,7 @@ def retrain(  # noqa: PLR0913 (its options)
     Parameters
     ----------
     name
-        mstpp-srgb, pixelwise-srgb, mstpp-camera, light-vit
+        mstpp-srgb, pixelwise-srgb, mstpp-camera, mstpp-photo, light-vit
     output : OUT
         the .safetensors file to write; a checkpoint lies beside it
     report_every : STEPS
