@@ -83,7 +83,7 @@ def saving(
                 "Choose another name."
             )
         _check_space(record, needed)
-        temporaries = [_beside(file, "tmp") for file in files]
+        temporaries = [unfinished(file) for file in files]
         try:
             for file, temporary in zip(files, temporaries, strict=True):
                 # The file that is to be replaced may be private: nobody else may read this one.
@@ -129,6 +129,11 @@ def is_interrupted(targets: Sequence[Path]) -> bool:
     """True if a killed save left a pair without its record, which `keeping` can complete."""
     record = _real(targets[-1])
     return not record.exists() and any(_beside(record, kind).exists() for kind in ("old", "tmp"))
+
+
+def unfinished(target: Path) -> Path:
+    """The temporary path at which `saving` has *target* written, for processes that write to it."""
+    return _beside(_real(target), "tmp")
 
 
 def recover(targets: Sequence[Path]) -> None:

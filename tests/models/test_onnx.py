@@ -127,6 +127,11 @@ def bomb(model: Any) -> None:
     model.graph.node.append(onnx.helper.make_node("ConstantOfShape", ["size"], ["huge"]))
 
 
+def sized_by_pixels(model: Any) -> None:
+    """A map whose length is the number of pixels that are not 0."""
+    model.graph.node.append(onnx.helper.make_node("NonZero", ["photo"], ["places"]))
+
+
 def two_photos(model: Any) -> None:
     model.graph.input.append(onnx.helper.make_tensor_value_info("more", 1, [1]))
 
@@ -152,11 +157,12 @@ def infinite(model: Any) -> None:
         (foreign, "standard operators only, got those of com.example"),
         (loop, "one plain graph, got loops"),
         (bomb, "at most 134,217,728 numbers .* got 5,497,558,138,880"),
+        (sized_by_pixels, "sizes follow from that of the photo, got a NonZero of any size"),
         (two_photos, "one photo and one cube, got 2 and 1"),
         (of_doubles, "32-bit floats"),
         (halved, "sides that are multiples"),
         (infinite, "finite weights"),
-        (lambda model: model.graph.ClearField("initializer"), "one photo|intact ONNX file"),
+        (lambda model: model.graph.ClearField("initializer"), "one photo|intact|of any size"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -1,5 +1,7 @@
 """A cube that is computed where it is looked at is that of the whole run."""
 
+import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,3 +208,45 @@ def test_statistics_are_kept_for_the_same_photo_weights_and_settings_only(
     files[0].write_bytes(whole)
     reconstructor.open(photo)
     assert len(passes) == 8
+
+
+def resealed(file: Path, facts: dict[str, Any] | None, tensors: dict[str, Any] | bytes) -> None:
+    """Give the kept *file* other facts or tensors, and the checksum of them."""
+    head = file.read_bytes().split(b"\n", 2)[1]
+    if facts is not None:
+        head = json.dumps({**json.loads(head), **facts}).encode()
+    numbers = tensors if isinstance(tensors, bytes) else statistics.tensor_bytes(tensors)
+    content = head + b"\n" + numbers
+    file.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+
+
+@pytest.mark.parametrize("fault", ["names", "shape", "nan", "numbers", "noise", "folder", "binary"])
+def test_kept_statistics_with_a_fault_are_not_there(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(statistics.FOLDER, str(tmp_path))
+    job = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off").see(waves()[:48, :48]).job()
+    statistics.keep(job, statistics.added_up(job)[0])
+    kept = statistics.recalled(job)
+    assert kept is not None
+    (file,) = tmp_path.iterdir()
+    tensors: Any = dict(kept.known.folded)
+    name = next(iter(tensors))
+    facts = None
+    if fault == "names":
+        tensors["other"] = tensors.pop(name)
+    elif fault == "shape":
+        tensors[name] = tensors[name][..., :1].contiguous()
+    elif fault == "nan":
+        tensors[name] = tensors[name] * float("nan")
+    elif fault == "numbers":
+        tensors = b"not numbers"
+    elif fault == "noise":
+        facts = {"noise": {"deviation": 3}}
+    resealed(file, facts, tensors)
+    if fault == "binary":
+        file.write_bytes(b"\xff" * 100)
+    elif fault == "folder":
+        file.unlink()
+        file.mkdir()
+    assert statistics.recalled(job) is None

@@ -54,10 +54,10 @@ class Threads:
         total.copy_(torch.stack(self.parts).sum(0))
         self.barrier.wait()
 
-    def broadcast_object_list(self, objects: list[Any]) -> None:
-        self.parts[self.get_rank()] = objects[0]
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        self.parts[self.get_rank()] = tensor
         self.barrier.wait()
-        objects[0] = self.parts[0]
+        tensor.copy_(self.parts[source])
         self.barrier.wait()
 
     def summed(self, seen: SeenPhoto) -> list[Known]:
@@ -133,6 +133,36 @@ def launched(source: Path, target: Path, count: int, *options: str) -> "subproce
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "NAPARI_MST_CACHE": ""},
     )
+
+
+MEET = """
+import psutil
+from torch import distributed
+from napari_mst.reconstruction import ranks
+ranks.join("cpu")
+print(ranks._from_first(b"" if distributed.get_rank() else b"photo"), ranks._from_first(b""))
+print({each.laddr.ip for each in psutil.Process().net_connections() if each.status == "LISTEN"})
+distributed.barrier()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_of_one_computer_meet_in_a_file_and_listen_on_its_loopback_alone(
+    tmp_path: Path,
+) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "LOCAL_WORLD_SIZE": "2"}
+    environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "", "MASTER_PORT": ""}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", MEET],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment | {"RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    for each in started:
+        assert each.communicate(timeout=120)[0] == "b'photo' b''\n{'127.0.0.1'}\n"
 
 
 @pytest.mark.slow

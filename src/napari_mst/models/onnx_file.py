@@ -29,6 +29,34 @@ _MOST_NUMBERS = 2**27
 """Most numbers of a map for a photo of 64 x 64: a graph of a few bytes can ask for any number."""
 
 
+_OF_SIZES = (
+    "Shape",
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Mod",
+    "Neg",
+    "Cast",
+    "Floor",
+    "Ceil",
+    "Min",
+    "Max",
+)
+_OF_SIZES += (
+    "Gather",
+    "Slice",
+    "Concat",
+    "Squeeze",
+    "Unsqueeze",
+    "Reshape",
+    "Identity",
+    "Constant",
+)
+"""Operators by which graphs compute the sizes of maps."""
+_SIZES = 64
+"""Most numbers of what is taken for sizes."""
+
 _MULTIPLE_KEY = "napari_mst.multiple"
 _MULTIPLES = [str(number) for number in range(1, 33)]
 """In the metadata: sides are padded to multiples of this, which counts in attention."""
@@ -219,17 +247,69 @@ def _bomb(proto: "ModelProto") -> str:
     for dimension, size in zip(dimensions, (1, None, _LOOK, _LOOK), strict=True):
         if size and not dimension.dim_value:
             dimension.dim_value = size
-    inferred = onnx.shape_inference.infer_shapes(small, data_prop=True)
-    sizes = [
-        math.prod(each.dim_value for each in value.type.tensor_type.shape.dim)
-        for value in (*inferred.graph.value_info, *inferred.graph.output)
-    ]
-    largest = max(sizes, default=0)
+    # What the file says of sizes may be wrong.
+    del small.graph.value_info[:]
+    small.graph.output[0].type.tensor_type.ClearField("shape")
+    inferred = _inferred(small)
+    sizes = {name: math.prod(shape) for name, shape in _shapes(inferred).items()}
+    for node in inferred.node:
+        for name in filter(None, node.output):
+            if name not in sizes:
+                kind = shown(node.op_type, 40)
+                return f"maps whose sizes follow from that of the photo, got a {kind} of any size"
+    largest = max(sizes.values(), default=0)
     if largest <= _MOST_NUMBERS:
         return ""
     return (
         f"maps of at most {_MOST_NUMBERS:,} numbers for {_LOOK} x {_LOOK} pixels, got {largest:,}"
     )
+
+
+def _inferred(proto: "ModelProto") -> Any:
+    """The graph of *proto* with the shapes of its maps, in which sizes are computed.
+
+    onnx's own inference gives up at a size that is divided, which all networks with heads do.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    opsets = {each.domain: each.version for each in proto.opset_import}
+    while True:
+        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        shapes = _shapes(graph)
+        known = {
+            each.name: onnx.numpy_helper.to_array(each)
+            for each in proto.graph.initializer
+            if math.prod(each.dims) <= _SIZES
+        }
+        count = len(known)
+        for node in list(proto.graph.node):
+            inputs = [name for name in node.input if name]
+            feeds = {name: known[name] for name in inputs if name in known}
+            if node.op_type == "Shape" and inputs[0] in shapes:
+                # Without memory: all of its numbers are one.
+                feeds = {inputs[0]: np.broadcast_to(np.float32(0), shapes[inputs[0]])}
+            if node.op_type in _OF_SIZES and len(feeds) == len(set(inputs)):
+                (result,) = ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
+                if np.size(result) <= _SIZES:
+                    known[node.output[0]] = result
+                    tensor = onnx.numpy_helper.from_array(np.asarray(result), node.output[0])
+                    proto.graph.initializer.append(tensor)
+                    proto.graph.node.remove(node)
+        if len(known) == count:
+            return graph
+
+
+def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of the maps of *graph* that are known before it runs."""
+    shapes = {}
+    for each in (*graph.input, *graph.value_info, *graph.output):
+        tensor = each.type.tensor_type
+        if tensor.HasField("shape") and all(
+            side.HasField("dim_value") for side in tensor.shape.dim
+        ):
+            shapes[each.name] = tuple(side.dim_value for side in tensor.shape.dim)
+    return shapes
 
 
 def _kernels(proto: "ModelProto") -> list[Tensor]:

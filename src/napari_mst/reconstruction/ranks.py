@@ -10,11 +10,16 @@ Letters: B bands, H rows, W columns.
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+import torch
+from platformdirs import user_cache_path
+from safetensors.torch import load
 from torch import Tensor, distributed
 
 from napari_mst import crash_safe
@@ -28,7 +33,7 @@ from napari_mst.errors import ClusterError, ModelError, PhotoError
 from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.formats.zarr.writing import write_rows, write_zarr
-from napari_mst.networks.network import Folded, Pass
+from napari_mst.networks.network import Pass
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.reconstruction.statistics import (
@@ -36,6 +41,7 @@ from napari_mst.reconstruction.statistics import (
     keep,
     margin_of,
     recalled,
+    tensor_bytes,
     up_to_statistics,
 )
 from napari_mst.watch import Watch
@@ -63,13 +69,52 @@ def joined_ranks(device: str) -> Iterator[int]:
 
     # torchrun ends the ranks that are left when one has died.
     before = signal.signal(signal.SIGTERM, end)
-    together(distributed.init_process_group, "nccl" if device == "cuda" else "gloo")
+    together(join, device)
     try:
         yield distributed.get_rank()
         together(distributed.barrier)
     finally:
         signal.signal(signal.SIGTERM, before)
         distributed.destroy_process_group()
+
+
+def join(device: str) -> None:
+    """Meet the other ranks, of which all compute on *device*.
+
+    On one computer they meet by a file of this user and talk over the loopback interface, so nobody
+    else can reach them. On several they meet by the store of torchrun.
+    """
+    # Photos and totals are on the device, what is agreed on beside them is not.
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    world = os.environ["WORLD_SIZE"]
+    if os.environ.get("LOCAL_WORLD_SIZE") != world:
+        distributed.init_process_group(backend)
+        return
+    for _, name in socket.if_nameindex():
+        if name.startswith("lo"):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", name)
+    folder = user_cache_path("napari-mst")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # All ranks of one start of torchrun, and only they, have this parent.
+    parent = psutil.Process(os.getppid())
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    file = folder / f"{parent.pid}-{parent.create_time()}-{start}.ranks"
+    rank = int(os.environ["RANK"])
+    distributed.init_process_group(
+        backend, init_method=file.as_uri(), rank=rank, world_size=int(world)
+    )
+
+
+def _from_first(content: bytes) -> bytes:
+    """The *content* of rank 0, on all ranks: bytes, as a pickle from another could run code."""
+    length = torch.tensor([len(content)])
+    together(distributed.broadcast, length, 0)
+    if not length:
+        return b""
+    data = torch.frombuffer(bytearray(content.ljust(int(length))), dtype=torch.uint8)
+    together(distributed.broadcast, data, 0)
+    return data.numpy().tobytes()
 
 
 def together(act: Callable[..., T], *arguments: Any) -> T:
@@ -108,10 +153,10 @@ def write_in_ranks(path: Path, seen: SeenPhoto, watch: Watch, *, overwrite: bool
     rank, count = distributed.get_rank(), distributed.get_world_size()
     rest = watch.part(0.6, 0.9)
 
-    def fill(folder: Path | None = None) -> None:
-        names = [str(folder)]
-        together(distributed.broadcast_object_list, names)
-        write_rows(Path(names[0]), cube.data, slice(rank, None, count), rest)
+    def fill(_: Path | None = None) -> None:
+        # Until the first rank has made the folder.
+        together(distributed.barrier)
+        write_rows(crash_safe.unfinished(path), cube.data, slice(rank, None, count), rest)
         together(distributed.barrier)
 
     if rank:
@@ -140,16 +185,14 @@ def _summed(job: Job) -> Statistics:
         return Statistics(Known({}, device=device))
     strip = _strip(job)
     rank, count = distributed.get_rank(), distributed.get_world_size()
-    found = [None if rank else recalled(job, count)]
-    together(distributed.broadcast_object_list, found)
-    if found[0] is not None:
-        kept = found[0].known.folded
-        return Statistics(
-            Known({name: each.to(device) for name, each in kept.items()}, device=device)
-        )
+    kept = None if rank else recalled(job, count)
+    content = _from_first(b"" if kept is None else tensor_bytes(kept.known.folded))
+    if content:
+        folded = {name: each.to(device) for name, each in load(content).items()}
+        return Statistics(Known(folded, device=device))
     planned = PlannedRun(thin, strip.height, strip.width, device, options.precision)
     plan = make_plan(planned, options.memory, options.device_memory)
-    folded: Folded = execute(thin, strip, device, plan, job.watch).folded
+    folded = execute(thin, strip, device, plan, job.watch).folded
     statistics = Statistics(Known(folded, device=device))
     if not rank:
         keep(job, statistics, count)

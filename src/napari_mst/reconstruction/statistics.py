@@ -7,7 +7,7 @@ that, estimated from squares of the photo. Letters: C channels, H rows, W column
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -35,6 +35,7 @@ from napari_mst.reconstruction.consistency.noise import Noise
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import run
+from napari_mst.reconstruction.setup import Setup
 from napari_mst.watch import Watch
 
 
@@ -207,22 +208,43 @@ MOST_FILES = 200
 def recalled(job: Job, ranks: int = 1) -> Statistics | None:
     """The statistics of an earlier pass over this photo, with this network and these settings.
 
-    So many *ranks* have added them up.
+    Added up by *ranks* processes. None where there are none that fit: a file that is damaged, or
+    of another version, is not there.
     """
     path, seal = _place(job, ranks)
-    if path is None or not path.is_file():
+    if path is None:
         return None
-    checksum, _, content = path.read_bytes().partition(b"\n")
-    if checksum.decode(errors="replace") != hashlib.sha256(content).hexdigest():
+    try:
+        checksum, _, content = path.read_bytes().partition(b"\n")
+        head, _, numbers = content.partition(b"\n")
+        if checksum.decode() != hashlib.sha256(content).hexdigest():
+            return None
+        facts = json.loads(head)
+        if facts["seal"] != seal:
+            return None
+        measured = facts["noise"]
+        noise = measured and Noise(tuple(measured["deviation"]), measured["is_jpeg"])
+        folded = {name: each.to(job.setup.device.device) for name, each in load(numbers).items()}
+        _check_fit(folded, job.setup)
+    except Exception:  # noqa: BLE001 (there is no end of what a file can have instead)
         return None
-    head, _, numbers = content.partition(b"\n")
-    facts = json.loads(head)
-    if facts["seal"] != seal:
-        return None
-    device = job.setup.device.device
-    folded = {name: each.to(device) for name, each in load(numbers).items()}
-    noise = facts["noise"] and Noise(tuple(facts["noise"]["deviation"]), facts["noise"]["is_jpeg"])
-    return Statistics(Known(folded, device=device), noise)
+    return Statistics(Known(folded, device=job.setup.device.device), noise)
+
+
+@torch.no_grad()
+def _check_fit(folded: Mapping[str, Tensor], setup: Setup) -> None:
+    """Raise `ValueError` unless *folded* can be the statistics of the network of *setup*."""
+    if sorted(folded) != sorted(_makers(setup.program)):
+        raise ValueError("other names")
+    for name, found in folded.items():
+        each = setup.program.writer(name)
+        black = torch.zeros(1, each.channels, 1, 1, dtype=found.dtype, device=found.device)
+        # Only what is gathered of all pixels depends on their number.
+        statistic = cast("Callable[[Tensor], Tensor]", each.statistic)
+        if not each.gathers and found.shape != each.fold(statistic(black), 1).shape:
+            raise ValueError("another shape")
+        if not found.isfinite().all():
+            raise ValueError("not finite")
 
 
 def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
@@ -232,7 +254,7 @@ def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
     if path is None or not all(isinstance(value, Tensor) for value in folded.values()):
         return
     facts = {"seal": seal, "noise": statistics.noise and asdict(statistics.noise)}
-    content = json.dumps(facts).encode() + b"\n" + _bytes(folded)
+    content = json.dumps(facts).encode() + b"\n" + tensor_bytes(folded)
     with suppress(OSError, SaveError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with crash_safe.saving(path, needed=len(content), overwrite=True) as (temporary,):
@@ -252,7 +274,7 @@ def _place(job: Job, ranks: int) -> tuple[Path | None, str]:
     facts = (
         *(photo.sha256, photo.encoding, photo.full_scale, job.extrema, str(job.denoising)),
         *(capture, capture and np.asarray(capture.response).tolist()),
-        hashlib.sha256(_bytes(setup.network.state_dict())).hexdigest(),
+        hashlib.sha256(tensor_bytes(setup.network.state_dict())).hexdigest(),
         *(setup.model.card.is_linear, setup.options.region, setup.options.precision),
         *(setup.device.device.type, torch.__version__, ranks),
     )
@@ -261,5 +283,6 @@ def _place(job: Job, ranks: int) -> tuple[Path | None, str]:
     return folder / f"{seal[:32]}.statistics", seal
 
 
-def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return *tensors* as the bytes of a safetensors file."""
     return save({name: tensors[name].detach().cpu().clone() for name in sorted(tensors)})

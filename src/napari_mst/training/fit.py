@@ -31,6 +31,7 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.layout import check_layout
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, encoded
+from napari_mst.reconstruction.ranks import join
 from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import LessonSource, Order, drawn
 
@@ -318,7 +319,7 @@ def join_processes(device: str) -> str:
     """Join the other processes if torchrun started this one; returns the device of this one."""
     if "LOCAL_RANK" not in os.environ:
         return device
-    distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    join(device)
     return f"cuda:{os.environ['LOCAL_RANK']}" if device.startswith("cuda") else device
 
 
