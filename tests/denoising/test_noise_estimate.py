@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 import napari_mst as nm
 from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.denoising.noise import SensorNoise
+from napari_mst.denoising.noise import SensorNoise, _not_negative
 from napari_mst.errors import Cancelled
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
@@ -106,3 +107,10 @@ def test_noise_among_texture_of_many_colours_is_found_within_15_per_cent(
     found = nm.estimated_noise(photo)
     assert found is not None
     assert found.sigma() == pytest.approx(SensorNoise(weak.noise, 0).sigma(), rel=0.15)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_line_of_factors_that_are_not_negative_is_that_of_scipy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    terms, wanted = rng.random((9, 2)), rng.normal(0, 1, 9)
+    np.testing.assert_allclose(_not_negative(terms, wanted), nnls(terms, wanted)[0], atol=1e-12)

@@ -18,8 +18,9 @@ from tests.formats.conftest import bad_input, refuse
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import CubeFileError, OutOfMemory
-from napari_mst.formats import find_format, read_cube, write_cube
+from napari_mst.formats import find_format, numbers, read_cube, write_cube
 from napari_mst.formats.matlab import cubes
+from napari_mst.formats.matlab.stored import CLASSES
 from napari_mst.formats.record import CHANGED
 
 DATA = np.arange(31 * 12 * 40, dtype=np.float32).reshape(31, 12, 40)
@@ -302,3 +303,18 @@ def test_the_checksum_of_version_5_is_compared_even_where_scipy_does_not(tmp_pat
     path.write_bytes(raw[:128] + struct.pack("<II", 15, len(element)) + element)
     assert loadmat(path)["cube"][-1, -1, -1] != 59
     refuse(path, "a compressed element that ends early", band_axis=-1)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("strip", [64, 2**24])
+def test_scipy_writes_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, strip: int
+) -> None:
+    """In blocks of some rows, and of whole bands."""
+    monkeypatch.setattr(numbers, "STRIP_BYTES", strip)
+    data = np.arange(3 * 5 * 7).reshape(3, 5, 7).astype(kind)
+    path = write_cube(tmp_path / "a.mat", SpectralCube(data, np.array([1.0, 2, 3])))
+    savemat(tmp_path / "b.mat", {"cube": data.transpose(1, 2, 0)})
+    ours, theirs = (file.read_bytes() for file in (path, tmp_path / "b.mat"))
+    assert ours[128:].startswith(theirs[128:])
+    assert np.array_equal(loadmat(path)["cube"], data.transpose(1, 2, 0))

@@ -23,7 +23,7 @@ from napari_mst.photo.cameras import load_cameras, load_illuminants
 
 
 def list_models(*, json: bool = False) -> None:
-    """Print the models with their speed on this computer, or all that is known of each.
+    """Print the models with their errors, or all that is known of each.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def list_models(*, json: bool = False) -> None:
         cards = (*MODELS.values(), *LIGHT_MODELS.values())
         print_json({card.name: asdict(card) for card in cards})
         return
-    from napari_mst.reconstruction.choosing import list_models
+    from napari_mst.models.table import list_models
 
     print(list_models())
 

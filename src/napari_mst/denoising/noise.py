@@ -268,8 +268,6 @@ def _line(signal: Doubles, fine: Doubles, coarse: Doubles, shared: Doubles) -> t
     Errors count in units of the variance that is expected, together with the texture in which the
     noise was found. Bins that are off are weighted less with distance.
     """
-    from scipy.optimize import nnls
-
     terms = np.stack([signal, np.ones_like(signal)], axis=1)
     texture = _SHARED * shared + np.abs(coarse)
     trust = np.ones_like(fine)
@@ -277,8 +275,25 @@ def _line(signal: Doubles, fine: Doubles, coarse: Doubles, shared: Doubles) -> t
     gain = floor = 0.0
     for _ in range(_ROUNDS):
         weight = trust / (expected + texture)
-        gain, floor = nnls(terms * weight[:, None], fine * weight)[0].tolist()
+        gain, floor = _not_negative(terms * weight[:, None], fine * weight)
         expected = np.maximum(gain * signal + floor, _TINY)
         off = np.abs(fine / expected - 1)
         trust = 1 / np.sqrt(np.maximum(off, _NEAR))
     return gain, floor
+
+
+def _not_negative(terms: Doubles, wanted: Doubles) -> tuple[float, float]:
+    """The least squares of two *terms* (n, 2) with factors of 0 or more.
+
+    Where the free solution has a negative factor, that one is 0. To import `scipy.optimize` for
+    `nnls`, which finds the same, takes 0.4 s.
+    """
+    free = np.linalg.lstsq(terms, wanted)[0]
+    if free.min() >= 0:
+        return float(free[0]), float(free[1])
+    gain, floor = np.maximum(terms.T @ wanted / np.square(terms).sum(axis=0), 0)
+    off = [
+        np.square(wanted - factor * term).sum()
+        for factor, term in zip((gain, floor), terms.T, strict=True)
+    ]
+    return (float(gain), 0.0) if off[0] <= off[1] else (0.0, float(floor))

@@ -91,7 +91,8 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
         with file.steady():
             for at, block in zip(outer, numbers, strict=True):
                 first = at * lines
-                if skipped <= len(middle) * SKIPPED_BYTES:
+                # A single row is one call in either way.
+                if skipped <= (len(middle) - 1) * SKIPPED_BYTES:
                     flat = run((first + span.start) * length, len(span) * length)
                     rows = flat.reshape(-1, length)[:: middle.step]
                     block[...] = rows[:, inner.start : inner.stop : inner.step]

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from napari_mst import isolation
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import Numbers, check_room
+from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
 from napari_mst.errors import NapariMstError, OutOfMemory, mismatch, shown
 from napari_mst.formats import numbers
@@ -38,6 +39,7 @@ from napari_mst.formats.matlab.stored import (
     hdf5_arrays,
     version_5_arrays,
     version_5_header,
+    version_5_start,
 )
 from napari_mst.formats.numbers import DEFLATE_RATIO, too_large, write_blocks
 from napari_mst.formats.record import (
@@ -256,15 +258,38 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
         return
     from scipy.io import savemat
 
-    # scipy makes a copy of all numbers.
-    check_room(path.name, 2 * nbytes)
-    whole = np.empty(cube.shape, dtype)
-    seal = sealed_by(whole.__setitem__).decode()
-    bands = {"bands": wavelengths} if wavelengths.size else {}
-    arrays = {"cube": np.moveaxis(whole, 0, -1), **bands, OWN: record, SEAL: seal}
-    savemat(path, arrays, appendmat=False)
-    with path.open("r+b") as file:
+    with path.open("wb") as file:
+        start = version_5_start(cube.shape, dtype)
+        file.write(start)
+        seal = sealed_by(partial(_put_turned, file, len(start), cube.shape)).decode()
+        # SciPy would copy all numbers several times; it writes the small arrays behind them.
+        file.seek(0, SEEK_END)
+        file.write(bytes(-nbytes % 8))
+        bands = {"bands": wavelengths} if wavelengths.size else {}
+        others = BytesIO()
+        savemat(others, {**bands, OWN: record, SEAL: seal})
+        file.write(others.getvalue()[len(version_5_header("")) :])
+        file.seek(0)
         file.write(version_5_header(seal))
+
+
+def _put_turned(
+    file: IO[bytes],
+    start: int,
+    shape: tuple[int, int, int],
+    place: tuple[slice, slice],
+    block: Array,
+) -> None:
+    """Write the rows of a *block* as MATLAB has them: column by column, from byte *start* on."""
+    _, height, width = shape
+    bands, rows = place
+    for band, plane in enumerate(block, bands.start):
+        turned = np.ascontiguousarray(plane.T)
+        parts = [turned] if len(plane) == height else turned
+        for column, part in enumerate(parts):
+            number = (band * width + column) * height + rows.start
+            file.seek(start + number * block.itemsize)
+            file.write(part.data)
 
 
 def _write_73(  # noqa: PLR0913 (the parts of a file)

@@ -68,6 +68,28 @@ def version_5_header(seal: str) -> bytes:
     return text.encode().ljust(116) + bytes(8) + b"\0\1IM"
 
 
+_MATRIX, _SMALL_TEXT = 14, 4 << 16 | 1
+# The numbers of MATLAB's classes, and of their types in a file, in the order of `CLASSES`.
+_CLASS_CODES = 9, 8, 11, 10, 13, 12, 15, 14, 7, 6
+_TYPE_CODES = 2, 1, 4, 3, 6, 5, 13, 12, 7, 9
+
+
+def version_5_start(shape: tuple[int, int, int], dtype: DType) -> bytes:
+    """All that stands before the numbers `cube` (H x W x B), the first array of a file.
+
+    MathWorks, MAT-File Format (R2023b), "Level 5 MAT-file format".
+    """
+    bands, height, width = shape
+    kind = [*CLASSES].index(dtype.str[1:])
+    nbytes = bands * height * width * dtype.itemsize
+    tags = [_MATRIX, 56 + nbytes + -nbytes % 8]
+    flags = [6, 8, _CLASS_CODES[kind], 0]
+    sides = [5, 12, height, width, bands, 0]
+    name = [_SMALL_TEXT, int.from_bytes(b"cube", "little")]
+    numbers = np.array([*tags, *flags, *sides, *name, _TYPE_CODES[kind], nbytes], "<u4")
+    return version_5_header("") + numbers.tobytes()
+
+
 def version_5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, str]]:
     """The arrays of numbers in the MAT-file at *path* by name, and our texts in it."""
     from scipy.io import loadmat, whosmat
