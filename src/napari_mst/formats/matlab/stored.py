@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array
+from napari_mst.arrays import Array, DType
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, hyperspy_axes
 from napari_mst.formats.numbers import too_large
