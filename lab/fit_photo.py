@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -131,7 +132,7 @@ def estimate(network: RefiningMSTPlusPlus, photos: Tensor) -> Tensor:
     negative, so that their gradients live.
     """
     pixels = photos.clamp_min(1e-7)
-    pixelwise = network.pixelwise
+    pixelwise: Any = network.pixelwise
     spectra = pixelwise._spectrum(pixelwise.hidden(colour_features(pixels)), pixels)
     shallow = F.linear(encoded(photos), centre(network.conv_in.weight)) + encoded(spectra)
     stage = network.stages[0]
@@ -152,7 +153,7 @@ def estimate(network: RefiningMSTPlusPlus, photos: Tensor) -> Tensor:
     return codes.clamp_min(_DARKEST_CODE) ** 2.4 - BLACK
 
 
-def attended(block: nn.Module, features: Tensor) -> Tensor:
+def attended(block: Any, features: Tensor) -> Tensor:
     """One spectral attention *block* on sets of pixels (N, P, C), centre taps only."""
     attention, feed_forward = block.attention, block.feed_forward
     mixing = attention.mixing(attention.attention(features.mT @ features))
@@ -300,7 +301,10 @@ class PhotoFit:
             optimizer.step()
         # Early on the average forgets faster, so that it does not stay where the fit began.
         decay = min(settings.average_decay, (step + 1) / (step + 10))
-        averaged, current = list(self.average.parameters()), list(self.network.parameters())
+        averaged, current = (
+            [weight.data for weight in network.parameters()]
+            for network in (self.average, self.network)
+        )
         with torch.no_grad():
             torch._foreach_lerp_(averaged, current, 1 - decay)
         return loss.item()
