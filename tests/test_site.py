@@ -2,14 +2,17 @@
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import imagecodecs
 import numpy as np
 import pytest
+from PIL import Image
 
 import napari_mst as nm
 
@@ -28,8 +31,16 @@ class Server(SimpleHTTPRequestHandler):
         ".wasm": "application/wasm",
     }
 
+    missing: str = ""
+
     def log_message(self, *_: object) -> None:
         pass
+
+    def do_GET(self) -> None:
+        if self.missing and self.path.endswith(self.missing):
+            self.send_error(404)
+        else:
+            super().do_GET()
 
 
 @pytest.fixture
@@ -37,9 +48,9 @@ def downloads(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def page(downloads: Path) -> Iterator[Any]:
-    """A browser that has opened the page, and whose photo has been computed."""
+@contextmanager
+def opened(downloads: Path, missing: str = "") -> Iterator[Any]:
+    """A browser that has opened the page from a server without the file *missing*."""
     if not (SITE / "try" / "tables.json").exists():
         pytest.skip("the site is not built: make docs")
     webdriver = pytest.importorskip("selenium.webdriver")
@@ -55,16 +66,24 @@ def page(downloads: Path) -> Iterator[Any]:
     if chromium and driver:
         options.binary_location = chromium
     service = webdriver.ChromeService(driver) if driver else None
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=str(SITE))) as server:
+    handler = type("Serving", (Server,), {"missing": missing})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(SITE))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = webdriver.Chrome(options=options, service=service)
         try:
             browser.get(f"http://127.0.0.1:{server.server_port}/try/index.html")
-            wait(browser, lambda: "Nothing left this computer" in text(browser, "status"))
             yield browser
         finally:
             browser.quit()
             server.shutdown()
+
+
+@pytest.fixture
+def page(downloads: Path) -> Iterator[Any]:
+    """A browser that has opened the page, and whose photo has been computed."""
+    with opened(downloads) as browser:
+        wait(browser, lambda: "Nothing left this computer" in text(browser, "status"))
+        yield browser
 
 
 def text(browser: Any, name: str) -> str:
@@ -85,11 +104,31 @@ def click(browser: Any, row: int, column: int, height: int, width: int) -> None:
     chains.ActionChains(browser).move_to_element_with_offset(canvas, *place).click().perform()
 
 
-def expected() -> nm.SpectralCube:
+def expected(photo: Path = ROOT / "sample_data" / "coffee.jpg") -> nm.SpectralCube:
     """The cube of the network alone: the page neither denoises nor corrects colours."""
     model = nm.load_model("pixelwise-srgb")
     alone = nm.Reconstructor(model, "cpu", denoise="off", correct_colour=False)
-    return alone.reconstruct(ROOT / "sample_data" / "coffee.jpg")
+    return alone.reconstruct(photo)
+
+
+def saved_cube(page: Any, photo: Path, downloads: Path) -> nm.SpectralCube:
+    """The cube that the page saves of *photo*, which has another width than the last one."""
+    with Image.open(photo) as image:
+        area = image.size[0] * image.size[1]
+    page.find_element("id", "file").send_keys(str(photo))
+    wait(page, lambda: "Computing" in text(page, "status") or str(area) in sizes(page))
+    wait(page, lambda: "Nothing left" in text(page, "status") and str(area) in sizes(page))
+    page.find_element("id", "envi").click()
+    files = [downloads / name for name in ("cube.hdr", "cube.img")]
+    wait(page, lambda: all(file.exists() for file in files))
+    wait(page, lambda: files[1].stat().st_size == area * 31 * 4)
+    return nm.read_cube(files[0])
+
+
+def sizes(page: Any) -> str:
+    """The number of pixels that the line below the photo tells."""
+    rows, _, columns = text(page, "status").partition(" pixels")[0].partition(" x ")
+    return str(int(rows) * int(columns)) if columns.isdigit() else ""
 
 
 def test_the_browser_gives_the_spectra_of_python_on_the_screen_and_in_its_files(
@@ -139,3 +178,71 @@ def test_a_file_that_is_no_image_is_refused_in_a_sentence(page: Any, tmp_path: P
     file.write_text("no image")
     page.find_element("id", "file").send_keys(str(file))
     wait(page, lambda: "no image that a browser can read" in text(page, "status"))
+
+
+def turned(photo: Image.Image) -> Image.Exif:
+    exif = photo.getexif()
+    exif[274] = 6  # as phones that were held upright
+    return exif
+
+
+def display_p3(folder: Path) -> Path:
+    codes = np.random.default_rng(0).integers(40, 220, (6, 9, 3)).astype(np.uint8)
+    photo = Image.fromarray(codes.repeat(8, 0).repeat(8, 1))
+    white, primaries = (0.3127, 0.3290), (0.68, 0.32, 0.265, 0.69, 0.15, 0.06)
+    icc = bytes(imagecodecs.cms_profile("rgb", whitepoint=white, primaries=primaries, gamma=2.2))
+    photo.save(folder / "p3.jpg", exif=turned(photo), icc_profile=icc, quality=100, subsampling=0)
+    return folder / "p3.jpg"
+
+
+def adobe_by_exif(folder: Path) -> Path:
+    codes = np.random.default_rng(1).integers(40, 220, (6, 10, 3)).astype(np.uint8)
+    photo = Image.fromarray(codes.repeat(8, 0).repeat(8, 1))
+    exif = turned(photo)
+    exif.get_ifd(0x8769)[0xA001] = 65535
+    exif.get_ifd(0x8769)[0xA005] = {1: "R03"}
+    photo.save(folder / "adobe.jpg", exif=exif, quality=100, subsampling=0)
+    return folder / "adobe.jpg"
+
+
+@pytest.mark.parametrize("make", [display_p3, adobe_by_exif])
+def test_a_photo_of_a_phone_or_camera_gives_the_cube_of_python(
+    make: Callable[[Path], Path], page: Any, downloads: Path, tmp_path: Path
+) -> None:
+    path = make(tmp_path)
+    cube = expected(path)
+    assert "converted from" in " ".join(cube.provenance.assumptions)
+    saved = saved_cube(page, path, downloads)
+    assert saved.shape == cube.shape
+    # Two programs may round a colour to neighbouring codes.
+    np.testing.assert_allclose(saved.data, cube.data, atol=0.02)
+    assert np.abs(saved.data - cube.data).mean() < 0.002
+
+
+def test_transparent_pixels_are_unknown(page: Any, downloads: Path, tmp_path: Path) -> None:
+    codes = np.full((20, 30, 4), (180, 120, 60, 255), np.uint8)
+    codes[5:10, 7:20] = 0
+    Image.fromarray(codes).save(tmp_path / "hole.png")
+    data = saved_cube(page, tmp_path / "hole.png", downloads).data
+    np.testing.assert_array_equal(np.isnan(data), np.broadcast_to(codes[..., 3] == 0, data.shape))
+    click(page, 7, 12, 20, 30)
+    wait(page, lambda: "transparent, so its spectrum is unknown" in text(page, "readout"))
+    assert not page.find_elements("css selector", "#kept li")
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("ort.wasm.bundle.min.mjs", "The network did not load"),
+        ("ort-wasm-simd-threaded.wasm", "The network did not load"),
+        ("worker.js", "The network did not load"),
+        ("pixelwise-srgb.onnx", "The network did not load"),
+        ("tables.json", "The page did not load as a whole"),
+        ("network.js", "The page did not load as a whole"),
+    ],
+)
+def test_the_page_says_when_a_part_of_it_does_not_load(
+    missing: str, said: str, downloads: Path
+) -> None:
+    with opened(downloads, missing) as browser:
+        wait(browser, lambda: said in text(browser, "status"))

@@ -2,8 +2,10 @@
 
 import { codeOf } from "./photo.js";
 
+/** The 31 numbers of a pixel; null where the photo is transparent. */
 export function spectrumAt({ values, height, width }, row, column) {
   const count = height * width;
+  if (Number.isNaN(values[row * width + column])) return null;
   return Array.from({ length: 31 }, (_, band) => values[band * count + row * width + column]);
 }
 
@@ -19,7 +21,7 @@ export function underLamp({ values, height, width }, weights) {
     });
     for (let pixel = 0; pixel < count; pixel++) picture.data[4 * pixel + channel] = codeOf(sum[pixel]);
   }
-  return opaque(picture);
+  return visible(picture, values);
 }
 
 /** One band in grey: reflectance 1 is white. */
@@ -27,11 +29,12 @@ export function ofBand({ values, height, width }, band) {
   const picture = new ImageData(width, height);
   const count = height * width;
   for (let pixel = 0; pixel < count; pixel++) picture.data.fill(codeOf(values[band * count + pixel]), 4 * pixel, 4 * pixel + 3);
-  return opaque(picture);
+  return visible(picture, values);
 }
 
-function opaque(picture) {
-  for (let alpha = 3; alpha < picture.data.length; alpha += 4) picture.data[alpha] = 255;
+/** Make all pixels of a picture opaque but those that are unknown. */
+function visible(picture, values) {
+  for (let pixel = 0; 4 * pixel < picture.data.length; pixel++) picture.data[4 * pixel + 3] = Number.isNaN(values[pixel]) ? 0 : 255;
   return picture;
 }
 

@@ -3,6 +3,14 @@
 const worker = new Worker("worker.js", { type: "module" });
 const waiting = new Map();
 let last = 0;
+let isBroken = false;
+const BROKEN = "The network did not load: nothing can be computed. Check the connection, reload the page, or take another browser.";
+
+worker.onerror = () => {
+  isBroken = true;
+  waiting.forEach(({ reject }) => reject(new Error(BROKEN)));
+  waiting.clear();
+};
 
 worker.onmessage = ({ data: { id, error, ...result } }) => {
   const { resolve, reject } = waiting.get(id);
@@ -11,17 +19,23 @@ worker.onmessage = ({ data: { id, error, ...result } }) => {
 };
 
 function run(file, values, height, width, onGpu = false) {
+  if (isBroken) return Promise.reject(new Error(BROKEN));
   const id = ++last;
   worker.postMessage({ id, file, values, height, width, onGpu });
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
 }
 
-/** The cube of a photo of linear light by a model of `tables.json`, which says to which multiple sides are padded. */
-export async function reconstruct(model, { linear, height, width }) {
+/** The cube of a photo of linear light by a model of `tables.json`, which says to which multiple sides are padded; NaN where it is unknown. */
+export async function reconstruct(model, { linear, unknown, height, width }) {
   const [rows, columns] = [height, width].map((side) => Math.ceil(side / model.multiple) * model.multiple);
   const padded = cut(linear, 3, [height, width], [rows, columns]);
   const { values, onGpu } = await run(model.file, padded, rows, columns, model.multiple > 1);
-  return { values: cut(values, 31, [rows, columns], [height, width]), height, width, onGpu };
+  const cube = cut(values, 31, [rows, columns], [height, width]);
+  const count = height * width;
+  unknown.forEach((isUnknown, pixel) => {
+    for (let at = pixel; isUnknown && at < cube.length; at += count) cube[at] = NaN;
+  });
+  return { values: cube, height, width, onGpu };
 }
 
 /** Planes of another size: cropped, or reflected at their last row and column, as the program does. */

@@ -2,10 +2,16 @@
 
 export const MOST_PIXELS = 2 ** 20;
 
-/** { linear, shown, height, width } of a file or an address; larger photos are scaled down to a megapixel. */
+/**
+ * { linear, shown, unknown, height, width } of a file or an address; larger photos are scaled down to a megapixel.
+ * `unknown` has a 1 for each pixel that is more transparent than not: nobody knows its colour.
+ */
 export async function readPhoto(source) {
   const blob = source instanceof Blob ? source : await (await fetch(source)).blob();
+  const head = new DataView(await blob.slice(0, 2 ** 18).arrayBuffer());
+  // The browser converts what a profile or a PNG states to sRGB.
   const image = await createImageBitmap(blob).catch(() => {
+    if (isHeif(head)) throw new Error("This browser does not read HEIC. Safari does, and so does the program; or save it as JPEG.");
     throw new Error("This is no image that a browser can read. Take a JPEG or PNG file.");
   });
   const scale = Math.min(1, Math.sqrt(MOST_PIXELS / (image.width * image.height)));
@@ -14,16 +20,69 @@ export async function readPhoto(source) {
   context.imageSmoothingQuality = "high";
   context.drawImage(image, 0, 0, width, height);
   const shown = context.getImageData(0, 0, width, height);
-  return { linear: linearOf(shown.data), shown, height, width, isScaled: scale < 1 };
+  if (isAdobeByExif(head)) fromAdobe(shown.data);
+  const unknown = Uint8Array.from({ length: width * height }, (_, pixel) => shown.data[4 * pixel + 3] < 128);
+  return { linear: linearOf(shown.data, unknown), shown, unknown, height, width, isScaled: scale < 1 };
 }
 
-function linearOf(codes) {
+function linearOf(codes, unknown) {
   const light = Float32Array.from({ length: 256 }, (_, code) => toLinear(code / 255));
   const count = codes.length / 4;
   const linear = new Float32Array(3 * count);
   for (let channel = 0; channel < 3; channel++)
-    for (let pixel = 0; pixel < count; pixel++) linear[channel * count + pixel] = light[codes[4 * pixel + channel]];
+    for (let pixel = 0; pixel < count; pixel++)
+      if (!unknown[pixel]) linear[channel * count + pixel] = light[codes[4 * pixel + channel]];
   return linear;
+}
+
+const text = (view, at, length) => String.fromCharCode(...new Uint8Array(view.buffer, at, length));
+
+function isHeif(head) {
+  return head.byteLength > 12 && text(head, 4, 4) === "ftyp" && /^(hei|hev|mif1|msf1)/.test(text(head, 8, 4));
+}
+
+/** Whether only the EXIF data of a JPEG says that it is Adobe RGB (DCF 2.0), which no browser obeys. */
+function isAdobeByExif(head) {
+  try {
+    let adobe = false;
+    for (let at = 2; head.getUint16(0) === 0xffd8 && head.getUint8(at) === 0xff; at += 2 + head.getUint16(at + 2)) {
+      const mark = head.getUint8(at + 1);
+      if (mark === 0xe2 && text(head, at + 4, 11) === "ICC_PROFILE") return false;
+      if (mark === 0xe1 && text(head, at + 4, 4) === "Exif") adobe = namesAdobe(new DataView(head.buffer, at + 10));
+      if (mark === 0xda) break; // the pixels
+    }
+    return adobe;
+  } catch {
+    return false; // damaged, or longer than the head
+  }
+}
+
+function namesAdobe(tiff) {
+  const isLittle = tiff.getUint16(0) === 0x4949;
+  const find = (folder, tag) => {
+    for (let entry = 0; folder && entry < tiff.getUint16(folder, isLittle); entry++) {
+      const at = folder + 2 + 12 * entry;
+      if (tiff.getUint16(at, isLittle) === tag) return at + 8;
+    }
+    return 0;
+  };
+  const below = (folder, tag) => (find(folder, tag) ? tiff.getUint32(find(folder, tag), isLittle) : 0);
+  const exif = below(tiff.getUint32(4, isLittle), 0x8769);
+  const index = find(below(exif, 0xa005), 1);
+  const space = find(exif, 0xa001);
+  const isR03 = index && text(new DataView(tiff.buffer), tiff.byteOffset + index, 3) === "R03";
+  return Boolean(isR03 || (space && tiff.getUint16(space, isLittle) === 2));
+}
+
+// Adobe RGB (1998): gamma 563/256, and its primaries in linear sRGB.
+function fromAdobe(codes) {
+  const light = Float64Array.from({ length: 256 }, (_, code) => (code / 255) ** (563 / 256));
+  for (let at = 0; at < codes.length; at += 4) {
+    const [red, green, blue] = [light[codes[at]], light[codes[at + 1]], light[codes[at + 2]]];
+    codes[at] = toCode(1.39836 * red - 0.39836 * green); // the array rounds and clips
+    codes[at + 1] = toCode(green);
+    codes[at + 2] = toCode(1.04293 * blue - 0.04293 * green);
+  }
 }
 
 // sRGB, IEC 61966-2-1:1999.

@@ -8,7 +8,12 @@ import { saveCube, saveSpectra } from "./save.js";
 
 const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00", "#0072b2"]; // Okabe and Ito
 const part = (id) => document.getElementById(id);
-const tables = await (await fetch("tables.json")).json();
+const tables = await fetch("tables.json")
+  .then((answer) => answer.json())
+  .catch(() => {
+    part("status").textContent = "The page did not load as a whole. Check the connection, and reload it.";
+    throw new Error("tables.json");
+  });
 const { wavelengths } = tables;
 
 const state = { model: tables.models[0], photo: null, cube: null, cursor: null, kept: [], job: 0 };
@@ -27,7 +32,8 @@ async function run() {
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   const scaled = photo.isScaled ? ", scaled down to a megapixel" : "";
   const where = cube.onGpu ? " on the GPU" : "";
-  part("status").textContent = `${photo.width} x ${photo.height} pixels${scaled}, in ${seconds} s${where}. Nothing left this computer.`;
+  const hidden = photo.unknown.includes(1) ? ", without the transparent ones" : "";
+  part("status").textContent = `${photo.width} x ${photo.height} pixels${scaled}${hidden}, in ${seconds} s${where}. Nothing left this computer.`;
   state.kept = state.kept.map(({ row, column }) => ({ row, column, spectrum: spectrumAt(cube, row, column) }));
   await look(state.cursor ?? { row: photo.height >> 1, column: photo.width >> 1 });
   changed();
@@ -50,6 +56,10 @@ async function look(cursor) {
   const spectrum = spectrumAt(state.cube, cursor.row, cursor.column);
   state.cursor = { ...cursor, spectrum };
   plot();
+  if (!spectrum) {
+    part("readout").textContent = `Row ${cursor.row}, column ${cursor.column}: transparent, so its spectrum is unknown.`;
+    return;
+  }
   const around = await sides(spectrum, state.model, tables);
   if (state.cursor?.spectrum !== spectrum) return;
   state.cursor.sides = around;

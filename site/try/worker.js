@@ -47,7 +47,10 @@ async function compute({ ort, network }, values, height, width) {
 }
 
 async function run({ file, values, height, width, onGpu }) {
-  const opened = await session(file, onGpu);
+  const opened = await session(file, onGpu).catch((error) => {
+    sessions.delete(file);
+    throw new Error(`The network did not load (${String(error.message ?? error).slice(0, 80)}). Check the connection, and reload the page.`);
+  });
   const isOnGpu = opened.provider === "webgpu";
   try {
     return { values: await compute(opened, values, height, width), onGpu: isOnGpu };
