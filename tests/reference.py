@@ -115,6 +115,7 @@ TASKS = {
         "AttentionMap",
         "attention.features",
         "attention.HeadEffects",
+        "attention.Change",
         "attention.side_by_side",
     ),
 }

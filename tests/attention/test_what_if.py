@@ -9,10 +9,10 @@ import torch
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.attention.blocks import record_attention
-from napari_mst.attention.what_if import HeadEffects
+from napari_mst.attention.what_if import AttentionChange, HeadEffects
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
-from napari_mst.networks.attends import with_equal_weights
+from napari_mst.networks.attends import ChangedWeights, with_weights
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 
 BLOCK, HEAD = "stages.0.encoder.1", 1
@@ -73,11 +73,82 @@ def test_a_vision_transformer_with_equal_weights_gives_another_answer() -> None:
     softmaxes = [
         part for name, part in network.named_modules() if name.endswith("attention.softmax")
     ]
-    changed = with_equal_weights(network, softmaxes, head=0)
+    changed = with_weights(network, {each: ChangedWeights(equal=[0]) for each in softmaxes})
     seen = torch.rand(1, network.in_bands, 64, 64)
     assert len(softmaxes) == 3
     assert not torch.allclose(changed(seen), network(seen))
     torch.testing.assert_close(network(seen), load_model("light-vit").network(seen))
+
+
+def with_sigma(network: Network, factor: float) -> Network:
+    changed = copy.deepcopy(network)
+    for name, parameter in changed.named_parameters():
+        if name.endswith("rescale"):
+            parameter.data *= factor
+    return changed
+
+
+def test_a_temperature_divides_sigma() -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1)
+    effects = HeadEffects(reconstructor(network), photo())
+    np.testing.assert_allclose(
+        effects.changed(AttentionChange(temperature=4)),
+        cube(with_sigma(network, 1 / 4)),
+        rtol=0,
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(effects.unchanged(), cube(network), rtol=0, atol=1e-6)
+
+
+def test_the_matrices_of_another_photo_stand_for_those_of_this_one() -> None:
+    torch.manual_seed(0)
+    network = with_sigma(MSTPlusPlus(stages=1), 8)
+    own, other = photo(), np.flip(photo(), axis=2) // 2
+    with record_attention(network) as of_own:
+        cube(network)
+    effects = HeadEffects(reconstructor(network), other)
+    with record_attention(network) as of_other:
+        effects.unchanged()
+    same = effects.changed(AttentionChange(record=of_other))
+    np.testing.assert_allclose(same, effects.unchanged(), rtol=0, atol=1e-6)
+    foreign = effects.changed(AttentionChange(record=of_own))
+    assert np.abs(foreign - same).max() > 1e-4
+    assert own.shape == other.shape
+
+
+def test_a_silent_head_is_one_without_values() -> None:
+    torch.manual_seed(0)
+    network = MSTPlusPlus(stages=1)
+    without = copy.deepcopy(network)
+    attention = without.get_submodule(f"{BLOCK}.attention")
+    depth = 31  # channels of a head
+    attention.proj.weight.data[:, HEAD * depth : (HEAD + 1) * depth] = 0
+    made = HeadEffects(reconstructor(network), photo()).changed(
+        AttentionChange(silent={BLOCK: [HEAD]})
+    )
+    np.testing.assert_allclose(made, cube(without), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (AttentionChange(temperature=0), "Expected a temperature above 0, got 0"),
+        (AttentionChange(silent={"stages.7": [0]}), "Expected a block of"),
+        (AttentionChange(equal={BLOCK: [2]}), "Expected head 0 to 1"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(change: AttentionChange, message: str) -> None:
+    with pytest.raises(AttentionError, match=message):
+        HeadEffects(reconstructor(MSTPlusPlus(stages=1)), photo()).changed(change)
+
+
+def test_matrices_of_another_network_are_refused() -> None:
+    effects = HeadEffects(reconstructor(MSTPlusPlus(stages=1)), photo())
+    with record_attention(MSTPlusPlus(width=16, out_bands=16, stages=1).eval()) as record:
+        pass
+    with pytest.raises(AttentionError, match="got those of another network"):
+        effects.changed(AttentionChange(record=record))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from napari_mst.attention.files import write_attention as write
 from napari_mst.attention.maps import Selection as Selection
 from napari_mst.attention.record import AttentionRecord as Record
 from napari_mst.attention.record import attention_figure as figure
+from napari_mst.attention.what_if import AttentionChange as Change
 from napari_mst.attention.what_if import HeadEffects as HeadEffects
 
 __all__ = [
+    "Change",
     "Explorer",
     "HeadEffects",
     "Record",

@@ -1,22 +1,25 @@
-"""The effect of a head: the output of a network less that with equal weights in the head.
+"""What if heads attended otherwise: the output of a network with other attention weights.
 
 Only the softmax that an attention says (`Attends.softmax`) is another one in the copy of the
 network. It is run like any network: exact, streamed, at any size. The correction of colours, which
 follows the network, is left out.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import check_name
 from napari_mst.attention.explorer import PhotoExplorer
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import EFFECT
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
-from napari_mst.networks.attends import Attends, with_equal_weights
+from napari_mst.networks.attends import Attends, ChangedWeights, with_weights
 from napari_mst.networks.network import Program
 from napari_mst.watch import Watch
 
@@ -24,6 +27,38 @@ NO_SOFTMAX = (
     "Expected a network with attention whose weights can be made equal, got one without a softmax "
     "to be heard. Take another model."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionChange:
+    """Other attention weights in place of those of a photo.
+
+    Attributes
+    ----------
+    temperature
+        Divides the scores of all heads, above 0: weights are more even above 1.
+    equal, silent
+        Heads, by block, whose weights are all equal, or that add nothing.
+    record
+        The matrices of another photo, which stand for those of this one.
+
+    Notes
+    -----
+    ===========  =============================
+    temperature  above 0, without a unit
+    heads        from 0, names as in a record
+    ===========  =============================
+
+    Examples
+    --------
+    >>> change = nm.attention.Change(temperature=4)
+    >>> only_one = nm.attention.Change(silent={"stages.0.bottleneck": [0, 1, 2]})
+    """
+
+    temperature: float = 1.0
+    equal: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    silent: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    record: AttentionRecord | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +136,51 @@ class HeadEffects(PhotoExplorer):
             shares[block] = (*shares.get(block, ()), effect / means[0] if means[0] else 0.0)
         return HeadShares(shares, self._seen.provenance(watch))
 
+    def changed(self, change: AttentionChange, watch: Watch | None = None) -> Floats:
+        """The cube (B, H, W) that the network makes with a *change* of its attention.
+
+        Raises
+        ------
+        AttentionError
+            If there is no such block or head, the temperature is not above 0, or the record is of
+            another network.
+        """
+        said = _said(self._program)
+        if not said:
+            raise AttentionError(NO_SOFTMAX)
+        if not 0 < change.temperature < np.inf:
+            raise AttentionError(
+                f"Expected a temperature above 0, got {change.temperature:g}. Change it."
+            )
+        for heads in (change.equal, change.silent):
+            for block, chosen in heads.items():
+                check_name(block, said)
+                for head in chosen:
+                    Selection(block, head).check(said[block][0].heads, 1)
+        changes = {}
+        for block, both in said.items():
+            for attends in both:
+                record = change.record
+                given = None if record is None else _given(record, attends)
+                equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
+                weights = ChangedWeights(change.temperature, given, equal, silent)
+                changes[attends.softmax] = weights
+        network = with_weights(self._network(), changes)
+        return self._unpadded(self._run(network.program(), watch or self._watch)[0])
+
+    def unchanged(self, watch: Watch | None = None) -> Floats:
+        """The cube (B, H, W) that the network makes as it is; it is computed once."""
+        return self._unpadded(self._whole(watch or self._watch))
+
+    def _unpadded(self, numbers: Floats) -> Floats:
+        height, width = self.shape
+        return numbers[:, :height, :width]
+
+    def _whole(self, watch: Watch) -> Floats:
+        if self._cube is None:
+            self._cube, _ = self._run(self._program, watch)
+        return self._cube
+
     def _changed(self, block: str, head: int | None, watch: Watch) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
         said = _said(self._program)
@@ -112,15 +192,31 @@ class HeadEffects(PhotoExplorer):
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
-            self._cube, _ = self._run(self._program, watch.part(0, 0.5))
+            self._whole(watch.part(0, 0.5))
             watch = watch.part(0.5, 1)
-        softmaxes = [attends.softmax for attends in chosen]
-        changed = with_equal_weights(self._network(), softmaxes, head)
+        changes = {
+            each.softmax: ChangedWeights(equal=range(each.heads) if head is None else [head])
+            for each in chosen
+        }
+        changed = with_weights(self._network(), changes)
         numbers, provenance = self._run(changed.program(), watch)
         # In place: a large cube need not be in memory a third time.
-        np.subtract(numbers, self._cube, out=numbers)
+        np.subtract(numbers, self._whole(watch), out=numbers)
         np.abs(numbers, out=numbers)
         return numbers.mean(axis=0, dtype=np.float32), provenance
+
+
+def _given(record: AttentionRecord, attends: Attends) -> torch.Tensor:
+    """The matrices (h, d, d) of *record* for an attention between channels."""
+    side = attends.channels // attends.heads
+    expected = (attends.heads, side, side)
+    found = record[attends.block].attention if attends.block in record else np.empty(0)
+    if found.shape != expected:
+        raise AttentionError(
+            f"Expected matrices {expected} of {attends.block}, got those of another network. "
+            "Record the other photo with the same model."
+        )
+    return torch.from_numpy(np.ascontiguousarray(found))
 
 
 def _said(program: Program) -> dict[str, list[Attends]]:

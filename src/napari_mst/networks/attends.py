@@ -1,8 +1,8 @@
-"""`Attends`, by which a pass says that it attends and gives the weights; equal weights instead."""
+"""`Attends`, by which a pass says that it attends and with which weights, and other weights."""
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,38 +78,59 @@ class Attends:
 N = TypeVar("N", bound=nn.Module)
 
 
-class EqualWeights(nn.Module):
-    """A softmax that gives each key that a query may hear the same weight, in one head or in all.
+class ChangedWeights(nn.Module):
+    """A softmax whose weights are changed: flatter or sharper, equal, given, or none.
 
     Scores are (..., heads, queries, keys); -inf hides a key.
+
+    Parameters
+    ----------
+    temperature
+        Divides the scores: above 1 weights are more even, below 1 less.
+    given
+        (heads, queries, keys), the weights of another photo: they stand for those of the scores.
+    equal
+        Heads in which all keys that are not hidden have the same weight.
+    silent
+        Heads without any weight, so that they add nothing.
     """
 
-    def __init__(self, head: int | None = None) -> None:
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        given: Tensor | None = None,
+        equal: Sequence[int] = (),
+        silent: Sequence[int] = (),
+    ) -> None:
         super().__init__()
-        self.heads = slice(None) if head is None else slice(head, head + 1)
+        self.temperature = temperature
+        self.given = given
+        self.equal, self.silent = list(equal), list(silent)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Weights of the shape of *scores*; rows add up to 1."""
-        weights = scores.softmax(-1)
-        is_heard = scores[..., self.heads, :, :].isfinite().to(scores.dtype)
-        weights[..., self.heads, :, :] = is_heard / is_heard.sum(-1, keepdim=True)
+        """Weights of the shape of *scores*; rows add up to 1, but for heads that are silent."""
+        weights = (scores / self.temperature).softmax(-1)
+        if self.given is not None:
+            weights = self.given.to(weights).expand_as(weights).clone()
+        is_heard = scores[..., self.equal, :, :].isfinite().to(scores.dtype)
+        weights[..., self.equal, :, :] = is_heard / is_heard.sum(-1, keepdim=True)
+        weights[..., self.silent, :, :] = 0
         return weights
 
 
-def with_equal_weights(
-    network: N, softmaxes: Sequence[nn.Module | None], head: int | None = None
-) -> N:
-    """A copy of *network* with equal weights in a *head* of each of *softmaxes*, or in all heads.
+def with_weights(network: N, changes: Mapping[nn.Module, ChangedWeights]) -> N:
+    """A copy of *network* whose softmaxes are replaced as *changes* says; they share all weights.
 
     Examples
     --------
     >>> vit = nm.load_model("light-vit").network
-    >>> changed = with_equal_weights(vit, [block.attention.softmax for block in vit.blocks])
+    >>> equal = {block.attention.softmax: ChangedWeights(equal=[0]) for block in vit.blocks}
+    >>> changed = with_weights(vit, equal)
     """
     # The copy takes these for its own: new softmaxes, and the weights that both share.
     memo: dict[int, object] = {id(each): each for each in network.parameters()}
     memo |= {id(each): each for each in network.buffers()}
     # An open record hears the network itself.
     memo |= {id(each._forward_hooks): OrderedDict() for each in network.modules()}
-    memo |= {id(each): EqualWeights(head) for each in softmaxes}
+    memo |= {id(softmax): changed for softmax, changed in changes.items()}
     return copy.deepcopy(network, memo)
