@@ -314,3 +314,13 @@ def test_infrared_beside_red_green_and_blue_is_no_alpha(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         read_cube(tmp_path / "aerial.tif").data, np.moveaxis(codes, -1, 0)
     )
+
+
+def test_the_coding_of_an_avif_photo_is_obeyed(tmp_path: Path) -> None:
+    patch = stored(encode_srgb(linear_in("Display P3")[:1, :1]), np.uint8)
+    path = tmp_path / "a.avif"
+    Image.fromarray(patch.repeat(32, 0).repeat(32, 1)).save(path, quality=100)
+    before, box, after = path.read_bytes().partition(b"colrnclx")
+    path.write_bytes(before + box + (12).to_bytes(2) + after[2:])
+    seen = encode_srgb(Photo.read(path).rows(linear=True)[:, 16, 16])
+    np.testing.assert_allclose(seen, encode_srgb(TRUE[0, 0]), atol=4 / 255)
