@@ -23,7 +23,7 @@ import napari_mst as nm
 from napari_mst import crash_safe, isolation
 from napari_mst.batch.clips import reconstruct_clip, write_clip
 from napari_mst.cli.main import main
-from napari_mst.errors import OutOfMemory, PhotoError, SaveError
+from napari_mst.errors import CubeFileError, OutOfMemory, PhotoError, SaveError
 from napari_mst.formats.zarr.reading import read_clip
 from napari_mst.photo import video as decoder
 from napari_mst.photo.frames import Frame, frames_of
@@ -442,6 +442,16 @@ def test_a_clip_of_a_stranger_has_the_bounds_of_a_cube(
     shape, chunks = (frames, 31, 48, 64), (1, 1, side, side)
     zarr.create_array(f"{target}/0", shape=shape, chunks=chunks, dtype="f4", overwrite=True)
     with pytest.raises(OutOfMemory):
+        read_clip(target)
+
+
+def test_a_clip_without_frames_is_refused(tmp_path: Path) -> None:
+    clip = cubes_of(tmp_path)
+    with pytest.raises(SaveError, match="got none"):
+        write_clip(tmp_path / "none.zarr", clip._replace(cubes=iter([])))
+    target = write_clip(tmp_path / "clip.zarr", clip)
+    zarr.open_array(f"{target}/0").resize((0, 31, 48, 64))
+    with pytest.raises(CubeFileError, match=r"got shape \(0, 31, 48, 64\)"):
         read_clip(target)
 
 

@@ -198,15 +198,16 @@ def test_save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @bad_input("080-fails-while-writing")
-def test_save_beyond_the_file_size_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bands", "side", "limit"), [(3, 512, 2**19), (31, 64, 2**13)])
+def test_save_beyond_the_file_size_limit(bands: int, side: int, limit: int, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="limits of file sizes are a thing of POSIX")
-    noise = np.random.default_rng(0).random((3, 512, 512), dtype=np.float32)
-    big = SpectralCube(noise, np.array([400.0, 500.0, 600.0]))
+    noise = np.random.default_rng(0).random((bands, side, side), dtype=np.float32)
+    big = SpectralCube(noise, np.linspace(400, 700, bands))
     for suffix in SUFFIXES:
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
         before = contents(tmp_path)
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
             with pytest.raises(SaveError, match=r"\d+ bytes needed, \d+ bytes free"):
                 write_cube(path, big, overwrite=True)

@@ -66,8 +66,11 @@ def test_a_package_brings_a_network_an_attention_a_format_and_a_map(
     assert "RuntimeWarning" not in done.stderr
 
 
-def test_a_package_that_is_broken_is_named_and_our_rows_are_there(tmp_path: Path) -> None:
-    installed(tmp_path, {"networks": "import nothing_of_that_name"})
+@pytest.mark.parametrize("code", ["import nothing_of_that_name", "import sys; sys.exit(3)"])
+def test_a_package_that_is_broken_is_named_and_our_rows_are_there(
+    code: str, tmp_path: Path
+) -> None:
+    installed(tmp_path, {"networks": code})
     done = run_beside(tmp_path, LOOK)
     assert done.stdout.split() == ["False", "True"] * 4
     assert "Expected the module theirs_networks to add rows to the networks" in done.stderr

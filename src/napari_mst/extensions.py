@@ -18,7 +18,8 @@ def load_extensions(table: str) -> None:
     for entry in _entry_points().select(group=f"napari_mst.{table}"):
         try:
             entry.load()
-        except Exception as error:  # noqa: BLE001 - a stranger's module fails in its own way
+        # A stranger's module fails in its own way, or ends the program.
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             warnings.warn(
                 f"Expected the module {entry.value} to add rows to the {table} of napari-mst, got "
                 f"{error!r:.100}. Update the package that has it, or uninstall it.",

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from napari_mst import formats
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube, lazy
 from napari_mst.cube.lazy import Lazy
@@ -316,3 +317,16 @@ def test_what_others_saved_is_no_cube_of_ours(tmp_path: Path) -> None:
     (tmp_path / "torn.npz").write_bytes(b"PK\3\4")
     for name in ("a.npz", "a.tif", "a.zarr", "torn.npz", "missing.tif"):
         assert not is_own_cube(tmp_path / name)
+
+
+@over_formats
+def test_whatever_a_reader_raises_about_a_file_is_one_error(
+    tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path) -> SpectralCube:
+        raise KeyError("a field of ours")
+
+    path = write_cube(tmp_path / f"a{form.suffixes[0]}", CUBE)
+    monkeypatch.setattr(formats, "_reader", lambda _: replace(form, read=read))
+    with pytest.raises(CubeFileError, match=f"a complete {form.title} file in a.*field of ours"):
+        read_cube(path)

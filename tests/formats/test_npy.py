@@ -1,5 +1,7 @@
 """Plain NumPy arrays are cubes with the wavelengths that the caller gives."""
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import ChoiceNeeded, CubeFileError
 from napari_mst.formats import numbers, read_cube, write_cube
+from napari_mst.formats.record import OWN
 
 CUBE = np.random.default_rng(0).random((5, 9, 7), dtype=np.float32)
 
@@ -106,3 +109,31 @@ def test_numpy_loads_what_we_write_and_a_copy_has_lost_our_record(tmp_path: Path
     )
     np.save(tmp_path / "b.npy", numbers * 2)
     assert not read_cube(tmp_path / "b.npy", band_axis=0).has_wavelengths
+
+
+@pytest.mark.parametrize(
+    "record", ['"{}", "seal"', '{{"{}": 1, "seal": 5}}', '{{"{}": {{}}, "seal": "x"}}']
+)
+def test_a_damaged_record_is_refused(record: str, path: Path) -> None:
+    np.save(path, CUBE)
+    with path.open("ab") as file:
+        np.save(file, np.array(record.format(OWN)))
+    with pytest.raises(CubeFileError, match=r"^Expected .* in .*\.npy, got"):
+        read_cube(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps no time of the last change")
+def test_an_open_file_that_is_written_over_is_refused_though_its_time_is_set_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "LAZY_BYTES", 0)
+    cube, before = read_cube(path, band_axis=0), path.stat()
+    path.chmod(0o600)
+    assert np.asarray(cube.data[0]).shape == cube.shape[1:]
+    time.sleep(0.02)  # a tick of the file system's clock
+    with path.open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\1\2\3\4")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(CubeFileError, match="a file that was written to since"):
+        np.asarray(cube.data[-1])

@@ -21,6 +21,7 @@ from napari_mst.errors import (
     OutOfMemory,
     SaveError,
     check_regular,
+    complete,
     shown,
     unreadable,
 )
@@ -301,7 +302,8 @@ def read_cube(  # noqa: PLR0913 (public, its options by name)
             f"Expected options of {form.title} files, got {shown(unknown)}. Leave them out."
         )
     try:
-        cube = form.read(path, **options)
+        with complete(path.name, f"{form.title} file"):
+            cube = form.read(path, **options)
         if is_factor:
             cube = _scaled(cube, float(scale or 0))
         if wavelengths is not None or unit:

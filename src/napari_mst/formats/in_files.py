@@ -39,7 +39,7 @@ class _OpenFile:
         self._name = path.name
         self._file = path.open("rb", buffering=0)
         self._lock = Lock()
-        self._opened = self._state()
+        self._opened = os.fstat(self._file.fileno())
         weakref.finalize(self, self._file.close)
 
     @contextmanager
@@ -49,7 +49,7 @@ class _OpenFile:
             with complete(self._name, "file"):
                 yield
         finally:
-            if self._state() != self._opened:
+            if self._is_changed():
                 expected, got = "the numbers that were opened", "a file that was written to since"
                 raise mismatch(self._name, expected, got, "Open it again.")
 
@@ -62,9 +62,16 @@ class _OpenFile:
                 rest = rest[done:]
         return flat
 
-    def _state(self) -> tuple[int, int]:
-        now = os.fstat(self._file.fileno())
-        return now.st_size, now.st_mtime_ns
+    def _is_changed(self) -> bool:
+        """True if the contents may be others, also where their time was set back."""
+        before, now = self._opened, os.fstat(self._file.fileno())
+        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            return True
+        names = "st_nlink", "st_mode", "st_uid"
+        if any(getattr(now, name) != getattr(before, name) for name in names):
+            # A file that is replaced or given away keeps its contents, but not `st_ctime_ns`.
+            self._opened = now
+        return now.st_ctime_ns != self._opened.st_ctime_ns
 
 
 def in_file(data: "np.memmap[Any, DType]") -> Lazy:

@@ -18,7 +18,7 @@ from napari_mst.cube.labelled import in_cf, with_texts
 from napari_mst.cube.parts import without
 from napari_mst.errors import mismatch
 from napari_mst.formats import numbers
-from napari_mst.formats.matlab.cubes import foreign_cube, full_disk_as_os_error, stored_cube
+from napari_mst.formats.matlab.cubes import foreign_cube, hdf5_output, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
 from napari_mst.formats.record import IGNORED, OWN, Description, check
 from napari_mst.watch import Watch
@@ -80,7 +80,7 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
 
     cube = replace(cube, metadata=without(cube.metadata, ["warnings"]))
     axes, coordinates, attributes = in_cf(cube)
-    with full_disk_as_os_error(), h5netcdf.File(path, "w") as file:
+    with hdf5_output(path) as output, h5netcdf.File(output, "w") as file:
         file.attrs["Conventions"] = "CF-1.11"
         file.dimensions = dict(zip(axes, cube.shape, strict=True))
         for name, (along, values, about) in coordinates.items():
@@ -92,6 +92,7 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
             stored.attrs["coordinates"] = mapping
         if IGNORED in cube.metadata:
             stored.attrs["missing_value"] = dtype.type(cube.metadata[IGNORED])
-        crc = numbers.write_blocks(cube.data, dtype, watch, stored.__setitem__)
-    with full_disk_as_os_error(), h5py.File(path, "r+") as raw:
+        store = output.checked(stored.__setitem__)
+        crc = numbers.write_blocks(cube.data, dtype, watch, store)
+    with hdf5_output(path, "r+b") as output, h5py.File(output, "r+") as raw:
         raw.attrs[WRITER] = np.bytes_(f"version=2,h5netcdf={h5netcdf.__version__},{OWN}={crc}")

@@ -271,8 +271,9 @@ def read_npy(
     data = mapped_array(path)
     text = _text_after(path, data)
     if text and band_axis is None and not bands:
-        seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
-        return sealed_cube(path.name, cube, seal, text, None, verify)
+        with complete(path.name, "NPY file"):
+            seal, cube = json.loads(text)["seal"], in_native_order(_held(path, data))
+            return sealed_cube(path.name, cube, seal, text, None, verify)
     axis, doubts = band_axis_of(data.shape, bands, band_axis)
     cube = in_native_order(np.moveaxis(_held(path, data), axis, 0))
     return described_cube(cube, Description(), doubts)

@@ -5,6 +5,7 @@ description of the cube and, where that has no `offset`, the numbers band by ban
 Letters: B bands, H rows, W columns.
 """
 
+import io
 import json
 import math
 import re
@@ -303,7 +304,10 @@ def _write_73(  # noqa: PLR0913 (the parts of a file)
     import h5py
 
     bands, height, width = shape
-    with full_disk_as_os_error(), h5py.File(path, "w", userblock_size=USERBLOCK) as file:
+    with (
+        hdf5_output(path) as output,
+        h5py.File(output, "w", userblock_size=USERBLOCK) as file,
+    ):
 
         def add(name: str, values: Array, kind: bytes) -> Any:
             stored = file.create_dataset(name, data=values)
@@ -317,7 +321,7 @@ def _write_73(  # noqa: PLR0913 (the parts of a file)
         def put(place: tuple[slice, slice], block: Array) -> None:
             stored[place[0], :, place[1]] = block.transpose(0, 2, 1)
 
-        stored.attrs[SEAL] = np.bytes_(sealed_by(put))
+        stored.attrs[SEAL] = np.bytes_(sealed_by(output.checked(put)))
         if wavelengths.size:
             add("bands", wavelengths, b"double")
         # MATLAB has matrices only, and text as UTF-16, which it knows by these two attributes.
@@ -333,10 +337,53 @@ def bands_description(wavelengths: Sequence[float]) -> Description:
     return Description([str(value) for value in wavelengths], "nm" if wavelengths else "")
 
 
+class HDF5Output(io.FileIO):
+    """A file that takes whatever HDF5 writes to it, and keeps the first error for `checked`.
+
+    HDF5 crashes where it cannot write while it closes a file.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of *data*, unless there is an error."""
+        rest = memoryview(data).cast("B")
+        with self._kept():
+            while rest:
+                rest = rest[super().write(rest) :]
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Give the file its *size*, unless there is an error."""
+        with self._kept():
+            super().truncate(size)
+        return size or 0
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = self.error or error
+
+    def checked(self, store: Callable[[Any, Any], object]) -> Callable[[Any, Any], None]:
+        """*store*, followed by the error that it left."""
+
+        def stored(place: Any, block: Any) -> None:
+            store(place, block)
+            self.check()
+
+        return stored
+
+    def check(self) -> None:
+        """Raise the first error."""
+        if self.error is not None:
+            raise self.error
+
+
 @contextmanager
-def full_disk_as_os_error() -> Iterator[None]:
-    """An `OSError` where HDF5 raises a `RuntimeError`: it finds out when it closes a file."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise OSError(str(error)) from error
+def hdf5_output(path: Path, mode: str = "w+b") -> Iterator[HDF5Output]:
+    """The file *path* for HDF5 to write; raises `OSError` at the end if that could not be."""
+    with HDF5Output(path, mode) as file:
+        yield file
+        file.check()

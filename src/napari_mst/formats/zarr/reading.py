@@ -106,7 +106,11 @@ def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any
             text = file.read_bytes()
         except OSError:
             return None
-        return text if is_sealed else (text, info.st_dev, info.st_ino, info.st_mtime_ns)
+        return (
+            text
+            if is_sealed
+            else (text, info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns)
+        )
 
     opened = metadata()
 
@@ -414,6 +418,9 @@ def read_clip(path: Path) -> Stack | None:
             return None
         array: Any = zarr.open_array(str(path / "0"), mode="r")
         _check_chunks(path, array)
+        if array.ndim != 4 or 0 in array.shape:
+            fault = f"shape {array.shape}"
+            raise mismatch(path.name, "frames, bands, rows and columns", fault, "Make it again.")
         check_room(path.name, array.nbytes + _FRAME_BYTES * array.shape[0])
         scale, translation = (
             each[each["type"]] for each in image["datasets"][0]["coordinateTransformations"]

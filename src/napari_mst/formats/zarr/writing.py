@@ -17,6 +17,7 @@ import numpy as np
 from napari_mst.arrays import Doubles, DType, even_step
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
+from napari_mst.errors import SaveError
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
@@ -105,6 +106,8 @@ def write_frames(folder: Path, clip: CubeClip) -> None:
                 # Not an array beside it: napari would take that for a smaller copy.
                 array.attrs["seconds"] = list(clip.seconds)
             array[number] = np.asarray(cube.data)
+    if array is None:
+        raise SaveError("Expected the cubes of a clip, got none. Choose another clip.")
 
 
 def _add_time(image: Any, seconds: Doubles | None) -> None:
