@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Where two bindings of Qt are installed, pytest-qt would take another one than napari.
 if find_spec("PyQt6"):
     os.environ.setdefault("PYTEST_QT_API", os.environ.get("QT_API", "pyqt6"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests whose id has a number of the catalogue of bad input: `[047-grey]`."""
+    for item in items:
+        if number := re.search(r"[\[-](0\d\d)-[a-z\d(]", item.name):
+            item.add_marker(pytest.mark.bad_input(int(number[1])))
 
 
 def pytest_collection_finish() -> None:
