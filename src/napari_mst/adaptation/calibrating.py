@@ -229,7 +229,8 @@ class Calibration:
         text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
         text = f"{text} left out. {self.doubt}".rstrip(". ")
         note = f"The colours were calibrated with a chart: {text}."
-        return recoloured(photo, self.correction, note, self.sha256_of(photo.sha256))
+        sha256 = self.sha256_of(photo.sha256)
+        return recoloured(photo, self.correction, note, sha256, "calibrated with a chart")
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 of a corrected photo, from that of the photo itself."""

@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, shown
+from napari_mst.models.cards import MODELS
 
-DEFAULT_MODEL = "mstpp-srgb"
+DEFAULT_MODEL = next(iter(MODELS))
+"""The model for photos of cameras, for commands that need one before they see a photo."""
 
 Output = Annotated[Path, "-o"] | None
 """The file to write, or None for one in the working folder."""

@@ -1,5 +1,6 @@
 """The photos of a command: their camera, light, white and chart as the user gave them."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from napari_mst.cli.console import note, report
 from napari_mst.cli.options import Pixel, pixel_of, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError, SpectrumError, shown
+from napari_mst.models.cards import model_for
 from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
@@ -377,6 +379,12 @@ class PhotoOptions:
         """The encoding of the photos; None where the file states it."""
         return "linear" if self.is_linear or self.capture else None
 
+    def model_of(self, path: Path, calibrated_by: str) -> str:
+        """The model for the photo at *path*, where none was named: see `model_for`."""
+        is_corrected = self.correction is not None or isinstance(self.balance, GreyScale)
+        is_exact = is_corrected or self.encoding == "linear" or is_raw_file(path)
+        return model_for("as told" if is_exact else calibrated_by or _exact_by(path))
+
     def encoding_of(self, path: Path) -> Encoding:
         """The encoding that the photo at *path* will have."""
         if self.encoding == "linear" or is_raw_file(path):
@@ -428,6 +436,17 @@ class PhotoOptions:
             return white.corrected(photo)
         note = f"The white balance was left as it is: {white}."
         return replace(photo, assumptions=(*photo.assumptions, note))
+
+
+@functools.cache
+def _exact_by(path: Path) -> str:
+    """What makes sure that the colours of the photo at *path* are exact, as `Photo.exact_by`."""
+    if path.suffix.lower() not in (".png", ".tif", ".tiff", ".zarr"):
+        return ""  # decoded to 8 bits
+    try:
+        return Photo.read(path).exact_by
+    except PhotoError:
+        return ""  # the run itself says what is wrong
 
 
 def _check_there(photos: Sequence[Path]) -> None:

@@ -27,7 +27,7 @@ from napari_mst.batch.processes import Batch, make_each
 from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import DEFAULT_MODEL, Output
+from napari_mst.cli.options import Output
 from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import ModelError, PhotoError, SaveError, shown
@@ -98,15 +98,17 @@ ALONE = ShotAnswers()
 
 @dataclass(frozen=True)
 class Run(Batch):
-    """One call of `reconstruct`: a reconstructor, and how its cubes are made and saved.
+    """One call of `reconstruct`: its models, and how their cubes are made and saved.
 
     Attributes
     ----------
+    reconstructors
+        By the names of the models: the one that was named, or those for these photos.
     is_batch
         The cubes go into a folder: finished ones stay, and other runs share the work.
     """
 
-    reconstructor: "Reconstructor"
+    reconstructors: Mapping[str, "Reconstructor"]
     photos: PhotoOptions
     is_batch: bool
     shots: ShotAnswers
@@ -145,7 +147,14 @@ class Run(Batch):
     def history(self, photo: Path, sha256: str) -> Provenance:
         """See `Batch`."""
         known_by = self.photos.sha256_of(photo, sha256)
-        return self.reconstructor.origin(known_by, self.photos.encoding_of(photo))
+        return self.reconstructor_of(photo).origin(known_by, self.photos.encoding_of(photo))
+
+    def reconstructor_of(self, photo: Path) -> "Reconstructor":
+        """The reconstructor for the file *photo*."""
+        first, *others = self.reconstructors.values()
+        if not others:
+            return first
+        return self.reconstructors[self.photos.model_of(photo, first.options.calibrated_by)]
 
     def cubes(
         self, job: BatchJob, done: set[Path], watch: Watch
@@ -167,7 +176,7 @@ class Run(Batch):
 
     def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
         photo = self.photos.read(job.photo)
-        seen = self.reconstructor.see(photo)
+        seen = self.reconstructor_of(job.photo).see(photo)
         note(f"{job.name}: {seen.plan(watch)}")
         with progress_bar(job.name, watch) as bar:
             cube = seen.reconstruct(bar)
@@ -238,7 +247,7 @@ def reconstruct_photos(
     output: Output = None,
     format: Annotated[str, tuple(SUFFIXES)] | None = None,
     overwrite: bool = False,
-    model: str = DEFAULT_MODEL,
+    model: str = "",
     error_bands: bool = False,
     options: RunOptions = DEFAULTS,
     taken: CaptureAnswers = UNANSWERED,
@@ -259,7 +268,9 @@ def reconstruct_photos(
     overwrite
         overwrite existing cubes; two photos of one run never overwrite each other
     model : NAME|FILE
-        name of a model or its weights file
+        name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
+        for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
+        more than 8 bits, or corrected by a chart or greys)
     error_bands
         also write the lower and upper spectra that hold 90 % of true values: OUT_lower, OUT_upper
 
@@ -302,14 +313,17 @@ def reconstruct_photos(
         options = replace(options, capture=shown_by.capture)
         if options.memory is None and workers:
             options = replace(options, memory=free_host_memory() // workers)
-        reconstructor = load_reconstructor(model, options)
-        if error_bands and not reconstructor.model.card.has_error_band:
-            raise ModelError(
-                f"Expected a model with a calibrated error band, got {model}. Use a bundled one."
-            )
+        by = options.calibrated_by
+        names = {model} if model else {shown_by.model_of(job.photo, by) for job in jobs}
+        reconstructors = {name: load_reconstructor(name, options) for name in sorted(names)}
+        for name, reconstructor in reconstructors.items():
+            if error_bands and not reconstructor.model.card.has_error_band:
+                raise ModelError(
+                    f"Expected a model with a calibrated error band, got {name}. Use a bundled one."
+                )
         from napari_mst.reconstruction.ranks import is_rank
 
-        run = Run(overwrite, reconstructor, shown_by, is_batch, shots)
+        run = Run(overwrite, reconstructors, shown_by, is_batch, shots)
         if is_rank():
             return _in_ranks(jobs, run)
         failed = _make(run, jobs, workers)
@@ -330,7 +344,7 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
             "Expected one photo, without chart, further ones or error bands, and -o NAME.zarr for "
             f"torchrun, got {shown(job.target.name)}. Start it without torchrun."
         )
-    reconstructor, overwrite = run.reconstructor, run.overwrite
+    reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite
     with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as watch:
         seen = reconstructor.see(run.photos.read(job.photo))
         if rank:

@@ -36,6 +36,12 @@ CAMERA = "camera"
 LIGHT_QUANTITY = "illuminant"
 """The quantity of a model that makes no cube, but estimates the light of a photo."""
 
+PHOTOGRAPHED = "mstpp-photo"
+"""The model for photos of cameras: it works out light, exposure and tone curve by itself."""
+
+RENDERED = "mstpp-srgb"
+"""The model for photos whose colours are exact."""
+
 IN_MEMORY = "in memory"
 """In place of a weights file: the model was made in this session."""
 
@@ -278,8 +284,10 @@ def _bundled() -> Iterator[ModelCard]:
             yield card
 
 
-# A model that needs no camera comes first, and the first one is the default.
-_ORDERED = sorted(_bundled(), key=lambda card: (card.is_example, card.needs_camera))
+# The first one is the default: the model of photos of cameras, then others that need no camera.
+_ORDERED = sorted(
+    _bundled(), key=lambda card: (card.is_example, card.needs_camera, card.name != PHOTOGRAPHED)
+)
 _CARDS = (*_ORDERED, PUBLISHED)
 
 _LISTED = {card.name: card for card in _CARDS if not card.tells_light}
@@ -290,6 +298,45 @@ MODELS: Mapping[str, ModelCard] = MappingProxyType(_LISTED)
 The weights of the published one are for the user to bring. Behind it come the models of this
 session: those that `Model.of` made with a name.
 """
+
+
+def model_for(
+    exact_by: str, is_of_sensor: bool = False, cards: Mapping[str, ModelCard] = MODELS
+) -> str:
+    """The name of the model for a photo, "" for none among *cards*.
+
+    It is the one rule of the window, the shell and Python.
+
+    Parameters
+    ----------
+    exact_by
+        What makes sure that its colours are exact, as `Photo.exact_by` or a person says; "" for
+        nothing, as for the file of a camera.
+    is_of_sensor
+        Whether it has the values of a sensor, as a RAW photo.
+    """
+    fitting = [
+        name for name, card in cards.items() if card.file and card.needs_camera == is_of_sensor
+    ]
+    if exact_by and RENDERED in fitting:
+        return RENDERED
+    return next(iter(fitting), "")
+
+
+def reason_for(model: str, exact_by: str) -> str:
+    """A sentence that says whether *model* is the one for such a photo; "" for other models."""
+    if model not in (PHOTOGRAPHED, RENDERED) or PHOTOGRAPHED not in MODELS:
+        return ""
+    if exact_by:
+        told = f"The colours of the photo are exact ({exact_by})"
+        if model == RENDERED:
+            return f"{told}: {RENDERED} takes them as they are."
+        return f"{told}, yet {PHOTOGRAPHED} guesses light and curve: {RENDERED} is more accurate."
+    told = "Nothing says that the colours of the photo are exact"
+    if model == PHOTOGRAPHED:
+        return f"{told}, so {PHOTOGRAPHED} works out light, exposure and tone curve from it."
+    return f"{told}, which {RENDERED} takes for granted: {PHOTOGRAPHED} works them out."
+
 
 LIGHT_MODELS: Mapping[str, ModelCard] = MappingProxyType(
     {card.name: card for card in _CARDS if card.tells_light}

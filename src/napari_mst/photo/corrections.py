@@ -162,8 +162,13 @@ Recolour = Callable[[Doubles], Doubles]
 _ROWS = 64
 
 
-def recoloured(photo: Photo, recolour: Recolour, note: str, sha256: str) -> Photo:
-    """*photo* in float32 sRGB, 0-1, with the colours that *recolour* gives, and one more *note*."""
+def recoloured(
+    photo: Photo, recolour: Recolour, note: str, sha256: str, exact_by: str = ""
+) -> Photo:
+    """*photo* in float32 sRGB, 0-1, with the colours that *recolour* gives, and one more *note*.
+
+    They are exact by a chart or by greys, *exact_by* says, if they are.
+    """
     pixels = np.empty((3, *photo.shape), dtype=np.float32)
     for top in range(0, photo.shape[0], _ROWS):
         bottom = min(top + _ROWS, photo.shape[0])
@@ -179,6 +184,7 @@ def recoloured(photo: Photo, recolour: Recolour, note: str, sha256: str) -> Phot
         sha256=sha256,
         assumptions=(*photo.assumptions, note),
         is_corrected=True,
+        exact_by=exact_by or photo.exact_by,
     )
 
 

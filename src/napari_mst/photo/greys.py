@@ -98,7 +98,8 @@ class GreyScale:
         photo = as_photo(photo)
         _check(photo)
         note = " ".join([f"The tone curve and the white were corrected by {self}.", *self.warnings])
-        return recoloured(photo, self._undone, note, self.sha256_of(photo.sha256))
+        sha256 = self.sha256_of(photo.sha256)
+        return recoloured(photo, self._undone, note, sha256, "corrected by greys")
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 of a corrected photo, from that of the photo itself."""

@@ -48,6 +48,7 @@ from napari_mst.photo.values import (
 from napari_mst.watch import UNWATCHED, Watch
 
 Encoding = Literal["srgb", "linear"]
+_MOST_OF_BYTES = 255
 Rectangle = tuple[int, int, int, int]
 """The first row and one past the last, the first column and one past the last."""
 
@@ -78,6 +79,11 @@ class Photo:
         Where the pixels lie on earth; None where nothing says so.
     is_jpeg
         Whether it was read from a JPEG file. An array knows nothing of its file.
+    exact_by
+        What makes sure that its colours are exact: more than 8 bits, which cameras hardly ever
+        write but into RAW files; or a chart or greys that corrected it. "" for any other photo: its
+        light, exposure and tone curve are unknown. What a file says of its software does not count,
+        since editors write that as well as renderers.
     is_corrected
         True once its white balance or its colours were corrected: nobody doubts its white any more.
     shot
@@ -122,6 +128,7 @@ class Photo:
     is_jpeg: bool = False
     shot: Shot | None = None
     is_corrected: bool = False
+    exact_by: str = ""
 
     def __repr__(self) -> str:
         """One line: name, size, type and encoding."""
@@ -214,7 +221,12 @@ class Photo:
         """The photo that *image* is; all that is assumed is added to the *notes*."""
         pixels, scale, valid, is_light = interpret(image, full_scale, encoding, notes)
         encoding = encoding or ("linear" if is_light else "srgb")
-        return cls(pixels, scale, encoding, valid=valid, assumptions=tuple(notes))
+        # Of 8 bits even where they were stored in a wider type.
+        is_of_bytes = image.dtype.kind in "bui" and scale <= _MOST_OF_BYTES
+        exact_by = "" if is_of_bytes else f"{image.dtype} values"
+        return cls(
+            pixels, scale, encoding, valid=valid, assumptions=tuple(notes), exact_by=exact_by
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -4,11 +4,17 @@ from os import PathLike
 
 from napari_mst.cube import SpectralCube
 from napari_mst.models import Model, load_model
-from napari_mst.photo.photo import PhotoLike
+from napari_mst.models.cards import model_for
+from napari_mst.photo.photo import PhotoLike, as_photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 
-def reconstruct(photo: PhotoLike, model: str | PathLike[str] | Model | None = None) -> SpectralCube:
+def reconstruct(
+    photo: PhotoLike,
+    model: str | PathLike[str] | Model | None = None,
+    *,
+    calibrated_by: str = "",
+) -> SpectralCube:
     """The cube of *photo*: (B, H, W) float32, wavelengths in nm.
 
     A `Reconstructor` has options, and makes many cubes with one model.
@@ -18,7 +24,10 @@ def reconstruct(photo: PhotoLike, model: str | PathLike[str] | Model | None = No
     photo
         A file, an array (H, W, 3) or a `Photo`.
     model
-        A model, its name or its file; by default the first of `list_models`.
+        A model, its name or its file; by default `mstpp-photo` for photos of cameras, and
+        `mstpp-srgb` for those whose colours are exact: see `Photo.exact_by`.
+    calibrated_by
+        What makes sure that the colours of *photo* are exact, as "rendering" for a rendered image.
 
     Raises
     ------
@@ -37,5 +46,7 @@ def reconstruct(photo: PhotoLike, model: str | PathLike[str] | Model | None = No
     >>> nm.reconstruct(np.full((4, 6, 3), 128, np.uint8), "pixelwise-srgb").shape
     (31, 4, 6)
     """
-    loaded = model if isinstance(model, Model) else load_model(*[model] if model else [])
-    return Reconstructor(loaded).reconstruct(photo)
+    photo = as_photo(photo)
+    model = model or model_for(photo.exact_by or calibrated_by)
+    loaded = model if isinstance(model, Model) else load_model(model)
+    return Reconstructor(loaded, calibrated_by=calibrated_by).reconstruct(photo)

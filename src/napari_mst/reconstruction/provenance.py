@@ -14,7 +14,7 @@ import numpy as np
 from napari_mst.arrays import doubles
 from napari_mst.cube import BAND_INDEX, NANOMETRES, Provenance, SpectralCube, georeference
 from napari_mst.cube.lazy import Lazy
-from napari_mst.models.cards import CAMERA, JPEG, NOISE
+from napari_mst.models.cards import CAMERA, JPEG, NOISE, reason_for
 from napari_mst.photo.cameras import (
     BALANCED,
     CHART,
@@ -74,10 +74,12 @@ def provenance_of(result: RunResult) -> Provenance:
     """The history of a *result*: what made it, of which photo, and what was assumed on the way."""
     job = result.job
     photo = job.photo
+    card = job.setup.model.card
     assumptions = (
         *photo.assumptions,
         *_capture_notes(job.options.capture, photo.shot),
         *job.setup.model.assumptions,
+        *filter(None, [reason_for(card.name, photo.exact_by or job.options.calibrated_by)]),
         *job.notes,
         *_padding_notes(job),
     )

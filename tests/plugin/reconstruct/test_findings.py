@@ -22,7 +22,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.light.balancing import white_balance
 from napari_mst.light.estimating import estimate_light
 from napari_mst.models import MODELS
-from napari_mst.models.cards import PUBLISHED
+from napari_mst.models.cards import PHOTOGRAPHED, PUBLISHED, RENDERED
 from napari_mst.photo.cameras import (
     CAMERA_RGB,
     ESTIMATED,
@@ -39,7 +39,13 @@ from napari_mst.photo.white import GreyPatch, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import orders
-from napari_mst.plugin.reconstruct.form import NOTHING, DeviceEntry, ReconstructionForm
+from napari_mst.plugin.reconstruct.form import (
+    NOTHING,
+    RENDERING,
+    DeviceEntry,
+    Finding,
+    ReconstructionForm,
+)
 from napari_mst.plugin.reconstruct.marks import MARKS, Marks
 from napari_mst.plugin.reconstruct.orders import (
     NO_CAMERA,
@@ -390,3 +396,24 @@ def test_attention_that_told_the_light_lies_on_the_photo(viewer: ViewerModel) ->
     edges = (layer.data_to_world((-0.5, -0.5)), layer.data_to_world((3.5, 3.5)))
     np.testing.assert_allclose(edges, [(9, -1), (169, 199)])
     assert layer not in photo_layers(viewer)
+
+
+def test_one_tick_takes_the_model_for_exact_colours(viewer: ViewerModel) -> None:
+    layer = viewer.add_image(codes_of_srgb(), rgb=True)
+    card = MODELS[RENDERED]
+    cards = {name: replace(card, name=name) for name in (PHOTOGRAPHED, RENDERED)}
+    form = ReconstructionForm(cards=cards, devices=(CPU,))
+    form.photo = weakref.ref(layer)
+    assert (form.card, form.exact_by) == (PHOTOGRAPHED, "")
+    form.is_rendered = True
+    assert form.card == RENDERED
+    assert next_run(form, viewer).options.calibrated_by == RENDERING
+    form.is_rendered = False
+    assert form.card == PHOTOGRAPHED
+    form.finding = Finding("Greys.", scale=calibrate_greys(layer.data, [GreyPatch((5, 8))]))
+    assert (form.card, form.finding.text) == (RENDERED, "Greys.")
+    form.forget()
+    assert form.card == PHOTOGRAPHED
+    floats = viewer.add_image((codes_of_srgb() / 255).astype(np.float32), rgb=True)
+    form.photo = weakref.ref(floats)
+    assert (form.card, form.exact_by) == (RENDERED, "float32 values")

@@ -15,7 +15,13 @@ from psygnal import SignalGroupDescriptor
 
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.models import MODELS, ModelCard
-from napari_mst.models.cards import card_of_file
+from napari_mst.models.cards import (
+    PHOTOGRAPHED,
+    RENDERED,
+    card_of_file,
+    model_for,
+    reason_for,
+)
 from napari_mst.photo.cameras import ESTIMATED, Capture, matching_camera
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.files import camera_named_in
@@ -93,6 +99,8 @@ class Finding:
 
 
 NOTHING = Finding()
+RENDERING = "rendering"
+"""What makes the colours of a rendered photo exact, for its history."""
 NO_PHOTO = "Open a photo first: File > Open, or File > Open Sample > Hyperspectral napari-mst."
 NO_DEVICES = "Looking for devices ..."
 
@@ -143,6 +151,8 @@ class ReconstructionForm:
         Empty until the devices of the computer are known.
     options
         The settings of the run; its capture and region are those of the photo.
+    is_rendered
+        Whether a person says that the colours of the photo are exact.
     white
         The stored value of a white surface; 0 for the full scale of the file.
     grey
@@ -178,6 +188,7 @@ class ReconstructionForm:
     white: float = 0.0
     is_balanced: bool = True
     is_linear: bool = False
+    is_rendered: bool = False
     grey: float = 100 * GREY_CARD
     chart: str = next(iter(CHARTS))
     corners: Corners | None = None
@@ -191,6 +202,7 @@ class ReconstructionForm:
         # A camera that was only suggested gives way to that of the next photo.
         self._suggested = ""
         self._suggested_light = ""
+        self._is_of_sensor = self.needs_camera
         for changed in (self.events.devices, self.events.options):
             changed.connect(self._keep_device)
         self.events.card.connect(self._choose_card)
@@ -199,7 +211,11 @@ class ReconstructionForm:
         for changed in (self.events.photo, self.events.card, self.events.weights):
             changed.connect(self._suggest_camera)
             changed.connect(self._suggest_light)
+        for changed in (self.events.photo, self.events.weights):
             changed.connect(self.forget)
+        self.events.card.connect(self._forget_other_kind)
+        self.events.is_rendered.connect(self._take_other_card)
+        self.events.finding.connect(self._suggest_card)
         self.events.is_balanced.connect(self._suggest_light)
         self.events.photo.connect(self._forget_photo)
         self.events.weights.connect(self._forget_weights)
@@ -259,10 +275,29 @@ class ReconstructionForm:
 
     @property
     def fitting_card(self) -> str:
-        """The first model for photos of this kind: the values of a sensor, or all others."""
+        """The model for photos of this kind: see `model_for`."""
         is_of_raw = self.layer is not None and is_raw(self.layer)
-        fitting = (card for card in self.cards.values() if card.needs_camera == is_of_raw)
-        return next((card.name for card in fitting if card.file), self.card)
+        return model_for(self.exact_by, is_of_raw, self.cards) or self.card
+
+    @property
+    def exact_by(self) -> str:
+        """What makes sure that the colours of the photo are exact; "" if nothing does."""
+        if self.is_rendered:
+            return RENDERING
+        if self.finding.scale or self.finding.calibration:
+            return "as measured in the photo"
+        dtype = "uint8" if self.layer is None else str(self.layer.dtype)
+        return "" if dtype in ("uint8", "bool") else f"{dtype} values"
+
+    @property
+    def reason(self) -> str:
+        """Says whether the model is the one for the photo; "" for other models or without one."""
+        return "" if self.layer is None else reason_for(self.card, self.exact_by)
+
+    @property
+    def may_be_rendered(self) -> bool:
+        """True if a person may know that the colours of the photo are exact."""
+        return self.card in (PHOTOGRAPHED, RENDERED) and self.layer is not None
 
     @property
     def misfit(self) -> str:
@@ -371,8 +406,19 @@ class ReconstructionForm:
         """Drop what was found in the photo, as for another photo or another kind of model."""
         self.corners, self.finding = None, NOTHING
 
+    def _forget_other_kind(self) -> None:
+        """Drop a finding of linear photos for a model of sRGB photos, and the other way round."""
+        is_of_sensor, self._is_of_sensor = self._is_of_sensor, self.needs_camera
+        if is_of_sensor != self._is_of_sensor or self.card not in (PHOTOGRAPHED, RENDERED):
+            self.forget()
+
+    def _take_other_card(self) -> None:
+        """Take the model for exact colours, or for others, as a person has just said."""
+        if self.card in (PHOTOGRAPHED, RENDERED):
+            self.use_fitting_card()
+
     def _forget_photo(self) -> None:
-        self.is_far_off = False
+        self.is_far_off = self.is_rendered = False
 
     def _forget_weights(self) -> None:
         self.wavelengths = self.takes = ""

@@ -23,7 +23,13 @@ from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
-from napari_mst.plugin.reconstruct.form import NO_DEVICES, NO_PHOTO, Finding, ReconstructionForm
+from napari_mst.plugin.reconstruct.form import (
+    NO_DEVICES,
+    NO_PHOTO,
+    RENDERING,
+    Finding,
+    ReconstructionForm,
+)
 from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.plugin.viewer.picks import SOURCE, known_on, picks_layer
@@ -96,7 +102,8 @@ def request_of(form: ReconstructionForm, source: LayerPhoto, known: Known = NONE
     capture = _capture(form) if form.needs_camera else None
     if capture is not None and capture.is_estimated:
         capture = replace(capture, known=known)
-    options = replace(form.options, capture=capture)
+    by = RENDERING if form.is_rendered else form.options.calibrated_by
+    options = replace(form.options, capture=capture, calibrated_by=by)
     request = Request(
         source, form.model, options, corrections=form.finding.corrections, extent=form.extent
     )

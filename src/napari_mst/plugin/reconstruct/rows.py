@@ -312,6 +312,14 @@ ROWS = (
         "has_pages",
     ),
     *MODEL_ROWS,
+    Row(
+        "is_rendered",
+        " ",
+        "Tick this if the photo was rendered from a scene, or colour-managed so that its colours "
+        "are those of the scene in daylight. Photos as cameras make them are not.",
+        partial(QCheckBox, "colours are exact"),
+        "may_be_rendered",
+    ),
 )
 """The rows of the photo and the model."""
 

@@ -176,7 +176,7 @@ class FormRows(QWidget):
         form = self.form
         for rows in (self.top, self._settings, self._colours):
             rows.draw()
-        self.about.setText(help_of(form.chosen_card))
+        self.about.setText(form.reason or help_of(form.chosen_card))
         self.about.setToolTip(facts_of(form.chosen_card))
         self.asks["read"].setVisible(form.corners is not None)
         self.findings.draw()
