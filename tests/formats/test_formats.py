@@ -330,3 +330,14 @@ def test_whatever_a_reader_raises_about_a_file_is_one_error(
     monkeypatch.setattr(formats, "_reader", lambda _: replace(form, read=read))
     with pytest.raises(CubeFileError, match=f"a complete {form.title} file in a.*field of ours"):
         read_cube(path)
+
+
+@pytest.mark.parametrize("names", [("a.hdr", "a.npz"), ("a.mat", "a.hdr")])
+def test_a_cube_beside_a_header_of_its_stem_is_warned_of(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    cube = SpectralCube(np.ones((2, 3, 4), np.float32), np.array([500.0, 600.0]))
+    write_cube(tmp_path / names[0], cube)
+    with pytest.warns(UserWarning, match="have one name: GDAL and hylite may read"):
+        write_cube(tmp_path / names[1], cube)
+    write_cube(tmp_path / "b.npz", cube)

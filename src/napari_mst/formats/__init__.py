@@ -6,6 +6,7 @@ where there was nothing to say, and writers leave it out.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -372,7 +373,22 @@ def write_cube(
     is_ours = form.is_mine if form.is_folder else None
     with crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
         form.write(*places, cube, dtype, watching(watch))
+    _warn_of_pairs(files[-1])
     return files[-1]
+
+
+def _warn_of_pairs(path: Path) -> None:
+    """Warn of hylite 1.41 and GDAL 3.10, which pair any file with an ENVI header of its stem."""
+    suffixes = {suffix for form in FORMATS if not form.is_folder for suffix in form.suffixes}
+    others = [path.with_suffix(suffix) for suffix in sorted(suffixes - {".hdr", ".img"})]
+    header = path.with_suffix(".hdr")
+    pair = [other for other in others if path in (header, other) and other.exists()]
+    if pair and header.exists():
+        warnings.warn(
+            f"{shown(header.name, 40)} and {shown(pair[0].name, 40)} have one name: GDAL and hylite"
+            " may read one with the other. Give them different names.",
+            stacklevel=3,
+        )
 
 
 def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
