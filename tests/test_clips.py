@@ -21,7 +21,7 @@ from PIL import Image
 
 import napari_mst as nm
 from napari_mst import crash_safe, isolation
-from napari_mst.batch.clips import reconstruct_clip, write_clip
+from napari_mst.batch.clips import _sampled, reconstruct_clip, write_clip
 from napari_mst.cli.main import main
 from napari_mst.errors import CubeFileError, OutOfMemory, PhotoError, SaveError
 from napari_mst.formats.zarr.reading import read_clip
@@ -453,6 +453,13 @@ def test_a_clip_without_frames_is_refused(tmp_path: Path) -> None:
     zarr.open_array(f"{target}/0").resize((0, 31, 48, 64))
     with pytest.raises(CubeFileError, match=r"got shape \(0, 31, 48, 64\)"):
         read_clip(target)
+
+
+def test_steady_statistics_are_those_of_frames_from_all_over_the_clip() -> None:
+    made = [nm.Photo.from_array(np.full((2, 2, 3), at, np.uint8), name=f"{at}") for at in range(20)]
+    sample, times = _sampled(iter([(None, 0.0), *((photo, 1.0) for photo in made)]))
+    assert [photo.name for photo in sample] == ["0", "4", "8", "12", "16"]
+    assert times == [0.0] + [1.0] * 20
 
 
 def test_steady_statistics_keep_what_is_the_same_the_same(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from tests.adaptation.conftest import Scene
 
 from napari_mst.adaptation.adapting import adapt
 from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.suggesting import suggest_spots
+from napari_mst.adaptation.process import KERNEL
+from napari_mst.adaptation.suggesting import Design, suggest_spots
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import SpectrumError
 
@@ -79,3 +80,19 @@ def test_photo_with_nothing_to_measure_is_refused(scene: Scene) -> None:
     cube = replace(scene.cube, provenance=UNCORRECTED)
     with pytest.raises(SpectrumError, match="got only dark or clipped ones"):
         suggest_spots(cube, np.full_like(scene.photo, 255))
+
+
+def test_each_choice_lowers_the_variances_left_by_those_before() -> None:
+    """The judge is the textbook: covariances given all choices at once, by a matrix inverse."""
+    at = np.random.default_rng(0).random((12, 6))
+    design = Design(KERNEL, at, at[:9], np.zeros(12))
+    among, across = KERNEL(at, at), KERNEL(at[:9], at)
+    chosen = list[int]()
+    for _ in range(4):
+        known = among[np.ix_(chosen, chosen)] + KERNEL.noise * np.eye(len(chosen))
+        left = among - among[:, chosen] @ np.linalg.solve(known, among[chosen])
+        toward = across - across[:, chosen] @ np.linalg.solve(known, among[chosen])
+        gain = np.square(toward).sum(axis=0) / (np.diag(left) + KERNEL.noise)
+        gain[chosen] = -1
+        chosen.append(int(gain.argmax()))
+        assert design.next_best() == chosen[-1]

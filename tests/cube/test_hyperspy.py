@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.cube.test_xarray import CUBE, DATA, same
 
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.georeference import FIELD
+from napari_mst.cube.labelled import _axis_of
 from napari_mst.cube.parts import without
 from napari_mst.errors import CubeError
 
@@ -24,6 +26,19 @@ def test_without_hyperspy_the_error_says_how_to_install_it(monkeypatch: pytest.M
 def test_what_is_no_signal_is_refused_in_a_sentence() -> None:
     with pytest.raises(CubeError, match="a signal of HyperSpy, got ndarray"):
         SpectralCube.from_hyperspy(DATA)
+
+
+def test_an_axis_called_bands_without_a_unit_has_their_numbers() -> None:
+    axis = SimpleNamespace(units="", name="Bands", axis=np.array([3.0, 4.0, 5.0]))
+    numbers, unit = _axis_of(axis)
+    assert (numbers.tolist(), unit) == ([0, 1, 2], BAND_INDEX)
+    for units, name in (("", "Energy"), ("nm", "bands")):
+        axis = SimpleNamespace(units=units, name=name, axis=np.array([400.0, 500.0]))
+        if units:
+            assert _axis_of(axis)[0].tolist() == [400, 500]
+        else:
+            with pytest.raises(CubeError, match="the unit of the signal axis"):
+                _axis_of(axis)
 
 
 @pytest.fixture

@@ -623,3 +623,13 @@ def test_the_header_beside_a_tiff_counts_and_this_is_said(tmp_path: Path) -> Non
     assert cube.wavelengths.tolist() == [400, 500, 600, 700]
     said = "The wavelengths are those of the header beside the file."
     assert cube.metadata["warnings"] == (said,)
+
+
+@pytest.mark.parametrize("description", ["[1, 2]", "31", '{"wavelength": 5}', "{"])
+def test_json_of_others_that_lists_no_wavelengths_is_no_fault(
+    description: str, tmp_path: Path
+) -> None:
+    tifffile.imwrite(
+        tmp_path / "a.tif", np.zeros((9, 4, 5), np.float32), description=description, metadata=None
+    )
+    assert not read_cube(tmp_path / "a.tif", band_axis=0).has_wavelengths

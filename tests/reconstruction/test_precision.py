@@ -14,7 +14,7 @@ from napari_mst.cube import Provenance
 from napari_mst.engine import run as engine_run
 from napari_mst.engine.device import choose_device
 from napari_mst.engine.forms import native
-from napari_mst.errors import AttentionError, Cancelled, DeviceError, OutOfMemory
+from napari_mst.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.watch import Watch
@@ -96,3 +96,14 @@ def test_lack_of_memory_while_the_error_is_measured_is_the_same_clear_error(
         with pytest.raises(OutOfMemory, match="Expected enough memory on cpu for 20 x 13 pixels"):
             reconstructor.plan_for(PHOTO)
     assert "in bfloat16: off float32" in str(reconstructor.plan_for(PHOTO))
+
+
+@pytest.mark.parametrize("weights", [np.nan, np.inf])
+def test_a_network_that_gives_no_numbers_is_refused(weights: float) -> None:
+    model = small_model()
+    next(iter(model.network.parameters())).fill_(weights)
+    runner = Reconstructor(model, "cpu", denoise="off", correct_colour=False)
+    with pytest.raises(ModelError, match="Expected finite numbers of test, got NaN or infinity"):
+        runner.reconstruct(PHOTO)
+    with pytest.raises(ModelError, match="Expected finite numbers of test, got NaN or infinity"):
+        np.asarray(runner.open(PHOTO).data)

@@ -25,7 +25,7 @@ from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
 from napari_mst.reconstruction.denoising import decided, denoised
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.preparing import averaged_down
-from napari_mst.reconstruction.running import RunResult, least_of, response_of
+from napari_mst.reconstruction.running import RunResult, check_finite, least_of, response_of
 from napari_mst.reconstruction.statistics import Statistics, added_up, estimated, keep, recalled
 
 TILE = 128
@@ -129,7 +129,9 @@ def _estimated(job: Job, known: Known, dtype: DType) -> Read:
         seen = reach.aligned(program.grain).clipped(photo.shape)
         source = replace(job, part=photo.cropped(seen)).source()
         (top, bottom), (left, right) = ((at.start, at.stop) for at in window.inside(seen))
-        return execute_crop(program, known, source, Window(top, bottom, left, right))
+        numbers = execute_crop(program, known, source, Window(top, bottom, left, right))
+        check_finite(numbers, job)
+        return numbers
 
     def part(bands: range, rows: range, columns: range) -> Array:
         numbers = np.empty((len(bands), len(rows), len(columns)), dtype)

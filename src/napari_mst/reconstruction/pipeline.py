@@ -17,6 +17,7 @@ from napari_mst.reconstruction.provenance import build_cube, provenance_of
 from napari_mst.reconstruction.running import (
     Planes,
     RunResult,
+    check_finite,
     correct,
     plan_run,
     run,
@@ -161,6 +162,7 @@ def reconstruct(job: Job) -> SpectralCube:
     start, stop = shares_of_run(job)
     seen = denoised(job, job.watch.part(0, start))
     result = run(seen.stage(start, stop), plan)
+    check_finite(result.planes, job)
     # With the photo as it was shot, whose noise limits how far its colours can be trusted.
     correction = correct(job.stage(stop, 1), result.planes)
     return build_cube(result, correction)

@@ -16,7 +16,7 @@ from napari_mst.engine import plan as planning
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, make_plan
 from napari_mst.engine.steps import run_cost
-from napari_mst.errors import OutOfMemory
+from napari_mst.errors import ModelError, OutOfMemory, shown
 from napari_mst.memory import is_out_of_memory
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
@@ -78,6 +78,18 @@ def run(job: Job, plan: Plan) -> RunResult:
         raise _too_little_memory(job)
     note = f"The run was out of memory and was started again: the second one {smaller}."
     return RunResult(job.noted(note), smaller, run_once(job, smaller))
+
+
+def check_finite(planes: Numbers, job: Job) -> None:
+    """Raise `ModelError` where the network of *job* gave NaN or infinity."""
+    # A NaN is its own minimum and maximum, so no mask of the size of the cube is needed.
+    extrema = np.min(planes), np.max(planes)
+    if not np.isfinite(extrema).all():
+        model, photo = job.setup.model.card.name, job.photo.name or "the photo"
+        raise ModelError(
+            f"Expected finite numbers of {shown(model)}, got NaN or infinity for {shown(photo)}. "
+            "Check the values of the photo, or take another model."
+        )
 
 
 def run_once(job: Job, plan: Plan) -> Planes:
