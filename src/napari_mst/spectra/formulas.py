@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_mst.arrays import Singles
+from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import good_bands
 from napari_mst.errors import SpectrumError, shown
@@ -244,15 +244,20 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
     result = np.empty(cube.shape[1:], np.float32)
     for rows, strip in raw_strips(cube, watch, bands):
         read = dict(zip(bands, strip.astype(np.float64), strict=True))
-        values = {
-            name: sum(share * read[band] for band, share in mix.items())
-            for name, mix in shares.items()
-        }
+        values = {name: _mixed(read, mix) for name, mix in shares.items()}
         with np.errstate(over="ignore"):
             found = np.asarray(_value(tree, values), np.float32)
         is_number = np.isfinite(found)
         result[rows] = found if is_number.all() else np.where(is_number, found, np.nan)
     return result
+
+
+def _mixed(read: Mapping[int, Doubles], mix: Mapping[int, float]) -> Doubles:
+    """The sum of the bands in *mix*, by their shares."""
+    (first, share), *others = mix.items()
+    if not others:
+        return read[first]
+    return share * read[first] + sum(share * read[band] for band, share in others)
 
 
 def moved(text: str, number: int, wavelength: float) -> str:
