@@ -202,6 +202,21 @@ def test_a_comma_in_a_name_stays_in_it(mark: str, tmp_path: Path) -> None:
     assert [spectrum.name for spectrum in read_spectra(path)] == ["oak, red", "elm"]
 
 
+@pytest.mark.parametrize("suffix", [".lib", ".hdr"])
+def test_the_library_of_hylite_opens(suffix: str, tmp_path: Path) -> None:
+    np.array([[0.1, 0.2], [0.2, 0.3], [0.3, 0.4]]).tofile(tmp_path / "a.lib")
+    (tmp_path / "a.hdr").write_text(
+        "ENVI\nfile type = ENVI Standard\nwavelength = {400.0, 500.0, 600.0}\n"
+        "sample names = {leaf, soil}\nsamples = 2\nbands = 3\nlines = 1\ndata type = 5\n"
+        "interleave = bsq\nbyte order = 0\nheader offset = 0\n"
+    )
+    with pytest.warns(CurveWarning, match="nm was assumed"):
+        leaf, soil = read_spectra(tmp_path / f"a{suffix}")
+    assert (leaf.name, soil.name) == ("leaf", "soil")
+    np.testing.assert_array_equal(leaf.wavelengths, [400, 500, 600])
+    np.testing.assert_array_equal([leaf.values, soil.values], [[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]])
+
+
 def test_names_that_are_not_one_each_are_said(tmp_path: Path) -> None:
     path = spectrals(tmp_path)
     edit("{ oak , elm }", "{oak,red,elm}", path, path.with_suffix(".hdr"))

@@ -93,7 +93,7 @@ def read_spectra(
     path = Path(path)
     try:
         check_regular(path)
-        if path.suffix.lower() in (".sli", ".hdr"):
+        if path.suffix.lower() in (".sli", ".lib", ".hdr"):
             curves = read_library(path)
         else:
             curves = parse(text_of(path), path.name, unit)

@@ -298,7 +298,7 @@ def header_of(path: Path) -> Path | None:
         return path if path.is_file() else None
     names = [f"{path.name}.hdr"]
     # A photo beside `name.hdr` is not its data.
-    if path.suffix.lower() in (*DATA_SUFFIXES, ".sli"):
+    if path.suffix.lower() in (*DATA_SUFFIXES, ".sli", ".lib"):
         names.append(f"{path.stem}.hdr")
     return first_named(path.parent, names)
 

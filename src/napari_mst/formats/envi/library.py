@@ -33,6 +33,7 @@ from napari_mst.formats.record import IGNORED
 from napari_mst.formats.wavelengths import percent_encode, spectral_axis, title_of
 
 KIND = "ENVI Spectral Library"
+_SAMPLES = "sample names"
 
 
 def targets(path: Path) -> tuple[Path, Path]:
@@ -44,8 +45,10 @@ def read_library(path: Path) -> Curves:
     """The curves of the library at *path*, its data or its header. Raises `CubeFileError`."""
 
     def read(header: Header, header_path: Path) -> Curves:
-        layout = header.layout((KIND,))
-        if layout.bands != 1:
+        # hylite's libraries (.lib) are rasters with a spectrum a pixel, and names of the pixels.
+        is_raster = _SAMPLES in header.fields
+        layout = header.layout() if is_raster else header.layout((KIND,))
+        if layout.bands != 1 and not is_raster:
             raise header.error("'bands' 1, as spectra are lines of samples", str(layout.bands))
         data = data_of(header, header_path, layout) if path == header_path else path
         stored, _ = load(header, data, layout, None)
@@ -53,11 +56,12 @@ def read_library(path: Path) -> Curves:
             raise header.error("real numbers", "complex ones", "Save the library as floats.")
         scaled, *_, notes = scaled_by(header, stored, {})
         ignored = number(header.text(IGNORED))
-        values = np.where(stored == ignored, np.nan, scaled)[0].astype(np.float64)
+        values = np.where(stored == ignored, np.nan, scaled).astype(np.float64)
+        values = values.reshape(len(values), -1).T if is_raster else values[0]
         records, doubts_of_names = _records(header, len(values))
         is_own = "curve" in records[0]
         texts = header.numbers("wavelength")
-        wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), layout.columns)
+        wavelengths, unit, doubts = spectral_axis(texts, header.unit_word, (), values.shape[1])
         if unit != BAND_INDEX:
             wavelengths, unit, doubts = axis(texts, header.unit_word, path.name, is_own=is_own)
         has = np.ones(values.shape, dtype=bool)
@@ -83,7 +87,10 @@ def _records(header: Header, count: int) -> tuple[list[dict[str, str]], list[str
     if is_one_each and all(isinstance(record, dict) for record in records):
         return [{key: str(value) for key, value in record.items()} for record in records], []
     # Another program wrote the library, or changed it: only the names are sure.
-    names, notes = header.items("spectra names", count), list[str]()
+    names, notes = (
+        header.items("spectra names", count) or header.items(_SAMPLES, count),
+        list[str](),
+    )
     # Names that are too many or too few are of other spectra.
     if len(names) != count:
         given = f"The header gives {len(names)} names for {count} spectra; they are numbered."
