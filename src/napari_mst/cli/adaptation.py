@@ -6,10 +6,11 @@ from pathlib import Path
 from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import Output, placed
+from napari_mst.cli.options import Output, opened, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
-from napari_mst.formats import check_target, read_cube, write_cube
+from napari_mst.formats import check_target, write_cube
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.spectra.library import read_spectra
 from napari_mst.watch import Watch
 
@@ -25,6 +26,7 @@ def adapt_cube(
     suggest: int | None = None,
     output: Output = None,
     overwrite: bool = False,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Print where to measure, and write a cube that is corrected by what was measured.
 
@@ -65,7 +67,7 @@ def adapt_cube(
             )
         with asked_to_stop():
             check_target(output, overwrite=overwrite)
-    whole = read_cube(cube)
+    whole = opened(cube, reading)
     spots = []
     if known is not None:
         spectra = read_spectra(known, as_reflectance=True)
@@ -82,7 +84,7 @@ def adapt_cube(
             for row, column in places:
                 print(f"{row}\t{column}")
         if output is not None:
-            better = _adapted(whole, photo, spots, coarse, watch)
+            better = _adapted(whole, photo, spots, coarse, watch, reading)
             print(write_cube(output, better, overwrite=overwrite))
 
 
@@ -92,6 +94,7 @@ def _adapted(
     known: Sequence[KnownSpectrum],
     coarse: Path | None,
     watch: Watch,
+    reading: ReadOptions,
 ) -> SpectralCube:
     # They import torch, which a refused argument must not wait for.
     from napari_mst.adaptation.adapting import adapt
@@ -101,7 +104,7 @@ def _adapted(
         if coarse is None:
             better = adapt(cube, photo, known, watch=bar)
         else:
-            better = adapt_to_cube(cube, photo, read_cube(coarse), watch=bar)
+            better = adapt_to_cube(cube, photo, reading.answer(coarse), watch=bar)
     for text in better.provenance.assumptions[len(cube.provenance.assumptions) :]:
         note(text)
     return better

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.errors import CurveWarning, harmless
+from napari_mst.errors import CurveWarning, harmless, shown
 from napari_mst.watch import Watch
 
 BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
@@ -58,22 +58,19 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def curves_noted() -> Iterator[None]:
-    """Say what files of curves leave open as notes: once, however often a file is read."""
+def warnings_noted() -> Iterator[None]:
+    """Print warnings, as of what a file of curves leaves open or a format loses, as notes: once."""
     with warnings.catch_warnings():
         # Python's own memory of warnings is lost whenever a library changes the filters.
         warnings.simplefilter("always", CurveWarning)
         noted = set()
-        show = warnings.showwarning
 
-        def tell_or_show(message: Warning | str, category: type[Warning], *others: Any) -> None:
-            if not issubclass(category, CurveWarning):
-                show(message, category, *others)
-            elif str(message) not in noted:
+        def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+            if str(message) not in noted:
                 noted.add(str(message))
-                note(str(message))
+                note(shown(message, 300))
 
-        warnings.showwarning = tell_or_show  # type: ignore[assignment]
+        warnings.showwarning = tell
         yield
 
 

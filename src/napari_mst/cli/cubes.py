@@ -12,12 +12,13 @@ import numpy as np
 
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
-from napari_mst.cli.options import UNANSWERED, CubeAnswers, Output, Pixel
+from napari_mst.cli.options import Output, Pixel, opened
 from napari_mst.crash_safe import check_targets
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown
-from napari_mst.formats import check_target, read_cube, write_cube
+from napari_mst.formats import check_target, write_cube
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.formats.picture_files import check_picture_target, write_picture
 from napari_mst.photo.photo import Photo
 from napari_mst.spectra.cells import label_table, write_table
@@ -34,7 +35,7 @@ def convert(
     *,
     output: Output = None,
     overwrite: bool = False,
-    reading: CubeAnswers = UNANSWERED,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Read a cube file, write it in another format and print the path of the new file.
 
@@ -56,9 +57,7 @@ def convert(
     target = output or Path(f"{cube.stem}.hdr")
     with asked_to_stop():
         check_target(target, overwrite=overwrite)
-    whole = read_cube(cube, **reading.given)
-    for warning in whole.metadata.get("warnings", ()):
-        note(shown(warning, 300))
+    whole = opened(cube, reading)
     with working(target.name) as bar:
         path = write_cube(target, whole, overwrite=overwrite, watch=bar)
     print(path)
@@ -71,6 +70,7 @@ def read_pixels(
     window: int = 1,
     output: Output = None,
     overwrite: bool = False,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Print the spectra of pixels, or write them and print the path of the file.
 
@@ -92,7 +92,7 @@ def read_pixels(
     napari-mst spectra cube.hdr --at 120,80 --at 40,200
     napari-mst spectra cube.hdr --at 9,9 --window 5 -o a.csv
     """
-    whole = read_cube(cube)
+    whole = opened(cube, reading)
     spectra = [point_spectrum(whole, *pixel, window, cube_name=cube.name) for pixel in at]
     if output is None:
         print(spectra_text(spectra), end="")
@@ -109,6 +109,7 @@ def render(
     illuminant: str = DAYLIGHT,
     unadapted: bool = False,
     full_scale: float | None = None,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Paint a picture of a cube under a light, write it and print its path.
 
@@ -136,7 +137,7 @@ def render(
     target = output or Path(f"{cube.stem}.png")
     with asked_to_stop():
         check_picture_target(target, overwrite=overwrite)
-    whole = read_cube(cube)
+    whole = opened(cube, reading)
     recipe = rendering(whole, illuminant, is_adapted=not unadapted, full_scale=full_scale)
     facts = {
         "source": cube.name,
@@ -154,10 +155,10 @@ def illuminants() -> str:
     return "\n  ".join(["illuminants:", *illuminant_names()])
 
 
-_READERS: Mapping[str, Callable[[Path], Any]] = {
-    "spectra": read_spectra,
-    "photo": Photo.read,
-    "reference": read_cube,
+_READERS: Mapping[str, Callable[[Path, ReadOptions], Any]] = {
+    "spectra": lambda path, _: read_spectra(path),
+    "photo": lambda path, _: Photo.read(path),
+    "reference": lambda path, reading: reading.answer(path),
 }
 
 
@@ -172,6 +173,7 @@ def make_map(
     spectra: Path | None = None,
     photo: Path | None = None,
     reference: Path | None = None,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Make one or more maps of a cube, write them and print their paths.
 
@@ -218,10 +220,10 @@ def make_map(
     with asked_to_stop():
         for *_, target in orders:
             check_map_target(target, overwrite=overwrite)
-    whole = read_cube(cube)
+    whole = opened(cube, reading)
     for row, asked, target in orders:
         for name in _READERS.keys() & asked.keys():
-            asked[name] = _READERS[name](asked[name])
+            asked[name] = _READERS[name](asked[name], reading)
         with working(row.title) as bar:
             made = row.make(whole, **asked, watch=bar)
             bar.reach(1.0)
@@ -290,7 +292,12 @@ def _asks(kind: MapKind) -> str:
 
 
 def measure_labels(
-    cube: Path, labels: Path, *, output: Output = None, overwrite: bool = False
+    cube: Path,
+    labels: Path,
+    *,
+    output: Output = None,
+    overwrite: bool = False,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Measure every label on a cube, such as classes or cells, write a table and print its path.
 
@@ -314,10 +321,10 @@ def measure_labels(
     target = output or Path(f"{cube.stem}_labels.csv")
     with asked_to_stop():
         check_targets([target], overwrite=overwrite)
-    image = read_cube(labels)
+    image = AS_THE_FILE_SAYS.read(labels)
     names = dict(enumerate(image.metadata.get("class names", ())))
     with working(target.name) as bar:
-        table = label_table(read_cube(cube), np.asarray(image.data[0]), names, watch=bar)
+        table = label_table(opened(cube, reading), np.asarray(image.data[0]), names, watch=bar)
         print(write_table(target, table, overwrite=overwrite))
 
 
@@ -328,6 +335,7 @@ def compare(
     bands: bool = False,
     peak: float = 1.0,
     json: bool = False,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Print the errors of a cube against a reference; `napari-mst map` makes maps of them.
 
@@ -350,7 +358,7 @@ def compare(
     """
     if not peak > 0:
         raise SpectrumError(f"Expected a --peak above 0, got {peak:g}.")
-    whole, truth = read_cube(cube), read_cube(reference)
+    whole, truth = opened(cube, reading), reading.answer(reference)
     with asked_to_stop() as watch:
         errors = cube_errors(whole, truth, watch)
     facts, by_band = _facts(errors, peak), _by_band(errors, peak)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from napari_mst.cli.arguments import DONE, REFUSED
 from napari_mst.cli.console import note, print_json
-from napari_mst.cli.options import DEFAULT_MODEL, UNANSWERED, CubeAnswers
+from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, shown
-from napari_mst.formats import read_cube
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.memory import free_host_memory
 from napari_mst.models import MODELS
 from napari_mst.models.cards import LIGHT_MODELS
@@ -77,7 +77,9 @@ def list_cameras() -> None:
     print("illuminants (--illuminant):", *load_illuminants(), sep="\n  ")
 
 
-def describe_cube(cube: Path, *, reading: CubeAnswers = UNANSWERED, json: bool = False) -> None:
+def describe_cube(
+    cube: Path, *, reading: ReadOptions = AS_THE_FILE_SAYS, json: bool = False
+) -> None:
     """Print what a cube file holds and where it came from.
 
     Parameters
@@ -92,7 +94,7 @@ def describe_cube(cube: Path, *, reading: CubeAnswers = UNANSWERED, json: bool =
     napari-mst info cube.hdr
     napari-mst info cube.mat --variable reflectance --json
     """
-    whole = read_cube(cube, **reading.given)
+    whole = reading.read(cube)
     assumptions = list(whole.provenance.assumptions)
     warnings = list(whole.metadata.get("warnings", ()))
     if json:

@@ -24,7 +24,7 @@ from napari_mst.cli.arguments import (
     add_arguments,
     called,
 )
-from napari_mst.cli.console import curves_noted, harmless_output, report
+from napari_mst.cli.console import harmless_output, report, warnings_noted
 from napari_mst.cli.control_c import INTERRUPTED
 from napari_mst.errors import Cancelled, NapariMstError, shown
 
@@ -118,7 +118,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         parser.error(_unknown(words[0]))
     parsed = vars(parser.parse_args(given))
     try:
-        with curves_noted():
+        with warnings_noted():
             status: int | None = called(parsed["command"].load(), parsed)
         return status or DONE
     except (KeyboardInterrupt, Cancelled):

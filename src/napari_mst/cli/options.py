@@ -1,12 +1,14 @@
 """Options that several commands share, and the values of their texts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
+from napari_mst.cli.console import note
+from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError, shown
+from napari_mst.formats.options import ReadOptions
 from napari_mst.models.cards import MODELS
 
 DEFAULT_MODEL = next(iter(MODELS))
@@ -44,44 +46,9 @@ def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectru
     return found
 
 
-def wavelengths_of(text: str) -> tuple[float, ...] | slice:
-    """Wavelengths in nm: "400:700" from the first band to the last, or "400,410,..."."""
-    first, colon, last = text.partition(":")
-    try:
-        if colon:
-            return slice(float(first), float(last))
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(
-            f"Expected wavelengths as 400:700 or as 400,410,420, got {text[:40]!r}."
-        ) from None
-
-
-@dataclass(frozen=True)
-class CubeAnswers:
-    """The answers to what a cube file may leave open.
-
-    Attributes
-    ----------
-    variable : NAME
-        name of the array, where the file holds several
-    band_axis
-        axis of the bands, first (0) or last (-1), where the file does not say
-    wavelengths : NM
-        wavelengths of a .npy file, which has none: 400:700 from the first band to the last, or
-        400,410,...
-    """
-
-    variable: str | None = None
-    band_axis: Literal[0, -1] | None = None
-    wavelengths: Annotated[tuple[float, ...] | slice, wavelengths_of] | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The answers that the user gave: a reader refuses those that it does not know."""
-        answers = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: answer for name, answer in answers.items() if answer is not None}
-
-
-UNANSWERED = CubeAnswers()
-"""The file says all."""
+def opened(cube: Path, reading: ReadOptions) -> SpectralCube:
+    """The cube in a file; what its reader assumed is printed as notes."""
+    whole = reading.read(cube)
+    for warning in whole.metadata.get("warnings", ()):
+        note(shown(warning, 300))
+    return whole

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from napari_mst.cli.console import note
 from napari_mst.crash_safe import check_targets
 from napari_mst.errors import CameraError, ModelError
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS
 from napari_mst.photo.cameras import Capture, spelled
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
@@ -38,6 +39,7 @@ def evaluate(
     illuminant: tuple[Annotated[str, spelled], ...] = (),
     per_scene: bool = False,
     csv: Path | None = None,
+    reading: ReadOptions = AS_THE_FILE_SAYS,
 ) -> None:
     """Judge models on photos of real scenes, and print the table.
 
@@ -66,6 +68,7 @@ def evaluate(
     Examples
     --------
     napari-mst evaluate cubes/ --input clean
+    napari-mst evaluate CAVE/ --wavelengths 400:700
     napari-mst evaluate cubes/ --camera Nikon_D5100 --csv scores.csv
     """
     if illuminant and not camera:
@@ -87,7 +90,7 @@ def evaluate(
     scores: list[Score] = []
     for capture, inputs in trials:
         methods = _methods(capture, model, options, not no_baselines)
-        judged = tables.score(methods, inputs, noted(read_scenes(folder, full_scale)))
+        judged = tables.score(methods, inputs, noted(read_scenes(folder, full_scale, reading)))
         total = scene_count * len(inputs) * len(methods)
         title = f"{capture.camera} {capture.illuminant}" if capture is not None else ""
         bar = tqdm(judged, desc=title, total=total, unit="photo")
@@ -174,6 +177,7 @@ def train_model(
     napari-mst train --cubes cubes/ --from mstpp-srgb -o mine.safetensors
     napari-mst train --cubes cubes/ --attention window --steps 8000 -o window.safetensors
     napari-mst train --cubes cubes/ --network mst-l -o mst-l.safetensors
+    napari-mst train --cubes CAVE/ --wavelengths 400:700 -o cave.safetensors
 
     Notes
     -----

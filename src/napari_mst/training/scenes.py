@@ -14,7 +14,8 @@ from napari_mst.arrays import DType, Indices, Mask, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import averaging
 from napari_mst.errors import CubeFileError, shown
-from napari_mst.formats import find_format, read_cube
+from napari_mst.formats import find_format
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import GRID
 
 _STEP = 10.0
@@ -59,7 +60,9 @@ def scene_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene]:
+def read_scenes(
+    folder: Path, full_scale: float | None = None, reading: ReadOptions = AS_THE_FILE_SAYS
+) -> Iterator[Scene]:
     """Every cube in *folder* as a scene, by name.
 
     Parameters
@@ -67,6 +70,8 @@ def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene
     full_scale
         The stored value that stands for reflectance 1. By default that is 1 for floats and the
         largest number of the type for unsigned integers; a note then says so.
+    reading
+        What the files leave open.
 
     Raises
     ------
@@ -75,7 +80,7 @@ def read_scenes(folder: Path, full_scale: float | None = None) -> Iterator[Scene
         reflectance.
     """
     for path in scene_files(folder):
-        yield scene_of(read_cube(path), path.stem, full_scale)
+        yield scene_of(reading.read(path), path.stem, full_scale)
 
 
 def scene_of(cube: SpectralCube, name: str, full_scale: float | None = None) -> Scene:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.errors import ModelError, shown
+from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.photo.cameras import DAYLIGHT, SRGB, Capture, spelled
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class TrainingPlan:
     network: str = ""
     cubes: Path | None = None
     full_scale: float | None = None
+    reading: ReadOptions = AS_THE_FILE_SAYS
     camera: Annotated[str, spelled] = SRGB
     light: Annotated[str, spelled, "--illuminant", "--light"] = DAYLIGHT
     device: str = "auto"

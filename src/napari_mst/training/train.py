@@ -82,7 +82,7 @@ def train(
 def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
     if plan.cubes is None:
         raise ModelError("Expected --cubes FOLDER to learn from, got none. Name your cubes.")
-    scenes = read_scenes(plan.cubes, plan.full_scale)
+    scenes = read_scenes(plan.cubes, plan.full_scale, plan.reading)
     return Cubes(scenes, settings.seed, settings.size, plan.capture)
 
 
