@@ -16,7 +16,7 @@ from tests.cli.conftest import Run, assert_is_one_error
 
 from napari_mst import Provenance, SpectralCube, Spectrum, read_cube, write_cube, write_spectra
 from napari_mst.arrays import Array
-from napari_mst.cli.console import curves_noted
+from napari_mst.cli.console import warnings_noted
 from napari_mst.cli.options import DEFAULT_MODEL
 from napari_mst.cli.reconstruct import SUFFIXES
 from napari_mst.cube import metrics
@@ -369,6 +369,42 @@ def test_rendering_is_saved_as_the_method_makes_it(run: Run) -> None:
     np.testing.assert_array_equal(picture("lamp.png"), expected)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "info open.npz",
+        "convert open.npz -o out.hdr",
+        "spectra open.npz --at 1,1",
+        "map open.npz r700/r550 -o out.tif",
+        "map reference.hdr reference-rmse --reference open.npz -o out.tif",
+        "render open.npz -o out.png --full-scale 1",
+        "labels open.npz labels.tif -o out.csv",
+        "compare open.npz reference.hdr",
+        "compare reference.hdr open.npz",
+        "adapt open.npz --photo photo.png --suggest 1",
+    ],
+)
+def test_every_command_takes_what_a_file_leaves_open(run: Run, command: str) -> None:
+    # As many rows as columns: nothing shows the axis, and two arrays may be the cube.
+    square = np.ascontiguousarray(CUBE.data[:, :7])
+    np.savez("open.npz", rad=square, other=square)
+    for name in ("cube.hdr", "reference.hdr"):
+        write_cube(name, SpectralCube(square, WAVELENGTHS), overwrite=True)
+    write_cube("labels.tif", SpectralCube(np.ones((1, 7, 36), "u1"), np.zeros(1), "band", ""))
+    Image.fromarray(SpectralCube(square, WAVELENGTHS).render(full_scale=1.0)).save("photo.png")
+    status, _, err = run(*command.split())
+    assert status == 2
+    assert "--variable NAME" in err
+    answers = "--variable rad --band-axis 0 --wavelengths 0.4:0.7 --unit um"
+    make(run, f"{command} {answers}" + (" --scale 1" if command.startswith("info") else ""))
+
+
+def test_what_a_reader_assumes_is_a_note(run: Run) -> None:
+    np.savez("a.npz", cube=CUBE.data, wavelengths=WAVELENGTHS)
+    _, err = make(run, "spectra a.npz --at 1,1")
+    assert "note: The unit of the wavelengths is not given; nm was assumed." in err
+
+
 def test_what_a_light_leaves_open_is_noted_once(run: Run) -> None:
     rows = [f"{nm / 1000} {'inf' if nm == 550 else 1}" for nm in range(400, 701, 10)]
     Path("lamp.txt").write_text("\n".join(rows))
@@ -381,7 +417,7 @@ def test_what_a_light_leaves_open_is_noted_once(run: Run) -> None:
 def test_a_note_comes_once_though_libraries_reset_the_memory_of_warnings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with curves_noted():
+    with warnings_noted():
         for _ in range(2):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)

@@ -67,7 +67,7 @@ def adapt_cube(
             )
         with asked_to_stop():
             check_target(output, overwrite=overwrite)
-    whole = opened(cube, reading)
+    whole = opened(cube, reading, is_alone=coarse is None)
     spots = []
     if known is not None:
         spectra = read_spectra(known, as_reflectance=True)

@@ -220,7 +220,7 @@ def make_map(
     with asked_to_stop():
         for *_, target in orders:
             check_map_target(target, overwrite=overwrite)
-    whole = opened(cube, reading)
+    whole = opened(cube, reading, is_alone=reference is None)
     for row, asked, target in orders:
         for name in _READERS.keys() & asked.keys():
             asked[name] = _READERS[name](asked[name], reading)
@@ -358,7 +358,7 @@ def compare(
     """
     if not peak > 0:
         raise SpectrumError(f"Expected a --peak above 0, got {peak:g}.")
-    whole, truth = opened(cube, reading), reading.answer(reference)
+    whole, truth = opened(cube, reading, is_alone=False), reading.answer(reference)
     with asked_to_stop() as watch:
         errors = cube_errors(whole, truth, watch)
     facts, by_band = _facts(errors, peak), _by_band(errors, peak)

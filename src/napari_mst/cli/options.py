@@ -1,13 +1,14 @@
 """Options that several commands share, and the values of their texts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from napari_mst.cli.console import note
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.errors import SpectrumError, shown
+from napari_mst.errors import CubeFileError, SpectrumError, shown
 from napari_mst.formats.options import ReadOptions
 from napari_mst.models.cards import MODELS
 
@@ -46,9 +47,15 @@ def placed(spectra: Iterable[Spectrum], file: Path) -> list[tuple[Pixel, Spectru
     return found
 
 
-def opened(cube: Path, reading: ReadOptions) -> SpectralCube:
+def opened(cube: Path, reading: ReadOptions, *, is_alone: bool = True) -> SpectralCube:
     """The cube in a file; what its reader assumed is printed as notes."""
-    whole = reading.read(cube)
+    try:
+        whole = reading.read(cube)
+    except CubeFileError:
+        if is_alone:
+            raise
+        # The name and the axis may be those of the other cube of the command.
+        whole = replace(reading, variable=None, band_axis=None).read(cube)
     for warning in whole.metadata.get("warnings", ()):
         note(shown(warning, 300))
     return whole
