@@ -55,6 +55,22 @@ def test_scipy_reads_a_cube_below_two_gigabytes(tmp_path: Path) -> None:
     assert CHANGED in changed.metadata["warnings"]
 
 
+@pytest.mark.parametrize("shape", [(31, 12, 40), (3, 4, 5), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", ["f4", "u1", "f8"])
+def test_one_file_is_read_by_h5py_and_by_scipy(
+    tmp_path: Path, shape: tuple[int, int, int], dtype: str
+) -> None:
+    data = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    cube = SpectralCube(data, np.linspace(400, 700, shape[0]))
+    path = write_cube(tmp_path / "a.mat", cube)
+    with h5py.File(path) as judge:
+        np.testing.assert_array_equal(judge["cube"][()].transpose(0, 2, 1), data)
+        assert set(judge) == {"bands", "cube", "napari_mst"}
+    values = loadmat(path)["cube"]
+    np.testing.assert_array_equal(values, data.transpose(1, 2, 0).reshape(values.shape))
+    assert values.dtype == dtype
+
+
 @pytest.fixture
 def only_73(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cubes of any size are saved as those above 2 GB."""

@@ -147,6 +147,7 @@ def find_cube(
             axis = 2
         else:
             axis, doubts = band_axis_of(array.shape, count, None)
+            axis %= 3
             warnings += doubts
     fields = _fields(arrays, name, axis, warnings)
     if place := _place(arrays, array, axis, warnings):
@@ -203,8 +204,8 @@ def band_axis_of(
     if shape.count(wavelengths) == 1:
         return shape.index(wavelengths), []
     first, *_, last = shape
-    for axis, place in ((0, "first"), (2, "last")):
-        if shape[axis] < min(shape[:axis] + shape[axis + 1 :]):
+    for axis, place, others in ((0, "first", shape[1:]), (-1, "last", shape[:-1])):
+        if shape[axis] < min(others):
             return axis, [f"The bands were taken to lie along the {place} axis, the shortest."]
     raise ChoiceNeeded(
         f"Expected bands first or last, got shape {shape}. "

@@ -8,19 +8,19 @@ Letters: B bands, H rows, W columns.
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from napari_mst import isolation
-from napari_mst.arrays import Array, Doubles, DType
+from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
 from napari_mst.cube.parts import with_tuples
@@ -33,14 +33,16 @@ from napari_mst.formats.in_files import in_hdf5
 from napari_mst.formats.matlab.stored import (
     CLASSES,
     HDF5_MARK,
+    HDF5_PART,
     ROOT,
     SEAL,
     TEXTS,
     USERBLOCK,
+    VERSION_5_HEADER,
+    VERSION_73_HEADER,
+    add_version_5,
     hdf5_arrays,
     version_5_arrays,
-    version_5_header,
-    version_5_start,
 )
 from napari_mst.formats.numbers import DEFLATE_RATIO, too_large, write_blocks
 from napari_mst.formats.record import (
@@ -170,10 +172,12 @@ def _opened(path: Path) -> tuple[Mapping[str, StoredArray], Mapping[str, Any]]:
     """The arrays of numbers in the file at *path*, and our texts in it."""
     with path.open("rb") as file:
         head = file.read(USERBLOCK + len(HDF5_MARK))
-    # MATLAB puts the HDF5 file after a header of its own; other programs begin with it.
-    if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]):
+    # MATLAB puts the HDF5 file after a header of its own; other programs begin with it. Who saves
+    # the variables of our files anew as version 5 keeps an HDF5 file that is no longer true.
+    is_old = head[124:128] == _LEVEL_5_MARKS[0] and not head.startswith(VERSION_5_HEADER)
+    if HDF5_MARK in (head[: len(HDF5_MARK)], head[USERBLOCK:]) and not is_old:
         return hdf5_arrays(path, head)
-    return version_5_arrays(path, head)
+    return version_5_arrays(path)
 
 
 def _description(
@@ -193,7 +197,7 @@ def _description(
             values = np.ravel(bands.read()).tolist()
         return {**texts, "name": name, "bands": values, "warnings": []}, array, 2
     found = find_cube(path.name, arrays, *answers)
-    if OWN in texts and SEAL not in texts:
+    if (OWN in texts or HDF5_PART in arrays) and SEAL not in texts:
         found.warnings.append(CHANGED)
     # NEON has the fields of an ENVI header as arrays of text.
     for key in FIELDS:
@@ -229,81 +233,23 @@ def _numbers(array: StoredArray, limit: int) -> Array:
     return array.read()
 
 
-# The 128 bytes by which MATLAB knows version 7.3: text, no subsystem data, version 0x0200, and the
-# byte order.
-_HEADER = (
-    b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 .".ljust(116)
-    + bytes(8)
-    + b"\0\2IM"
-)
 VERSION_5_BYTES = 2**31 - 2**16
-"""Larger cubes are saved as version 7.3: MATLAB has no larger arrays in files of version 5."""
+"""Larger cubes are saved as version 7.3 alone: version 5 has no larger arrays."""
+_HOLE_BYTES = 4096
 
 
 def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
     """Save *cube*: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
-    As version 5, which every program reads, or as version 7.3 where it is too large for that.
+    The file is one of version 7.3 (HDF5), as h5py and the published tools read it, and below 2 GB
+    one of version 5 as well, as scipy reads it. Both have the same numbers, at the same place.
     """
-    wavelengths = cube.wavelengths[:, None] if cube.has_wavelengths else cube.wavelengths[:0]
-    record = json.dumps(record_of(cube))
-
-    def sealed_by(put: Callable[[tuple[slice, slice], Array], object]) -> bytes:
-        """Give *put* the numbers, and return their seal."""
-        crc = write_blocks(cube.data, dtype, watch, put)
-        return seal_of(cube, dtype, crc, bands_description(wavelengths.ravel().tolist()))
-
-    nbytes = cube.data.size * dtype.itemsize
-    if nbytes >= VERSION_5_BYTES:
-        _write_73(path, cube.shape, dtype, wavelengths, record, sealed_by)
-        return
-    from scipy.io import savemat
-
-    with path.open("wb") as file:
-        start = version_5_start(cube.shape, dtype)
-        file.write(start)
-        seal = sealed_by(partial(_put_turned, file, len(start), cube.shape)).decode()
-        # SciPy would copy all numbers several times; it writes the small arrays behind them.
-        file.seek(0, SEEK_END)
-        file.write(bytes(-nbytes % 8))
-        bands = {"bands": wavelengths} if wavelengths.size else {}
-        others = BytesIO()
-        savemat(others, {**bands, OWN: record, SEAL: seal})
-        file.write(others.getvalue()[len(version_5_header("")) :])
-        file.seek(0)
-        file.write(version_5_header(seal))
-
-
-def _put_turned(
-    file: IO[bytes],
-    start: int,
-    shape: tuple[int, int, int],
-    place: tuple[slice, slice],
-    block: Array,
-) -> None:
-    """Write the rows of a *block* as MATLAB has them: column by column, from byte *start* on."""
-    _, height, width = shape
-    bands, rows = place
-    for band, plane in enumerate(block, bands.start):
-        turned = np.ascontiguousarray(plane.T)
-        parts = [turned] if len(plane) == height else turned
-        for column, part in enumerate(parts):
-            number = (band * width + column) * height + rows.start
-            file.seek(start + number * block.itemsize)
-            file.write(part.data)
-
-
-def _write_73(  # noqa: PLR0913 (the parts of a file)
-    path: Path,
-    shape: tuple[int, int, int],
-    dtype: DType,
-    wavelengths: Doubles,
-    record: str,
-    sealed_by: Callable[[Any], bytes],
-) -> None:
     import h5py
 
-    bands, height, width = shape
+    wavelengths = cube.wavelengths[:, None] if cube.has_wavelengths else cube.wavelengths[:0]
+    others = bands_description(wavelengths.ravel().tolist())
+    record = json.dumps(record_of(cube))
+    bands, height, width = cube.shape
     with (
         hdf5_output(path) as output,
         h5py.File(output, "w", userblock_size=USERBLOCK) as file,
@@ -314,22 +260,40 @@ def _write_73(  # noqa: PLR0913 (the parts of a file)
             stored.attrs["MATLAB_class"] = np.bytes_(kind)
             return stored
 
-        # Zeros would be written first, only to be replaced.
-        stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
-        stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]])
-
-        def put(place: tuple[slice, slice], block: Array) -> None:
-            stored[place[0], :, place[1]] = block.transpose(0, 2, 1)
-
-        stored.attrs[SEAL] = np.bytes_(sealed_by(output.checked(put)))
         if wavelengths.size:
             add("bands", wavelengths, b"double")
         # MATLAB has matrices only, and text as UTF-16, which it knows by these two attributes.
         codes = np.frombuffer(record.encode("utf-16-le"), "<u2")[:, None]
         add(OWN, codes, b"char").attrs["MATLAB_int_decode"] = np.int32(2)
+    # Opened again, the library no longer puts few numbers into a block with the others.
+    aligned: dict[str, Any] = {"alignment_threshold": 1, "alignment_interval": 8}
+    with hdf5_output(path, "r+b") as output, h5py.File(output, "r+", **aligned) as file:
+        # Zeros would be written first, only to be replaced.
+        stored = file.create_dataset("cube", (bands, width, height), dtype, fill_time="never")
+        stored.attrs["MATLAB_class"] = np.bytes_(CLASSES[dtype.str[1:]][0])
+        # All that the library adds has its place before the numbers, which come last.
+        stored.attrs[SEAL] = np.bytes_(seal_of(cube, dtype, "0" * 8, others))
+        file["hole"] = np.zeros(_HOLE_BYTES, np.uint8)
+        hole = file["hole"].id.get_offset()
+
+        def put(place: tuple[slice, slice], block: Array) -> None:
+            stored[place[0], :, place[1]] = block.transpose(0, 2, 1)
+
+        crc = write_blocks(cube.data, dtype, watch, output.checked(put))
+        stored.attrs.modify(SEAL, np.bytes_(seal_of(cube, dtype, crc, others)))
+        start = stored.id.get_offset()
+        del file["hole"]
+    is_small = cube.data.size * dtype.itemsize < VERSION_5_BYTES
+    texts = {OWN: record} | ({"bands": wavelengths} if wavelengths.size else {})
     # The library leaves the user block, which comes first in the file, to others.
     with path.open("r+b") as raw:
-        raw.write(_HEADER)
+        size = raw.seek(0, os.SEEK_END)
+        is_last = start == hole + _HOLE_BYTES and size == start + cube.data.size * dtype.itemsize
+        if is_small and is_last:
+            add_version_5(raw, start, (height, width, bands), dtype, texts)
+        else:
+            raw.seek(0)
+            raw.write(VERSION_73_HEADER)
 
 
 def bands_description(wavelengths: Sequence[float]) -> Description:

@@ -6,11 +6,12 @@ number is believed. Files of version 7 and before are read by scipy. Source: Mat
 Level 5 File Format".
 """
 
+import io
 import math
 import os
+import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -38,19 +39,21 @@ ROOT = "root"
 TEXTS = "texts"
 """The key of the short texts that are arrays of an HDF5 file, by words such as "map info"."""
 CLASSES = {
-    "u1": "uint8",
-    "i1": "int8",
-    "u2": "uint16",
-    "i2": "int16",
-    "u4": "uint32",
-    "i4": "int32",
-    "u8": "uint64",
-    "i8": "int64",
-    "f4": "single",
-    "f8": "double",
+    "u1": ("uint8", 9, 2),
+    "i1": ("int8", 8, 1),
+    "u2": ("uint16", 11, 4),
+    "i2": ("int16", 10, 3),
+    "u4": ("uint32", 13, 6),
+    "i4": ("int32", 12, 5),
+    "u8": ("uint64", 15, 13),
+    "i8": ("int64", 14, 12),
+    "f4": ("single", 7, 7),
+    "f8": ("double", 6, 9),
 }
-"""MATLAB's names of the types of numbers."""
-_TYPES = {name: np.dtype(kind) for kind, name in CLASSES.items()} | {"logical": np.dtype("u1")}
+"""MATLAB's names of the types of numbers, and the codes of their arrays and their data."""
+_TYPES = {name: np.dtype(kind) for kind, (name, *_) in CLASSES.items()} | {
+    "logical": np.dtype("u1")
+}
 
 
 _HEADER_BYTES = 128
@@ -58,39 +61,53 @@ _COMPRESSED = 15
 _CHUNK_BYTES = 2**15
 
 
-VERSION_5_DATA = 192
-"""The place at which the numbers of `cube` begin in a file of version 5 where it comes first."""
+# Text, no subsystem data, the version, and the byte order.
+VERSION_5_HEADER = b"MATLAB 5.0 MAT-file, Platform: napari-mst, and HDF5 7.3".ljust(116) + bytes(8)
+VERSION_5_HEADER += b"\0\1IM"
+"""The first bytes of a file of ours that is of both versions."""
+VERSION_73_HEADER = b"MATLAB 7.3 MAT-file, Platform: napari-mst, HDF5 schema 1.00 .".ljust(116)
+VERSION_73_HEADER += bytes(8) + b"\0\2IM"
+HDF5_PART = f"{OWN}_hdf5"
+"""The variable of version 5 that covers the HDF5 part of a file of ours."""
 
 
-def version_5_header(seal: str) -> bytes:
-    """The first bytes of a file that we write: a program that saves it anew writes its own."""
-    text = f"MATLAB 5.0 MAT-file, Platform: napari-mst, seal {zlib.crc32(seal.encode()):08x}"
-    return text.encode().ljust(116) + bytes(8) + b"\0\1IM"
+def add_version_5(
+    file: Any, start: int, shape: tuple[int, ...], dtype: DType, others: Mapping[str, Any]
+) -> None:
+    """Make the HDF5 *file*, whose last bytes from *start* on are `cube`, one of version 5 as well.
 
-
-_MATRIX, _SMALL_TEXT = 14, 4 << 16 | 1
-# The numbers of MATLAB's classes, and of their types in a file, in the order of `CLASSES`.
-_CLASS_CODES = 9, 8, 11, 10, 13, 12, 15, 14, 7, 6
-_TYPE_CODES = 2, 1, 4, 3, 6, 5, 13, 12, 7, 9
-
-
-def version_5_start(shape: tuple[int, int, int], dtype: DType) -> bytes:
-    """All that stands before the numbers `cube` (H x W x B), the first array of a file.
-
-    MathWorks, MAT-File Format (R2023b), "Level 5 MAT-file format".
+    Before `cube` is room for its header. A variable of bytes covers the rest of the HDF5 file, and
+    the *others* are appended.
     """
-    bands, height, width = shape
-    kind = [*CLASSES].index(dtype.str[1:])
-    nbytes = bands * height * width * dtype.itemsize
-    tags = [_MATRIX, 56 + nbytes + -nbytes % 8]
-    flags = [6, 8, _CLASS_CODES[kind], 0]
-    sides = [5, 12, height, width, bands, 0]
-    name = [_SMALL_TEXT, int.from_bytes(b"cube", "little")]
-    numbers = np.array([*tags, *flags, *sides, *name, _TYPE_CODES[kind], nbytes], "<u4")
-    return version_5_header("") + numbers.tobytes()
+    from scipy.io import savemat
+
+    nbytes = math.prod(shape) * dtype.itemsize
+    cube = _element("cube", shape, dtype)
+    before = start - len(cube) - _HEADER_BYTES
+    cover = _element(HDF5_PART, (1, before - len(_element(HDF5_PART, (1, 0)))))
+    appended = io.BytesIO()
+    savemat(appended, dict(others))
+    file.seek(0)
+    file.write(VERSION_5_HEADER + cover)
+    file.seek(start - len(cube))
+    file.write(cube)
+    file.seek(start + nbytes)
+    file.write(bytes(-nbytes % 8) + appended.getvalue()[_HEADER_BYTES:])
 
 
-def version_5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[str, str]]:
+def _element(name: str, shape: tuple[int, ...], dtype: DType = _TYPES["uint8"]) -> bytes:
+    """The header of an array of version 5; its numbers follow ("MAT-File Level 5", 1-17)."""
+    _, array_code, data_code = CLASSES[dtype.str[1:]]
+    nbytes = math.prod(shape) * dtype.itemsize
+    sides = struct.pack(f"<II{len(shape)}i", 5, 4 * len(shape), *shape)
+    letters = struct.pack("<II", 1, len(name)) + name.encode()
+    parts = (struct.pack("<IIII", 6, 8, array_code, 0), sides, letters)
+    body = b"".join(part + bytes(-len(part) % 8) for part in parts)
+    body += struct.pack("<II", data_code, nbytes)
+    return struct.pack("<II", 14, len(body) + nbytes + -nbytes % 8) + body
+
+
+def version_5_arrays(path: Path) -> tuple[dict[str, StoredArray], dict[str, str]]:
     """The arrays of numbers in the MAT-file at *path* by name, and our texts in it."""
     from scipy.io import loadmat, whosmat
 
@@ -106,14 +123,8 @@ def version_5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], d
             # Its fields are known once it is read, whole.
             isolation.limit_memory(3 * stored_bytes + 4 * isolation.ROOM_BYTES)
             arrays |= dict(_fields_of(name, _read(path, name), stored_bytes))
-    found = loadmat(path, variable_names=[OWN, SEAL])
-    texts = {key: str(found[key][0]) for key in (OWN, SEAL) if key in found and found[key].size}
-    # The seal counts only in the very file that we wrote.
-    if head[:_HEADER_BYTES] != version_5_header(texts.get(SEAL, "")):
-        texts.pop(SEAL, None)
-    elif "cube" in arrays:
-        arrays["cube"] = replace(arrays["cube"], offset=VERSION_5_DATA)
-    return arrays, texts
+    found = loadmat(path, variable_names=[OWN])
+    return arrays, {key: str(value) for key, value in found.items() if key == OWN}
 
 
 def _read(path: Path, name: str) -> Array:
