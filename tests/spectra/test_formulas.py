@@ -8,6 +8,7 @@ import napari_mst as nm
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.spectra import formulas
+from napari_mst.spectra.maps import index
 from napari_mst.watch import UNWATCHED
 
 WAVELENGTHS = np.arange(400.0, 2401, 10)
@@ -208,3 +209,13 @@ def test_a_band_is_moved_everywhere_in_a_formula_but_not_onto_another() -> None:
     assert formulas.moved("(N - R) / (N + R)", 0, 805.4) == "(r805 - R) / (r805 + R)"
     assert formulas.moved("NDVI", 1, 650) == "(N - r650)/(N + r650)"
     assert formulas.moved("r800 / r670", 0, 670.2) == "r800 / r670"
+
+
+@pytest.mark.parametrize("name", ["EVI", "SAVI", "EVI2", "MSAVI", "OSAVI"])
+def test_constants_of_an_index_over_unscaled_numbers_are_said(name: str) -> None:
+    values = np.array([0.04, 0.06, 0.05, 0.40]).reshape(4, 1, 1) * np.ones((4, 3, 3))
+    stored = SpectralCube(values * 10000, [480, 560, 665, 842], quantity="")
+    with pytest.warns(UserWarning, match=f"{name} has constants .* reach 4000: they look unscaled"):
+        index(stored, name)
+    index(SpectralCube(values, [480, 560, 665, 842]), name)
+    index(stored, "NDVI")

@@ -9,7 +9,8 @@ import ast
 import csv
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -50,6 +51,9 @@ LONGEST = 500
 
 WIDEST = 20
 """nm between two bands that still tell a value at a published wavelength between them."""
+
+BRIGHTEST = 2.0
+"""Largest plausible reflectance. Larger values mean per cent, counts or stored integers."""
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\d+){0,2}")
 _NARROW = re.compile(r"r\d+(\.\d+)?", re.IGNORECASE)
@@ -241,14 +245,21 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
     tree = _tree(formula)
     shares = {name: _shares(cube, name) for name in bands_in(formula)}
     bands = sorted({band for mix in shares.values() for band in mix})
-    result = np.empty(cube.shape[1:], np.float32)
+    result, peak = np.empty(cube.shape[1:], np.float32), 0.0
     for rows, strip in raw_strips(cube, watch, bands):
         read = dict(zip(bands, strip.astype(np.float64), strict=True))
+        peak = max(peak, float(np.fmax.reduce(strip, axis=None)))
         values = {name: _mixed(read, mix) for name, mix in shares.items()}
         with np.errstate(over="ignore"):
             found = np.asarray(_value(tree, values), np.float32)
         is_number = np.isfinite(found)
         result[rows] = found if is_number.all() else np.where(is_number, found, np.nan)
+    if peak > BRIGHTEST and formula != text and _depends_on_scale(tree, list(shares)):
+        warnings.warn(
+            f"{text} has constants for reflectance from 0 to 1, but the numbers reach {peak:.4g}: "
+            "they look unscaled. Scale them, as by read_cube(..., scale=0.0001).",
+            stacklevel=2,
+        )
     return result
 
 
@@ -258,6 +269,13 @@ def _mixed(read: Mapping[int, Doubles], mix: Mapping[int, float]) -> Doubles:
     if not others:
         return read[first]
     return share * read[first] + sum(share * read[band] for band, share in others)
+
+
+def _depends_on_scale(tree: ast.expr, names: Sequence[str]) -> bool:
+    """True if a formula of ten times the values has another result."""
+    values = dict(zip(names, np.linspace(0.1, 0.5, len(names)), strict=True))
+    ten = {name: 10 * value for name, value in values.items()}
+    return not np.isclose(_value(tree, values), _value(tree, ten))
 
 
 def moved(text: str, number: int, wavelength: float) -> str:
