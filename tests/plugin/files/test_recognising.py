@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -13,6 +14,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from PIL import Image as Picture
 from pytestqt.qtbot import QtBot
+from scipy.io import savemat
 from tests.plugin.conftest import WAVELENGTHS, make_cube
 from tests.plugin.in_viewer import add_cube, cube_in
 
@@ -21,7 +23,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 from napari_mst.formats.zarr.writing import CubeClip
 from napari_mst.photo.photo import Photo
-from napari_mst.plugin.files import questions
+from napari_mst.plugin.files import describing, opening, questions
 from napari_mst.plugin.files.opening import open_paths
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.viewer import picks
@@ -125,6 +127,53 @@ def test_a_plain_array_that_napari_opened_becomes_a_cube_if_the_user_says_so(
     np.testing.assert_array_equal(cube_in(layer).data, cube.data)
     np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
     assert layer.axis_labels == ("wavelength (nm)", "y", "x")
+
+
+@pytest.mark.parametrize("is_cube", [True, False])
+def test_wavelengths_of_any_stack_can_be_said(
+    viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch, is_cube: bool
+) -> None:
+    cube = make_cube()
+    bare = SpectralCube(cube.data, np.arange(len(cube.data)), "band", "")
+    if is_cube:
+        data, arguments, _ = cube_layer(bare, "bare")
+        viewer.add_image(data, **arguments)
+    else:
+        viewer.add_image(np.moveaxis(cube.data, 0, -1), name="bare")
+    viewer.layers.selection.active = viewer.layers[0]
+    asked = []
+
+    def ask(*about: Any, is_axis_known: bool) -> questions.DescribedBands:
+        asked.append(is_axis_known)
+        return questions.DescribedBands(0 if is_cube else -1, WAVELENGTHS)
+
+    monkeypatch.setattr(describing, "current_viewer", lambda: viewer)
+    monkeypatch.setattr(questions, "ask_bands", ask)
+    describing.set_wavelengths()
+    (layer,) = [layer for layer in viewer.layers if not layer.rgb]
+    np.testing.assert_array_equal(cube_in(layer).data, cube.data)
+    np.testing.assert_array_equal(cube_in(layer).wavelengths, WAVELENGTHS)
+    assert layer.axis_labels[0] == "wavelength (nm)"
+    assert asked == [is_cube]
+
+
+def test_our_reader_asks_for_wavelengths_and_a_guessed_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = np.zeros((20, 30, 12), np.float32)
+    savemat(tmp_path / "a.mat", {"data": numbers})
+    asked = []
+
+    def ask(*about: Any, is_axis_known: bool) -> questions.DescribedBands:
+        asked.append((about[2], is_axis_known))
+        return questions.DescribedBands(0, np.linspace(400, 700, 20))
+
+    monkeypatch.setattr(questions, "window", lambda: object())
+    monkeypatch.setattr(questions, "ask_bands", ask)
+    ((data, arguments, _),) = opening.open_layers(str(tmp_path / "a.mat"))
+    assert np.shape(data) == (20, 30, 12)
+    assert asked == [((20, 30, 12), False)]
+    assert arguments["axis_labels"][0] == "wavelength (nm)"
 
 
 @pytest.mark.parametrize("number", [np.int64, np.uint16, np.float64])

@@ -17,10 +17,10 @@ from napari.utils.notifications import show_info, show_warning
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog
 
-from napari_mst.cube import SpectralCube
+from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.layer import LayerTuple
 from napari_mst.errors import ChoiceNeeded, ColourPhoto, NapariMstError, shown
-from napari_mst.formats import find_format, read_cube
+from napari_mst.formats import find_format, is_own_cube, read_cube
 from napari_mst.formats.numpy_files import is_npy, mapped_array
 from napari_mst.photo.files import is_heif_file, open_image, shown_pages
 from napari_mst.photo.photo import Photo
@@ -40,6 +40,8 @@ Paths = str | list[str]
 """The files that napari gives to a reader."""
 NO_LAYERS: list[Any] = [(None,)]
 """Says to napari that there is nothing to add, and that this is no fault."""
+FEWEST_BANDS = 4
+"""A stack of fewer planes is rather a photo, planar."""
 PICKS = "picks"
 """The metadata field of a saved cube that holds the picks on it."""
 
@@ -186,6 +188,7 @@ def _cube(path: Path) -> SpectralCube | None:
     options = _asked_options(path)
     if options is None:
         return None
+    is_asked = bool(options)
     # An answer may lead to another question: first for the array, then for its axis.
     while True:
         try:
@@ -198,6 +201,11 @@ def _cube(path: Path) -> SpectralCube | None:
                 return None
             options[question.option] = answer
         else:
+            more = {} if is_asked else _asked_wavelengths(path, cube)
+            is_asked = True
+            if more:
+                options |= more
+                continue
             tell_warnings(path, cube)
             return cube
 
@@ -208,6 +216,30 @@ def _asked_options(path: Path) -> dict[str, Any] | None:
         return {}
     bands = questions.ask_bands_of(path.name, mapped_array(path))
     return None if bands is None else {"band_axis": bands.axis, "wavelengths": bands.wavelengths}
+
+
+def _asked_wavelengths(path: Path, cube: SpectralCube) -> dict[str, Any]:
+    """Ask for the wavelengths that the *cube* at *path* lacks, and for an axis that was guessed.
+
+    Returns the options to read it with; none where nothing is open, or the user does not know.
+    """
+    is_ours = cube.provenance != Provenance() or "map" in cube.metadata or is_own_cube(path)
+    if cube.unit != BAND_INDEX or len(cube.data) < FEWEST_BANDS or is_ours:
+        return {}
+    if questions.window() is None:
+        return {}
+    doubts = [text for text in cube.metadata.get("warnings", ()) if "taken to lie along" in text]
+    is_last = any("last axis" in text for text in doubts)
+    shape = (*cube.shape[1:], cube.shape[0]) if is_last else cube.shape
+    text = questions.said_of(path.name, cube.data)
+    axis = -1 if is_last else 0
+    bands = questions.ask_bands("Open", text, shape, axis, is_axis_known=not doubts)
+    if bands is None:
+        return {}
+    options: dict[str, Any] = {"band_axis": bands.axis} if doubts else {}
+    if bands.wavelengths is not None:
+        options["wavelengths"] = bands.wavelengths.tolist()
+    return options
 
 
 def open_files() -> None:

@@ -107,8 +107,8 @@ def ask_choice(name: str, question: ChoiceNeeded) -> Any:
     return list(question.choices)[words.index(answer)] if is_accepted else None
 
 
-def said_of(name: str, stack: Array) -> str:
-    """Say what is known of the plain array *stack* called *name*."""
+def said_of(name: str, stack: Any) -> str:
+    """Say what is known of the *stack* called *name*."""
     size = " x ".join(map(str, stack.shape))
     return f"'{shown(name, 40)}' holds {size} numbers ({stack.dtype}) and no wavelengths."
 
@@ -118,15 +118,19 @@ def ask_bands_of(name: str, stack: Array) -> DescribedBands | None:
     return ask_bands("Open", said_of(name, stack), stack.shape, likely_axis(stack.shape))
 
 
-def ask_bands(verb: str, text: str, shape: Sequence[int], axis: int) -> DescribedBands | None:
+def ask_bands(
+    verb: str, text: str, shape: Sequence[int], axis: int, *, is_axis_known: bool = False
+) -> DescribedBands | None:
     """Ask which axis of a stack of *shape* holds the bands, and for their wavelengths.
 
     None if the user cancels. The dialog says in its title what it is asked for, with the *verb*
-    "Open" or "Save"; *text* is what is known of the stack, and *axis*, 0 or -1, is chosen at first.
+    "Open" or "Save"; *text* is what is known of the stack, and *axis*, 0 or -1, is chosen at first,
+    and the only choice where it is known.
     What makes no sense is asked again, with the reason.
     """
     said = Label(value=f"{text}\nWhich are those of its bands?")
     places = [(f"the first axis: {shape[0]} bands", 0), (f"the last axis: {shape[-1]} bands", -1)]
+    places = [place for place in places if place[1] == axis or not is_axis_known]
     axes = ComboBox(label="Bands along", choices=places, value=axis)
     typed = LineEdit(label="Wavelengths", tooltip=TEXT_HINT)
     units = ComboBox(label="Unit", choices=[("nm", "nm"), ("\N{MICRO SIGN}m", "um")])

@@ -38,6 +38,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.files import questions, saving
 from napari_mst.plugin.files.opening import (
+    FEWEST_BANDS,
     NO_LAYERS,
     Paths,
     add_layers,
@@ -79,8 +80,6 @@ from napari_mst.plugin.viewer.sharing import PLUGIN, ViewerHelper
 READER, WRITER = "napari.get_reader", "napari.write_image"
 Reader = Callable[..., list[Any]]
 SUFFIX = ".npy"
-FEWEST_BANDS = 4
-"""A stack of fewer planes is rather a photo, planar."""
 
 
 def may_be_cube(layer: Image) -> bool:
@@ -164,7 +163,7 @@ class Recogniser(ViewerHelper):
         if is_raw_file(path):
             self._show_later(layer, Photo.read, self._show_raw, "as the small picture in it")
         elif is_own_cube(path):
-            self._show_later(layer, read_cube, self._show_cube, "without its wavelengths")
+            self._show_later(layer, read_cube, self.show_cube, "without its wavelengths")
         elif path.suffix == ".zarr" and layer.ndim == 4:
             self._show_later(layer, read_clip, self._show_clip, "without its wavelengths")
         elif may_be_cube(layer):
@@ -211,13 +210,13 @@ class Recogniser(ViewerHelper):
         stack = np.asarray(layer.data)
         bands = questions.ask_bands_of(layer.name, stack)
         if bands is not None and self._is_open(layer):
-            self._show_cube(layer, bands.cube_of(stack))
+            self.show_cube(layer, bands.cube_of(stack))
 
     def _is_open(self, layer: Image) -> bool:
         """True if *layer* is still there, and has not become a cube meanwhile."""
         return self.has(layer) and cube_of(layer) is None
 
-    def _show_cube(self, layer: Image, cube: SpectralCube) -> None:
+    def show_cube(self, layer: Image, cube: SpectralCube) -> None:
         """Make *layer* that of the *cube* that its file holds, or that the user has described."""
         viewer, path = self.viewer, Path(str(layer.source.path))
         tell_warnings(path, cube)
