@@ -121,9 +121,9 @@ def test_a_silent_head_is_one_without_values() -> None:
     torch.manual_seed(0)
     network = MSTPlusPlus(stages=1)
     without = copy.deepcopy(network)
-    attention = without.get_submodule(f"{BLOCK}.attention")
+    projection = without.get_parameter(f"{BLOCK}.attention.proj.weight")
     depth = 31  # channels of a head
-    attention.proj.weight.data[:, HEAD * depth : (HEAD + 1) * depth] = 0
+    projection.data[:, HEAD * depth : (HEAD + 1) * depth] = 0
     made = HeadEffects(reconstructor(network), photo()).changed(
         AttentionChange(silent={BLOCK: [HEAD]})
     )

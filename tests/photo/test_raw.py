@@ -152,7 +152,7 @@ def test_the_white_of_a_dng_may_be_a_chromaticity(
         (33421, 3, 2, (2, 2), True),
         (33422, 1, 4, (0, 1, 1, 2), True),
     ]
-    lights = [(MATRIX, 6504.0)]
+    lights: list[Any] = [(MATRIX, 6504.0)]
     if is_pair:
         tags[1:3] = [
             (50721, 10, 9, rationals(WARM), True),
@@ -166,6 +166,7 @@ def test_the_white_of_a_dng_may_be_a_chromaticity(
     tifffile.imwrite(path, pixels, photometric=32803, extratags=tags, metadata=None)
     shot = Photo.read(path).shot
     assert shot is not None
+    assert shot.neutral is not None
     np.testing.assert_allclose(shot.neutral, dng_neutral(*xy, *lights), atol=2e-3)
 
 

@@ -214,8 +214,8 @@ def test_a_band_is_moved_everywhere_in_a_formula_but_not_onto_another() -> None:
 @pytest.mark.parametrize("name", ["EVI", "SAVI", "EVI2", "MSAVI", "OSAVI"])
 def test_constants_of_an_index_over_unscaled_numbers_are_said(name: str) -> None:
     values = np.array([0.04, 0.06, 0.05, 0.40]).reshape(4, 1, 1) * np.ones((4, 3, 3))
-    stored = SpectralCube(values * 10000, [480, 560, 665, 842], quantity="")
+    stored = SpectralCube(values * 10000, np.array([480.0, 560, 665, 842]), quantity="")
     with pytest.warns(UserWarning, match=f"{name} has constants .* reach 4000: they look unscaled"):
         index(stored, name)
-    index(SpectralCube(values, [480, 560, 665, 842]), name)
+    index(SpectralCube(values, np.array([480.0, 560, 665, 842])), name)
     index(stored, "NDVI")

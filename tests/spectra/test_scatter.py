@@ -16,7 +16,7 @@ def cube() -> SpectralCube:
     data = random.random((4, 60, 80), dtype=np.float32)
     data[1, :, 40:] += 3
     data[2, 0, 0] = np.nan
-    return SpectralCube(data, [500, 550, 600, 650])
+    return SpectralCube(data, np.array([500.0, 550, 600, 650]))
 
 
 def test_the_density_is_that_of_numpy(cube: SpectralCube) -> None:

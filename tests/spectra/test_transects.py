@@ -1,6 +1,7 @@
 """The spectra along a line are those that scikit-image reads, in true distances."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from napari_mst.spectra.transects import transect
 @pytest.fixture
 def cube() -> SpectralCube:
     data = np.random.default_rng(1).random((5, 150, 200), dtype=np.float32)
-    return SpectralCube(data, [450, 500, 550, 600, 650])
+    return SpectralCube(data, np.array([450.0, 500, 550, 600, 650]))
 
 
 def test_a_line_is_that_of_another_program(cube: SpectralCube) -> None:
@@ -48,7 +49,7 @@ def test_only_the_surroundings_of_the_line_are_read(cube: SpectralCube) -> None:
     read = []
 
     class Counted(np.ndarray):
-        def __getitem__(self, key: object) -> object:
+        def __getitem__(self, key: Any) -> Any:
             part = super().__getitem__(key)
             read.append(np.size(part))
             return np.asarray(part)

@@ -7,9 +7,11 @@ follows the network, is left out.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from napari_mst.arrays import Floats, Singles
 from napari_mst.attention.blocks import check_name
@@ -157,14 +159,13 @@ class HeadEffects(PhotoExplorer):
                 check_name(block, said)
                 for head in chosen:
                     Selection(block, head).check(said[block][0].heads, 1)
-        changes = {}
+        changes: dict[nn.Module, ChangedWeights] = {}
         for block, both in said.items():
             for attends in both:
-                record = change.record
+                record, softmax = change.record, cast("nn.Module", attends.softmax)
                 given = None if record is None else _given(record, attends)
                 equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
-                weights = ChangedWeights(change.temperature, given, equal, silent)
-                changes[attends.softmax] = weights
+                changes[softmax] = ChangedWeights(change.temperature, given, equal, silent)
         network = with_weights(self._network(), changes)
         return self._unpadded(self._run(network.program(), watch or self._watch)[0])
 
@@ -195,7 +196,9 @@ class HeadEffects(PhotoExplorer):
             self._whole(watch.part(0, 0.5))
             watch = watch.part(0.5, 1)
         changes = {
-            each.softmax: ChangedWeights(equal=range(each.heads) if head is None else [head])
+            cast("nn.Module", each.softmax): ChangedWeights(
+                equal=range(each.heads) if head is None else [head]
+            )
             for each in chosen
         }
         changed = with_weights(self._network(), changes)

@@ -42,8 +42,6 @@ _OF_SIZES = (
     "Ceil",
     "Min",
     "Max",
-)
-_OF_SIZES += (
     "Gather",
     "Slice",
     "Concat",

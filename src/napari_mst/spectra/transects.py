@@ -102,7 +102,7 @@ def transect(
     at = np.linspace(0, lengths[-1], int(np.ceil(lengths[-1])) + 1)
     places = np.stack([np.interp(at, lengths, corners[:, axis]) for axis in (0, 1)], axis=1)
     shape = np.array(cube.shape[1:])
-    is_inside = ((places >= -0.5) & (places <= shape - 0.5)).all(axis=1)
+    is_inside = np.all((places >= -0.5) & (places <= shape - 0.5), axis=1)
     if not is_inside.any():
         raise SpectrumError("Expected a line on the image, got one beside it. Draw it on the cube.")
     values = np.full((len(cube.wavelengths), 1, len(places)), np.nan, np.float32)

@@ -134,7 +134,7 @@ def test_wavelengths_of_any_stack_can_be_said(
     viewer: ViewerModel, monkeypatch: pytest.MonkeyPatch, is_cube: bool
 ) -> None:
     cube = make_cube()
-    bare = SpectralCube(cube.data, np.arange(len(cube.data)), "band", "")
+    bare = SpectralCube(cube.data, np.arange(len(cube.data), dtype=float), "band", "")
     if is_cube:
         data, arguments, _ = cube_layer(bare, "bare")
         viewer.add_image(data, **arguments)

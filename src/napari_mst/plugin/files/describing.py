@@ -25,7 +25,12 @@ def set_wavelengths() -> None:
     axis = questions.likely_axis(stack.shape) if cube is None else 0
     text = questions.said_of(layer.name, stack).replace(" and no wavelengths", "")
     bands = questions.ask_bands("Describe", text, stack.shape, axis, is_axis_known=cube is not None)
-    if bands is None or (cube is not None and bands.wavelengths is None):
+    if bands is None:
         return
-    described = bands.cube_of(stack) if cube is None else with_wavelengths(cube, bands.wavelengths)
+    if cube is None:
+        described = bands.cube_of(stack)
+    elif bands.wavelengths is None:
+        return
+    else:
+        described = with_wavelengths(cube, bands.wavelengths.tolist())
     Recogniser.of(viewer).show_cube(layer, described)
