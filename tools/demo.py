@@ -31,7 +31,7 @@ CHANNELS = (10, 4)
 """Key and query channel in these pictures."""
 PIXEL = (143, 211)
 """Row and column of the pixel in the picture of six attentions."""
-PAGES = {"attention-steps.png": 2, "attention.png": 0}
+PAGES = {"attention-steps.png": 2, "attention.png": 1}
 """Picture -> page of the attention dock."""
 WINDOW = (1500, 940)
 """Width and height in pixels."""

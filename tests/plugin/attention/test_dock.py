@@ -9,6 +9,7 @@ from napari.components import ViewerModel
 from napari.layers import Image
 from pytestqt.qtbot import QtBot
 from qtpy.QtCore import QPoint, QPointF, QRect, Qt
+from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QApplication
 from safetensors.torch import save_file
 from tests.plugin.attention.conftest import (
@@ -23,9 +24,10 @@ from tests.plugin.attention.conftest import (
 from napari_mst.attention.files import read_attention
 from napari_mst.attention.maps import Selection
 from napari_mst.attention.record import AttentionRecord
+from napari_mst.errors import AttentionError
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
 from napari_mst.plugin.attention.dock import AttentionDock
-from napari_mst.plugin.attention.drawings import STEPS
+from napari_mst.plugin.attention.drawings import STEPS, beside_equal, matrix_pictures
 from napari_mst.plugin.attention.exploration import (
     map_order,
     recording_order,
@@ -80,7 +82,8 @@ def test_a_dock_without_a_photo_says_what_to_do(dock: AttentionDock, viewer: Vie
     assert "Open a photo first" in dock.text.text()
     assert not dock.pixel.plot_page.isVisibleTo(dock.pixel)
     assert not dock.save_button.isEnabled()
-    assert not any(button.isVisibleTo(dock) for button in dock.maps.values())
+    assert not dock.maps.isVisibleTo(dock)
+    assert dock.form_fold.button.isChecked()
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
@@ -95,7 +98,8 @@ def test_every_head_of_every_block_can_be_clicked_and_is_shown(
         assert button.isChecked()
         matrices = run_of(dock).record[block]
         (picture,) = plot.pictures
-        np.testing.assert_array_equal(picture.image.image, matrices.attention[head])
+        shown = beside_equal(matrices.attention[head])
+        np.testing.assert_allclose(picture.image.image, shown, atol=1e-5)
         assert f"head {head}" in picture.title.text
     # The U-shapes of all stages fill the width.
     first = places(dock)["stages.0.encoder.0", 0]
@@ -172,9 +176,9 @@ def test_a_kept_head_is_compared_with_one_of_another_run(
     full_dock.workspace.keep(recording(viewer, seed=1))
     full_dock.exploration.choose("stages.2.bottleneck", 2)
     chosen, compared = (picture.image for picture in full_dock.matrices.plot.pictures)
-    np.testing.assert_array_equal(compared.image, kept)
+    np.testing.assert_allclose(compared.image, beside_equal(kept), atol=1e-5)
     shown = full_dock.workspace.recordings[1].record["stages.2.bottleneck"].attention[2]
-    np.testing.assert_array_equal(chosen.image, shown)
+    np.testing.assert_allclose(chosen.image, beside_equal(shown), atol=1e-5)
     assert chosen.levels[1] == compared.levels[1]
     full_dock.matrices.compare_button.click()
     assert len(full_dock.matrices.plot.pictures) == 1
@@ -202,11 +206,16 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     assert len(run_of(dock).record) == 5
     dock.exploration.choose("stages.0.encoder.1", 1)
     dock.exploration.choose_channels(3, 5)
-    qtbot.mouseClick(dock.maps["score"], Qt.MouseButton.LeftButton)
+    # The pictures get the room of the form.
+    assert not dock.form_fold.button.isChecked()
+    assert dock.maps.item(0).text() == "Effect of attention"
+    blank = dock.maps.rows["score"].icon().cacheKey()
+    dock.maps.itemClicked.emit(dock.maps.rows["score"])
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
     assert isinstance(layer, Image)
     assert layer.data.shape == (10, 15)
+    assert dock.maps.rows["score"].icon().cacheKey() != blank
     logit = run_of(dock).record["stages.0.encoder.1"].logits[1, 3, 5]
     assert map_of(layer).total == pytest.approx(logit, abs=1e-5)
     qtbot.mouseClick(dock.effects_button, Qt.MouseButton.LeftButton)
@@ -214,12 +223,13 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     share = dock.schematic.shares["stages.0.encoder.1"][1]
     tip = dock.schematic.buttons["stages.0.encoder.1", 1].toolTip()
     assert f"equal weights change {share:.0%}" in tip
+    assert dock.effects_text.text().startswith("Bars: how much the cube changes")
     assert dock.start(map_order, "head-effect")
     done(dock, qtbot)
     assert map_layers(viewer)[1].data.shape == (20, 30)
     assert "stage 1, encoder 62, head 1" in dock.text.text()
     dock.layers.setCurrentText("stages.0.down.0")
-    qtbot.mouseClick(dock.features_button, Qt.MouseButton.LeftButton)
+    dock.layers.textActivated.emit("stages.0.down.0")
     done(dock, qtbot)
     layer = viewer.layers["Features of stages.0.down.0: photo"]
     assert layer.data.shape == (62, 10, 15)
@@ -230,9 +240,8 @@ def test_a_recorded_photo_is_mapped_and_taken_apart_step_by_step(
     done(dock, qtbot)
     titles = [picture.title for picture in dock.steps.pictures]
     shown = dock.steps.pictures[list(STEPS).index("A")].image.image
-    np.testing.assert_allclose(
-        shown, run_of(dock).record["stages.0.encoder.1"].attention[1], atol=1e-6
-    )
+    weights = run_of(dock).record["stages.0.encoder.1"].attention[1]
+    np.testing.assert_allclose(shown, beside_equal(weights), atol=1e-5)
     assert "62 x 12 x 16" in titles[0].text
     dock.exploration.choose_channels(7, 9)
     assert "i = 7" in titles[1].text
@@ -312,6 +321,49 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
     qtbot.waitUntil(lambda: plot.ci.boundingRect().width() <= plot.viewport().width() + 1)
     first, second = (picture.view.sceneBoundingRect().width() for picture in plot.pictures)
     assert first == pytest.approx(second, abs=2)
+
+
+def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock) -> None:
+    head = full_dock.exploration.chosen
+    (drawn,) = matrix_pictures([head], None, None)
+    octaves = np.log2(head.weights * head.channels)
+    np.testing.assert_allclose(drawn.values, np.clip(octaves, -2, 2))
+    # Whatever is in a matrix, zero is in the middle of the colours.
+    assert drawn.limits == (-2, 2)
+    assert np.abs(beside_equal(np.full((5, 5), 0.2))).max() < 1e-6
+
+
+def test_a_double_click_shows_a_picture_alone_and_all_again(full_dock: AttentionDock) -> None:
+    full_dock.matrices.compare_button.click()
+    plot = full_dock.matrices.plot
+    full_dock.exploration.choose("stages.0.bottleneck", 2)
+    assert len(plot.pictures) == 2
+    second = plot.pictures[1].drawn.title
+    plot.enlarge(1)
+    assert [picture.drawn.title for picture in plot.pictures] == [second]
+    plot.enlarge(None)
+    assert len(plot.pictures) == 2
+
+
+def test_a_page_fills_the_screen_and_comes_back(full_dock: AttentionDock, qtbot: QtBot) -> None:
+    full_dock.full_button.click()
+    whole = full_dock.page.window()
+    assert whole is not full_dock.window()
+    assert whole.isFullScreen()
+    whole.reject()
+    assert full_dock.page.window() is full_dock.window()
+    assert full_dock.page.isVisibleTo(full_dock)
+
+
+def test_the_pictures_of_a_page_are_saved_as_a_figure(
+    full_dock: AttentionDock, tmp_path: Path
+) -> None:
+    full_dock.tabs.setCurrentWidget(full_dock.matrices)
+    full_dock.save_figure(str(tmp_path / "matrix.png"))
+    assert QImage(str(tmp_path / "matrix.png")).width() >= full_dock.matrices.plot.width()
+    full_dock.tabs.setCurrentIndex(0)
+    with pytest.raises(AttentionError, match="no pictures"):
+        full_dock.save_figure(str(tmp_path / "maps.png"))
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

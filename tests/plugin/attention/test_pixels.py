@@ -277,3 +277,14 @@ def test_a_head_of_a_window_is_shown_in_the_numbers_of_every_matrix(
     # The weights of the pixel lie over the photo as well, with the outline of its window.
     assert [layer.visible for layer in map_layers(viewer)] == [False, True]
     assert viewer.layers["Window of a pixel: photo"].nshapes >= 2
+
+
+def test_a_clicked_pixel_stays_when_another_kind_is_chosen(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    page = page_on_noise(dock, viewer, SIX)
+    page.pick_button.click()
+    dock.picking.click(world(viewer, 20, 30))
+    qtbot.waitUntil(lambda: "Pixel (20, 30) is" in page.text.text(), timeout=60_000)
+    page.by.setCurrentIndex(page.by.findData(SINGLE))
+    qtbot.waitUntil(lambda: "(20, 30)" in page.text.text(), timeout=60_000)

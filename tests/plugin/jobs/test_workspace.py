@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from napari.layers import Image
 
+from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import PhotoError
 from napari_mst.plugin.jobs.job import Cancel, Job
-from napari_mst.plugin.jobs.workspace import JobState, Request, Workspace
+from napari_mst.plugin.jobs.workspace import (
+    MOST_RECORDINGS,
+    JobState,
+    Recording,
+    Request,
+    Workspace,
+)
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction.options import RunOptions
 
@@ -105,3 +112,12 @@ def test_after_an_error_the_next_run_starts(bench: Bench) -> None:
     bench.run().on_failed(PhotoError("no photo"))
     assert [str(error) for error in bench.errors] == ["no photo"]
     assert bench.workspace.run(REQUEST)
+
+
+def test_only_the_last_recorded_runs_are_kept(bench: Bench) -> None:
+    runs = [
+        Recording(AttentionRecord(), f"photo {number}") for number in range(MOST_RECORDINGS + 3)
+    ]
+    for run in runs:
+        bench.workspace.keep(run)
+    assert bench.workspace.recordings == runs[3:]

@@ -14,17 +14,20 @@ from qtpy.QtCore import QSignalBlocker
 from qtpy.QtGui import QHideEvent
 from qtpy.QtWidgets import (
     QComboBox,
+    QDialog,
     QFileDialog,
     QHBoxLayout,
+    QLabel,
     QPushButton,
     QTabWidget,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_mst.attention.files import read_attention, write_attention
 from napari_mst.attention.maps import AttentionMap
-from napari_mst.attention.overlays import EFFECT, FEATURES, OVERLAYS
+from napari_mst.attention.overlays import DIFFERENCE, FEATURES
 from napari_mst.errors import AttentionError, NapariMstError, plain
 from napari_mst.plugin.attention.drawings import steps_pictures
 from napari_mst.plugin.attention.exploration import (
@@ -36,6 +39,7 @@ from napari_mst.plugin.attention.exploration import (
     steps_order,
 )
 from napari_mst.plugin.attention.layers import map_layers, map_of, show_difference, summary
+from napari_mst.plugin.attention.map_list import MapList
 from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
 from napari_mst.plugin.attention.plot import MatrixPage, Pictures
@@ -44,9 +48,10 @@ from napari_mst.plugin.dock import Dock, JobBar, Link, reported
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.reconstruct.dock import new_form
 from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
-from napari_mst.plugin.reconstruct.rows import MODEL_ROWS, PHOTO_ROW
+from napari_mst.plugin.reconstruct.rows import MODEL_ROWS, PHOTO_ROW, Fold
 from napari_mst.plugin.reconstruct.sections import Rows
 from napari_mst.plugin.session import workspace_of
+from napari_mst.plugin.spectra.menus import SUFFIXES, save_picture
 from napari_mst.plugin.viewer.photos import photo_layers
 from napari_mst.plugin.viewer.sharing import calling, shared
 from napari_mst.plugin.viewer.widgets import HelpButton, Paragraph, ScrolledPage, fill, let_shrink
@@ -66,10 +71,13 @@ EFFECTS_HINT = (
     "shows how much the cube changes, by what equal weights in all heads change."
 )
 LAYERS_HINT = "A part of the network, by the name of the maps that it writes."
-DIFFERENCE_HINT = (
-    "Select two maps in napari's list of layers: the upper one less the lower one becomes a layer. "
-    "They may be of two models, two photos of the same size, two heads or two parts."
+FOLD_HINT = "The photo and the model that Record takes."
+FULL_HINT = "Show this page alone on the whole screen, for a lecture; Esc goes back."
+BARS = (
+    "Bars: how much the cube changes if this head gives equal weights, as a share of what all "
+    "heads change together. A head without a bar does next to nothing on this photo."
 )
+NO_FIGURE = "This page has no pictures to save. Choose Matrix, Step by step or Pixel."
 HELP_HINT = "Read about attention in the documentation, with its formulas, in your browser."
 
 
@@ -112,22 +120,20 @@ class AttentionDock(Dock):
         self.text = Paragraph()
         self.schematic = Schematic()
         self.matrices = MatrixPage()
-        self.maps = {
-            kind.name: _button(kind.title, kind.tooltip, self.start, map_order, kind.name)
-            for kind in (*OVERLAYS.values(), EFFECT)
-        }
+        self.maps = MapList()
         self.effects_button = _button(
             "What does each head do?", EFFECTS_HINT, self.start, shares_order
         )
-        self.layers = QComboBox(toolTip=LAYERS_HINT)
-        self.features_button = _button("Add its maps", FEATURES.tooltip, self.add_features)
-        self.difference_button = _button("Difference of two maps", DIFFERENCE_HINT, self.subtract)
+        self.layers = QComboBox(toolTip=f"{LAYERS_HINT} {FEATURES.tooltip}")
         self.steps_button = _button(
             "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
         self.steps = Pictures("The steps of attention", 120)
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
+        self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
+        self.effects_text = Paragraph()
+        self.full_button = QToolButton(text="Full screen", autoRaise=True, toolTip=FULL_HINT)
         self.bar = JobBar(self.workspace, CANCEL_HINT)
         self._lay_out()
         self._wire()
@@ -136,37 +142,42 @@ class AttentionDock(Dock):
         for box in (self.runs, self.layers):
             let_shrink(box, LETTERS)
         maps, steps = QWidget(), QWidget()
-        fill(
-            QVBoxLayout(maps),
-            *self.maps.values(),
-            self.effects_button,
-            fill(QHBoxLayout(), self.layers, self.features_button, stretched=self.layers),
-            self.difference_button,
-        ).addStretch()
+        part = fill(QHBoxLayout(), QLabel("Maps of the part"), self.layers, stretched=self.layers)
+        fill(QVBoxLayout(maps), self.maps, part, stretched=self.maps)
         scrolled = ScrolledPage(self.steps)
         fill(QVBoxLayout(steps), self.steps_button, scrolled, stretched=scrolled)
-        self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(maps, "Maps")
+        self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(steps, "Step by step")
         self.tabs.addTab(self.pixel, "Pixel")
-        self.tabs.setCornerWidget(HelpButton("attention.md", HELP_HINT))
+        corner = QWidget()
+        fill(QHBoxLayout(corner), self.full_button, HelpButton("attention.md", HELP_HINT))
+        self.tabs.setCornerWidget(corner)
         content = QWidget()
+        effects = (self.effects_button, self.effects_text)
         layout = fill(
             QVBoxLayout(content),
-            self.rows,
-            self.runs,
+            self.form_fold,
             fill(QHBoxLayout(), self.record_button, self.open_button, self.save_button),
+            self.runs,
             self.schematic,
+            fill(QHBoxLayout(), *effects, stretched=self.effects_text),
             self.text,
             self.tabs,
             self.bar,
             stretched=self.tabs,
         )
         layout.setContentsMargins(3, 4, 3, 4)
-        fill(QVBoxLayout(self), ScrolledPage(content))
+        # Where there is no run, the form is what there is to do.
+        self.form_fold.button.setChecked(True)
+        self.page = ScrolledPage(content)
+        fill(QVBoxLayout(self), self.page)
 
     def _wire(self) -> None:
         self.runs.currentIndexChanged.connect(self._choose_run)
+        self.maps.chosen.connect(self._make_map)
+        self.layers.textActivated.connect(calling(self.add_features))
+        self.full_button.clicked.connect(calling(self.fill_screen))
         self.schematic.chosen.connect(self.exploration.choose)
         self.matrices.plot.clicked.connect(self.exploration.click)
         self.matrices.compare_button.toggled.connect(self.exploration.compare)
@@ -225,6 +236,41 @@ class AttentionDock(Dock):
         """Add the maps of the chosen part of the network; False if nothing started."""
         return self.start(features_order, self.layers.currentText())
 
+    def _make_map(self, name: str) -> None:
+        self.subtract() if name == DIFFERENCE.name else self.start(map_order, name)
+
+    def fill_screen(self) -> None:
+        """Show the page alone on the whole screen, for a lecture, until it is closed (Esc)."""
+        whole = QDialog(self, windowTitle="Attention")
+        whole.setStyleSheet(self.window().styleSheet())
+        fill(QVBoxLayout(whole), self.page)
+        whole.finished.connect(calling(self._leave_screen))
+        self.full_button.hide()
+        whole.showFullScreen()
+
+    def _leave_screen(self) -> None:
+        whole = self.page.window()
+        self.layout().addWidget(self.page)
+        # Qt hides what it moves, and what was in a window that was closed.
+        self.page.show()
+        self.full_button.show()
+        whole.deleteLater()
+
+    def save_figure(self, path: str) -> None:
+        """Save the pictures of the page that is shown as `.png` or `.svg`.
+
+        Raises
+        ------
+        AttentionError
+            If that page has none.
+        SaveError
+            If the file cannot be written.
+        """
+        pictures = [part for part in self.findChildren(Pictures) if part.isVisible()]
+        if not pictures or not pictures[0].pictures:
+            raise AttentionError(NO_FIGURE)
+        save_picture(pictures[0].scene(), pictures[0].size(), Path(path))
+
     def subtract(self) -> None:
         """Show the difference of the two selected maps."""
         try:
@@ -271,11 +317,12 @@ class AttentionDock(Dock):
                 self.open(path)
 
     def _ask_to_save(self) -> None:
-        kinds = "Attention (*.npz);;Table (*.csv)"
+        kinds = "Attention (*.npz);;Table (*.csv);;Figure of this page (*.png *.svg)"
         path, _ = QFileDialog.getSaveFileName(self, "Save attention", "attention.npz", kinds)
         if path:
+            is_figure = Path(path).suffix.lower() in SUFFIXES
             with reported():
-                self.save(path)
+                self.save_figure(path) if is_figure else self.save(path)
 
     # ------------------------------------------------------------------------ what is drawn
 
@@ -310,6 +357,7 @@ class AttentionDock(Dock):
             self.pixel.draw_head(head)
             shares = self.exploration.shares
             self.schematic.choose(head.recording.record, (head.block, head.head), shares)
+            self.effects_text.setText(BARS if shares else "")
             self._draw_channels()
         self._show_state(self.workspace.state)
 
@@ -323,6 +371,7 @@ class AttentionDock(Dock):
 
     def _show_made(self, made: object) -> None:
         if isinstance(made, AttentionMap):
+            self.maps.show_picture(made.overlay, self.viewer.layers.selection.active)
             self._say(summary(made, self.exploration.chosen.recording.record))
         elif isinstance(made, Alike):
             # The page of the pixel says what there is to say.
@@ -333,22 +382,23 @@ class AttentionDock(Dock):
         head = self.exploration.head
         has_run = head is not None
         has_matrices = head is not None and head.matrices is not None
-        needs_matrices = [button for name, button in self.maps.items() if name != EFFECT.name]
-        for button in (*needs_matrices, self.steps_button):
-            button.setEnabled(state.is_idle and has_matrices)
+        self.maps.enable(state.is_idle, has_matrices)
+        self.steps_button.setEnabled(state.is_idle and has_matrices)
         for button in (
-            self.maps[EFFECT.name],
             self.effects_button,
-            self.features_button,
+            self.layers,
             self.record_button,
             self.pixel.denoise_button,
         ):
             button.setEnabled(state.is_idle)
         self.save_button.setEnabled(has_run)
         self.matrices.compare_button.setEnabled(has_matrices)
-        self.schematic.setVisible(has_run)
+        for part in (self.schematic, self.effects_button, self.effects_text, self.runs):
+            part.setVisible(has_run)
         # Without a run, only pixels can be looked at.
         if self.tabs.isTabVisible(0) != has_run:
+            # The pictures need the room of the form, once there are some.
+            self.form_fold.button.setChecked(not has_run)
             last = self.tabs.count() - 1
             for page in range(last):
                 self.tabs.setTabVisible(page, has_run)

@@ -32,7 +32,7 @@ STEPS = {
     ),
     "A": (
         "<b>attention A</b>: {share:.4f}<br>{d} x {d}",
-        "<i>A</i> = softmax of each row of <i>L</i>",
+        "<i>A</i> = softmax of each row of <i>L</i>; white: equal weights, red: up to four times",
     ),
     "AV": (
         "<b>result A V</b>, i = {i}<br>{d} x {photo}",
@@ -43,12 +43,15 @@ STEPS = {
 formula."""
 MATRICES = ("L", "A")
 """The pictures that are matrices of channels, where a cell can be clicked."""
-UNSIGNED = ("X", "A")
+UNSIGNED = ("X",)
 """The pictures whose numbers are 0 or more."""
 NAME = 22
 """Letters of a run's name that fit above a matrix beside another."""
 CLIPPED = 0.5
 """Per cent of the pixels that lie beyond the colours: a few extremes would pale all others."""
+
+OCTAVES = 2.0
+"""A weight of two octaves above equal weights, four times as much, is in the last colour."""
 
 Cells = tuple[int, int, int, int]
 """Column and row of the first cell, and how many columns and rows there are."""
@@ -113,7 +116,7 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
         "V": steps.values[query],
         "kq": k * q,
         "L": logits,
-        "A": attention,
+        "A": beside_equal(attention),
         "AV": steps.attended(key),
     }
     channels, rows, columns = steps.size
@@ -132,6 +135,8 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
         clipped = 0 if is_matrix else CLIPPED
         high = float(np.percentile(np.abs(values[name]), 100 - clipped)) or 1.0
         limits = (0.0 if name in UNSIGNED else -high, high)
+        if name == "A":
+            limits = (-OCTAVES, OCTAVES)
         cell = (query, key, 1, 1) if is_matrix else None
         yield Drawn(caption.format(**said), values[name], limits, formula, cell, is_matrix)
 
@@ -139,12 +144,11 @@ def steps_pictures(steps: AttentionSteps, key: int, query: int) -> Iterator[Draw
 def matrix_pictures(
     heads: Iterable[RecordedHead], key: int | None, query: int | None
 ) -> Iterator[Drawn]:
-    """Draw the matrices of *heads* on one scale, with key channels i down and queries j across.
+    """Draw the matrices of *heads*, with key channels i down and queries j across.
 
     The chosen cell is framed; a whole row or column where the other channel is None.
     """
     every = list(heads)
-    high = max((float(head.weights.max()) for head in every), default=1.0)
     for chosen in every:
         depth = chosen.channels
         top, height = (0, depth) if key is None else (key, 1)
@@ -153,5 +157,16 @@ def matrix_pictures(
         run = escape(shown(chosen.recording.name, NAME))
         title = f"{block}<br>{head}<br>{run}"
         framed = (left, top, width, height)
-        weights = chosen.weights
-        yield Drawn(title, weights, (0.0, high), framed=framed, is_matrix=True)
+        weights = beside_equal(chosen.weights)
+        yield Drawn(title, weights, (-OCTAVES, OCTAVES), framed=framed, is_matrix=True)
+
+
+def beside_equal(weights: Floats) -> Floats:
+    """Return how much larger *weights* (n, d) of rows that add up to 1 are than equal ones, 1 / d.
+
+    In octaves: 1 is twice as much, -1 half. On this scale equal weights have one colour for every
+    head, and small differences between them stay pale.
+    """
+    with np.errstate(divide="ignore"):
+        octaves = np.log2(weights * weights.shape[-1])
+    return np.clip(octaves, -OCTAVES, OCTAVES)

@@ -161,6 +161,7 @@ class Picking(ViewerHelper):
         self._pending: Request | None = None
         self._alike: tuple[LayerPhoto, Alike] | None = None
         self._pixel: Pixel | None = None
+        self._position: Position | None = None
 
     def turn(self, is_on: bool) -> None:
         """Begin to listen to the mouse, or stop."""
@@ -172,14 +173,24 @@ class Picking(ViewerHelper):
             self._mouse.disconnect()
 
     def choose(self, kind: str, h: float | None) -> None:
-        """Compare pixels by another attention, or with another strength."""
+        """Compare pixels by another attention, or with another strength.
+
+        A pixel that was clicked stays; if both are as they were, another photo was chosen, which
+        has other pixels.
+        """
+        if (kind, h) == (self.kind, self.h):
+            self._position = None
+        if self._position is None:
+            self._pixel = None
         self.kind, self.h = kind, h
-        self._alike = self._pixel = self._pending = None
+        self._alike = self._pending = None
         self.changed.emit(PixelView())
-        if self.is_on:
+        if self.is_on or (self._pixel is not None and kind != NETWORK):
             # What was found by another kind is no longer looked at.
             hide_maps(self.viewer)
             self._prepare()
+            if kind == NETWORK and self._position is not None:
+                self.click(self._position)
         else:
             self.begin()
 
@@ -207,8 +218,10 @@ class Picking(ViewerHelper):
 
     def click(self, position: Position) -> None:
         """Ask what the pixel at world *position* attends to."""
+        self._position = position
         try:
             if self.kind == NETWORK:
+                self._pixel = _pixel_of(self._photo(), position)
                 self._start(self._order_of_network(position))
             else:
                 self._show(_pixel_of(self._photo(), position))

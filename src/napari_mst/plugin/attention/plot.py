@@ -11,6 +11,7 @@ from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtWidgets import (
     QGraphicsRectItem,
     QHBoxLayout,
+    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -28,6 +29,8 @@ SIGNED = "CET-D1A"
 ON_DARK, ON_WHITE = "#3df0ff", "#00b7c7"
 """Frames of a cell: in colours that begin with black, and around white."""
 COLUMNS = 2
+STOPS = 9
+"""Colours that the bar of a scale is made of."""
 
 
 class Picture:
@@ -70,8 +73,31 @@ class Picture:
         return (row, column) if is_inside and self.drawn.is_matrix else None
 
 
+class ScaleBar(QWidget):
+    """The colours of a matrix, which are the same for every matrix, and what they mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        colours = pg.colormap.get(SIGNED).getLookupTable(0, 1, STOPS)
+        stops = (
+            f"stop:{at / (STOPS - 1):.3f} rgb({red}, {green}, {blue})"
+            for at, (red, green, blue) in enumerate(colours)
+        )
+        strip = QLabel(styleSheet=f"background: qlineargradient(x1:0, x2:1, {', '.join(stops)});")
+        strip.setFixedHeight(8)
+        sides = Qt.AlignmentFlag
+        texts = (
+            QLabel("a quarter or less", alignment=sides.AlignLeft),
+            QLabel("equal weights", alignment=sides.AlignCenter),
+            QLabel("four times or more", alignment=sides.AlignRight),
+        )
+        fill(QVBoxLayout(self), strip, fill(QHBoxLayout(), *texts)).setSpacing(1)
+
+
 class Pictures(pg.GraphicsLayoutWidget):
     """Pictures in rows of `COLUMNS`, each of them *lowest* pixels high at least.
+
+    A double click on one shows it alone, as large as there is room; another shows all again.
 
     `clicked` and `hovered` carry row and column of a cell of a matrix; `hovered` carries None when
     the mouse has left it.
@@ -89,22 +115,32 @@ class Pictures(pg.GraphicsLayoutWidget):
         self.ci.layout.setContentsMargins(2, 2, 2, 2)
         self.pictures: list[Picture] = []
         self._lowest = lowest
+        self._every: Sequence[Drawn] = ()
+        self._alone: int | None = None
         self._colour = "w"
         self.scene().sigMouseClicked.connect(self._on_click)
         self.scene().sigMouseMoved.connect(self._on_move)
 
     def draw(self, every: Sequence[Drawn]) -> None:
-        """Draw *every* picture, in the place of those before."""
+        """Draw *every* picture, in the place of those before; one that is alone stays so."""
+        self._every = every
+        if self._alone is not None and self._alone < len(every):
+            every = every[self._alone :][:1]
         if len(every) != len(self.pictures):
             self._make_room(len(every))
         for picture, drawn in zip(self.pictures, every, strict=True):
             picture.draw(drawn, self._colour)
 
+    def enlarge(self, number: int | None) -> None:
+        """Show the picture *number* alone; None shows all."""
+        self._alone = number
+        self.draw(self._every)
+
     def set_theme(self, theme: Theme) -> None:
         """Take on the colours of a napari theme."""
         self._colour = theme.text.as_hex()
         self.setBackground(theme.background.as_hex())
-        self.draw([picture.drawn for picture in self.pictures])
+        self.draw(self._every)
 
     def _make_room(self, count: int) -> None:
         self.clear()
@@ -133,6 +169,15 @@ class Pictures(pg.GraphicsLayoutWidget):
         self.hovered.emit(self._cell_at(position))
 
     def _on_click(self, event: MouseClickEvent) -> None:
+        if event.double():
+            # The first of both clicks has chosen a cell.
+            here = [
+                number
+                for number, picture in enumerate(self.pictures)
+                if picture.view.sceneBoundingRect().contains(event.scenePos())
+            ]
+            self.enlarge(here[0] if here and self._alone is None else None)
+            return
         cell = self._cell_at(event.scenePos())
         if cell is not None and event.button() == Qt.MouseButton.LeftButton:
             self.clicked.emit(*cell)
@@ -171,7 +216,8 @@ class MatrixPage(QWidget):
         self._cell: tuple[int | None, int | None] = (0, 0)
         self.plot.hovered.connect(self._show_values)
         below = fill(QHBoxLayout(), note, self.compare_button, stretched=note)
-        parts = (self.plot, self.uniformity, below, self.values)
+        self.scale = ScaleBar()
+        parts = (self.plot, self.scale, self.uniformity, below, self.values)
         fill(QVBoxLayout(self), *parts, stretched=self.plot)
 
     def draw(
@@ -182,6 +228,7 @@ class MatrixPage(QWidget):
         self._cell = (key, query)
         self.plot.draw(list(matrix_pictures(self._heads, key, query)))
         self.plot.setVisible(bool(self._heads))
+        self.scale.setVisible(bool(self._heads))
         self.uniformity.setText(_uniformity(head))
         self._show_values(None)
 

@@ -71,6 +71,10 @@ class SideJob:
     lines: Callable[[Any], Sequence[str]] = lambda result: lines_of(result.provenance)
 
 
+MOST_RECORDINGS = 12
+"""Recorded runs that are kept: a person who runs photos all day looks at the last ones."""
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """All that a person decides before a job starts; `workspace.run(request)` starts it.
@@ -387,8 +391,8 @@ class Workspace:
             self._cancel_job()
 
     def keep(self, recording: Recording) -> None:
-        """Put *recording* beside the others."""
-        self.recordings.append(recording)
+        """Put *recording* beside the others; the oldest of more than `MOST_RECORDINGS` goes."""
+        self.recordings = [*self.recordings, recording][-MOST_RECORDINGS:]
         self.recorded.emit(recording)
 
     # ------------------------------------------------------------------------ what the job reports
