@@ -34,7 +34,8 @@ class MapList(QListWidget):
         blank.fill(Qt.GlobalColor.transparent)
         self.rows: dict[str, QListWidgetItem] = {}
         for kind in (kinds.pop(FIRST), *kinds.values(), DIFFERENCE):
-            item = QListWidgetItem(QIcon(blank), kind.title, self)
+            title = f"{kind.title} of two maps" if kind is DIFFERENCE else kind.title
+            item = QListWidgetItem(QIcon(blank), title, self)
             item.setToolTip(DIFFERENCE_HINT if kind is DIFFERENCE else kind.tooltip)
             item.setData(Qt.ItemDataRole.UserRole, kind.name)
             self.rows[kind.name] = item
