@@ -54,6 +54,7 @@ class Bands(ViewerHelper):
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
         self._limits = weakref.WeakKeyDictionary[Image, Any]()
+        self._is_fit_due = False
         self._is_own = picture_choices().has_own_contrast
         self._is_tinted = picture_choices().has_tinted_bands
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -168,12 +169,14 @@ class Bands(ViewerHelper):
         # Without this comparison, writing would call this method again, without end.
         if dims.axis_labels != labels:
             dims.axis_labels = labels
-        if QApplication.instance() is not None:
+        if QApplication.instance() is not None and not self._is_fit_due:
             # Not at once: the sliders of a new layer are still to get their width.
+            self._is_fit_due = True
             QTimer.singleShot(0, calling(self._fit_labels))
 
     def _fit_labels(self) -> None:
         """Have napari make the label of each slider as wide as its text."""
+        self._is_fit_due = False
         window = getattr(self._viewer_ref(), "window", None)
         # Qt may have deleted the window meanwhile.
         with suppress(RuntimeError):
