@@ -107,3 +107,21 @@ def test_a_network_that_gives_no_numbers_is_refused(weights: float) -> None:
         runner.reconstruct(PHOTO)
     with pytest.raises(ModelError, match="Expected finite numbers of test, got NaN or infinity"):
         np.asarray(runner.open(PHOTO).data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["torch", "tiles"])
+def test_a_smooth_photo_is_the_same_to_2e_6(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/exactness.md; sums over a million almost equal pixels are the worst case of float32."""
+    rows, columns = np.mgrid[:900, :1200]
+    waves = [np.sin(rows / (210 + 40 * at) + columns / (330 - 50 * at) + at) for at in range(3)]
+    photo = (127 + 80 * np.stack(waves, -1)).astype(np.uint8)
+    reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+    cube = reconstructor.reconstruct(photo).data
+    if other == "torch":
+        monkeypatch.setattr(native, "is_ready", lambda: False)
+    else:
+        monkeypatch.setattr(engine_run.Execution, "tile", lambda *_: (40, 72))
+    again = reconstructor.reconstruct(photo).data
+    error = np.abs(again - cube).max() / np.abs(cube).max()
+    assert 0 < error < 2e-6
