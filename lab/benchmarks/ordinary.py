@@ -8,7 +8,7 @@ photo has), always the same; two real photos of ColorChecker charts, of which th
 (24 patches, with the places in the README of their folder); and the photos of the first trial, with
 the cameras and lights in the files `cameras31.npz` and `illuminants31.npz` of --spectra. Columns:
 MRAE, MRAE after the one best gain of each photo, SAM, and the share of the values inside the 90 %
-intervals, all bands and the least one. A weights file may stand for the name of a model.
+intervals, all bands and the least one; then the same for the shape, after the one best gain. A weights file may stand for the name of a model.
 """
 
 import zlib
@@ -30,6 +30,9 @@ from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.chart import CHARTS
 from napari_mst.training.scenes import read_scenes
+
+Sides = tuple[Array, Array]
+"""Lower and upper spectra of intervals."""
 
 DRAWS = {"camera": 6, "rendered": 1, "mixed light": 2, "coloured light": 2}
 """Photos of each scene, by kind."""
@@ -72,9 +75,19 @@ class Tally:
 
     rows: list[tuple[float, float, float]] = field(default_factory=list)
     held: list[Array] = field(default_factory=list)
+    shape_held: list[Array] = field(default_factory=list)
 
-    def add(self, estimate: Array, truth: Array, sides: tuple[Array, Array] | None) -> None:
-        """Count one photo: spectra (31, H, W), and the lower and the upper side around them."""
+    def add(
+        self,
+        estimate: Array,
+        truth: Array,
+        sides: Sides | None,
+        shape: Sides | None = None,
+    ) -> None:
+        """Count one photo: spectra (31, H, W), and the lower and the upper side around them.
+
+        *shape* are the sides for the spectra after the one best gain of the photo.
+        """
         lit = (truth > DARK).all(axis=0)
         found, true = estimate[:, lit].clip(1e-3), truth[:, lit]
         gain = np.median(true / found)
@@ -83,29 +96,39 @@ class Tally:
         if sides is not None:
             lower, upper = (side[:, lit] for side in sides)
             self.held.append(((true >= lower) & (true <= upper)).mean(axis=1))
+        if shape is not None:
+            lower, upper = (gain * side[:, lit] for side in shape)
+            self.shape_held.append(((true >= lower) & (true <= upper)).mean(axis=1))
 
     def __str__(self) -> str:
         mrae, scaled, angle = np.mean(self.rows, axis=0)
         text = f"{mrae:.3f} | {scaled:.3f} | {angle:.1f}"
         if not self.held:
             return f"{text} | |"
-        by_band = np.mean(self.held, axis=0)
-        return f"{text} | {by_band.mean():.2f}, {by_band.min():.2f} |"
+        shares = [np.mean(held, axis=0) for held in (self.held, self.shape_held) if held]
+        parts = [f"{by_band.mean():.2f}, {by_band.min():.2f}" for by_band in shares]
+        return f"{text} | {'; '.join(parts)} |"
 
 
-Estimator = Callable[[Photo], tuple[Array, tuple[Array, Array] | None]]
+Estimate = tuple[Array, Sides | None, Sides | None]
+"""Spectra, the sides of their intervals, and the sides for their shape."""
+
+Estimator = Callable[[Photo], Estimate]
 
 
 def estimator(name: str) -> Estimator:
     """The cubes of a model, as the product makes them, with the sides of its intervals."""
     reconstructor = Reconstructor(load_model(name), "cpu")
 
-    def estimate(photo: Photo) -> tuple[Array, tuple[Array, Array] | None]:
+    def estimate(photo: Photo) -> Estimate:
         cube = reconstructor.reconstruct(photo)
         if not cube.provenance.error_band:
-            return np.asarray(cube.data), None
-        lower, upper = error_bands(cube)
-        return np.asarray(cube.data), (np.asarray(lower.data), np.asarray(upper.data))
+            return np.asarray(cube.data), None, None
+        sides, shape = (
+            (np.asarray(lower.data), np.asarray(upper.data))
+            for lower, upper in (error_bands(cube), error_bands(cube, shape_only=True))
+        )
+        return np.asarray(cube.data), sides, shape
 
     return estimate
 
@@ -124,8 +147,8 @@ def judge(estimate: Estimator, photos: Iterator[tuple[Photo, Array]]) -> Tally:
     """The errors of all *photos*."""
     tally = Tally()
     for photo, truth in photos:
-        spectra, sides = estimate(photo)
-        tally.add(spectra, truth, sides)
+        spectra, sides, shape = estimate(photo)
+        tally.add(spectra, truth, sides, shape)
     return tally
 
 
@@ -140,14 +163,14 @@ def chart_patches(planes: Array, chart: ChartPhoto) -> Array:
 
 def judge_chart(estimate: Estimator, folder: Path, chart: ChartPhoto) -> Tally:
     """The errors of the patches of one real photo."""
-    spectra, sides = estimate(Photo.read(folder / chart.file))
-    patches = None
-    if sides is not None:
-        lower, upper = (chart_patches(side, chart) for side in sides)
-        patches = lower, upper
+    spectra, *bands = estimate(Photo.read(folder / chart.file))
+    patches: list[Sides] = [
+        (chart_patches(lower, chart), chart_patches(upper, chart))
+        for lower, upper in filter(None, bands)
+    ]
     tally = Tally()
     truth = np.asarray(CHARTS["classic"].reflectances).T[:, :, None]
-    tally.add(chart_patches(spectra, chart), truth, patches)
+    tally.add(chart_patches(spectra, chart), truth, *(patches or [None]))
     return tally
 
 

@@ -11,14 +11,14 @@ import torch
 from PIL import Image
 
 from lab.simulated import SceneSimulator
-from napari_mst import load_model
+from napari_mst import error_bands, load_model
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.errors import Cancelled, CubeError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
-from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE
+from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, PHOTOGRAPHED
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
@@ -47,8 +47,13 @@ def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
     """After new weights: `napari-mst calibrate` on all files of models/weights."""
     card = MODELS[name]
     kinds = (NOISE,) if card.needs_camera else (NOISE, JPEG, CAMERA)
-    assert card.error_band.keys() == {FACTOR, *kinds}
-    assert all(len(numbers) == 31 for numbers in card.error_band.values())
+    factors = BRIGHTNESS if name == PHOTOGRAPHED else ()
+    if factors:
+        kinds = (CAMERA,)
+        (darker,), (brighter,) = (card.error_band[each] for each in factors)
+        assert 0 < darker < 1 < brighter
+    assert card.error_band.keys() == {FACTOR, *kinds, *factors}
+    assert all(len(card.error_band[each]) == 31 for each in (FACTOR, *kinds))
     assert all(0.5 < factor < 3 for factor in card.error_band[FACTOR])
     assert all(0 <= doubt < 1 for kind in kinds for doubt in card.error_band[kind])
 
@@ -194,6 +199,31 @@ def test_camera_that_is_told_calibrates_the_band() -> None:
     state = "calibrated by the sensitivities of Nikon_D5100 under D65"
     assert cube.provenance.calibration == state
     assert cube.provenance.error_band["holds"] == "noise"
+
+
+def test_unknown_brightness_widens_the_band_but_not_that_of_the_shape(cube: SpectralCube) -> None:
+    past = cube.provenance
+    unsure = replace(
+        cube,
+        provenance=replace(past, error_band={**past.error_band, "brightness": [0.5, 2.0]}),
+    )
+    lower, upper = model_error_bands(cube)
+    both, shape = error_bands(unsure), error_bands(unsure, shape_only=True)
+    np.testing.assert_allclose(both[0].data, 0.5 * lower.data, rtol=1e-6)
+    np.testing.assert_allclose(both[1].data, 2 * upper.data, rtol=1e-6)
+    np.testing.assert_array_equal([side.data for side in shape], [lower.data, upper.data])
+    pixel = model_spectrum_band(unsure, 1, 1)
+    assert pixel is not None
+    np.testing.assert_allclose(pixel[1], both[1].data[:, 1, 1], rtol=1e-5)
+    assert unsure.provenance.calibration == "brightness 0.5 to 2 times, until a grey is named"
+
+
+@pytest.mark.parametrize("factors", [[0.5], [2.0, 0.5], "wide", [0.0, 2.0]])
+def test_damaged_brightness_of_a_history_is_refused(cube: SpectralCube, factors: Any) -> None:
+    band = {**cube.provenance.error_band, "brightness": factors}
+    past = replace(cube.provenance, error_band=band)
+    with pytest.raises(CubeError, match="Expected two factors of the brightness"):
+        model_error_bands(replace(cube, provenance=past))
 
 
 @pytest.mark.parametrize("factor", ["wide", [1.0, 2.0], [[1.0]], [-1.0], None])

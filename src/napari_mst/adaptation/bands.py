@@ -54,8 +54,13 @@ class _Doubt(NamedTuple):
 def error_bands(
     cube: SpectralCube,
     watch: Watched = None,
+    *,
+    shape_only: bool = False,
 ) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*, adapted or not: float32, never negative.
+
+    With *shape_only* they hold the spectra after the one best gain of the photo: the brightness of
+    a photo of `mstpp-photo` is uncertain until a grey patch is named.
 
     Raises
     ------
@@ -81,7 +86,8 @@ def error_bands(
     0.11 0.22 0.32
     """
     if not _is_adapted(cube):
-        return of_models.model_error_bands(cube, watching(watch))
+        known = of_models.of_shape(cube) if shape_only else cube
+        return of_models.model_error_bands(known, watching(watch))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
     for rows, below, above in _strips(cube, watching(watch)):
         lower[:, rows] = below

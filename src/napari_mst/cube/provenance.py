@@ -141,6 +141,8 @@ class Provenance(Brief):
             return f"calibrated by {self.adaptation.get('source') or spectra}"
         if not self.error_band:
             return ""
+        if len(factors := self.error_band.get("brightness", ())) == 2:
+            return "brightness {:.2g} to {:.2g} times, until a grey is named".format(*factors)
         if self.calibrated_by:
             return f"calibrated by {self.calibrated_by}"
         if self.illuminant == BY_CHART:

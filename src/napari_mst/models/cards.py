@@ -33,6 +33,13 @@ JPEG = "JPEG"
 CAMERA = "camera"
 """Name of the doubts that the JPEG of a camera adds about which nothing is known."""
 
+BRIGHTNESS = "brightness below", "brightness above"
+"""Names of the factors, of one number each, between which the true brightness of a photo lies.
+
+Models of photos whose exposure and tone curve nobody tells have them; the doubts of such a model
+are those about the shape of a spectrum, after the one best gain of each photo.
+"""
+
 LIGHT_QUANTITY = "illuminant"
 """The quantity of a model that makes no cube, but estimates the light of a photo."""
 
@@ -94,8 +101,8 @@ class ModelCard:
         How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_band
         The calibration of the 90 % error band on simulated scenes that no model has seen: by the
-        names `FACTOR`, `NOISE`, `JPEG` and `CAMERA` one number for each band, or one for all (see
-        `reconstruction.error_bands`). Without a factor there is no band.
+        names `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number for each band, or one
+        for all (see `reconstruction.error_bands`). Without a factor there is no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
         it is described.

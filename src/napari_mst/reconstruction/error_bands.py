@@ -10,6 +10,10 @@ side of it, sqrt((f d)^2 + (u s)^2) + e, band by band:
 - e, the error of the instrument by which somebody would check it: see `instrument_error`. So the
   band of a black pixel has a width, too.
 
+Where exposure and tone curve of the photo are unknown, that band is one of the *shape* of spectra,
+after the one best gain of the photo. Lower and upper side are then multiplied by the two factors
+between which nine in ten true *brightnesses* lie.
+
 Factors and doubts are calibrated on simulated scenes that no model has seen, and kept in the card
 of the model and in the history of the cube. So a cube and its history are enough, also those of a
 file.
@@ -18,6 +22,7 @@ Letters: B bands, H rows, W columns.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -32,7 +37,7 @@ from napari_mst.cube.colour import illuminant, srgb_response
 from napari_mst.engine.forms import native
 from napari_mst.errors import CubeError
 from napari_mst.models import load_model
-from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
+from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
 from napari_mst.watch import UNWATCHED, Watch
@@ -102,7 +107,15 @@ def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
 
     network, wavelengths = _network()
     numbers = srgb_response(wavelengths), _numbers(cube.provenance.error_band, wavelengths).T
-    return CompiledSides(network, torch.from_numpy(np.concatenate(numbers, axis=1))).write
+    compiled = CompiledSides(network, torch.from_numpy(np.concatenate(numbers, axis=1))).write
+    factors = brightness(cube.provenance.error_band)
+
+    def scaled(spectra: Singles, sides: Singles) -> None:
+        compiled(spectra, sides)
+        for side, factor in zip(sides, factors, strict=True):
+            side *= np.float32(factor)
+
+    return compiled if factors == (1, 1) else scaled
 
 
 def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:
@@ -162,11 +175,37 @@ def photo_band(card: ModelCard, doubt: str) -> dict[str, Any]:
     """
     if doubt not in card.error_band:
         return {}
-    return {
+    band = {
         "factor": list(card.error_band[FACTOR]),
         "doubt": list(card.error_band[doubt]),
         "holds": _HOLDS[doubt],
     }
+    factors = [factor for name in BRIGHTNESS for factor in card.error_band.get(name, ())]
+    return {**band, "brightness": factors} if factors else band
+
+
+def brightness(band: Mapping[str, Any]) -> tuple[float, float]:
+    """The factors between which nine in ten true brightnesses lie, as a *band* of a history says.
+
+    They are 1 where exposure and tone curve were known. Raises `CubeError` if they are damaged.
+    """
+    try:
+        darker, brighter = map(float, band.get("brightness", (1, 1)))
+    except (TypeError, ValueError):
+        darker = brighter = math.nan
+    if not 0 < darker <= 1 <= brighter < math.inf:
+        raise CubeError(
+            "Expected two factors of the brightness in the history of the cube, got damaged text. "
+            "Reconstruct the cube again."
+        )
+    return darker, brighter
+
+
+def of_shape(cube: SpectralCube) -> SpectralCube:
+    """*cube*, with the band of the shape of its spectra alone, after one gain of the photo."""
+    past = cube.provenance
+    band = {name: value for name, value in past.error_band.items() if name != "brightness"}
+    return replace(cube, provenance=replace(past, error_band=band))
 
 
 def half_widths(spectra: Floats, band: Mapping[str, Any], wavelengths: Doubles) -> Sides:
@@ -222,8 +261,11 @@ def _by_band(numbers: object, count: int) -> Singles:
 
 def _around(spectra: Floats, cube: SpectralCube) -> Sides:
     """The band around *spectra* (B, H, W), as the history of *cube* says."""
-    below, above = half_widths(spectra, cube.provenance.error_band, cube.wavelengths)
-    return np.maximum(spectra - below, 0), spectra + above
+    band = cube.provenance.error_band
+    below, above = half_widths(spectra, band, cube.wavelengths)
+    darker, brighter = brightness(band)
+    lower = np.maximum(spectra - below, 0) * np.float32(darker)
+    return lower, (spectra + above) * np.float32(brighter)
 
 
 def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> SpectralCube:

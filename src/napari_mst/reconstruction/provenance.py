@@ -146,8 +146,11 @@ def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
 
 def _doubt(job: Job, correction: Correction | None) -> str:
     """The doubt about the photo of *job* that its error band has to hold."""
-    if job.setup.model.card.needs_camera:
+    card = job.setup.model.card
+    if card.needs_camera:
         return NOISE
+    if NOISE not in card.error_band:
+        return CAMERA  # a model of photos of cameras
     if not job.options.calibrated_by:
         return CAMERA
     has_blocks = correction is not None and correction.is_jpeg
