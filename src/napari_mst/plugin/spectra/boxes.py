@@ -18,7 +18,7 @@ class SourceBox(LayerBox):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(SOURCE)
-        let_shrink(self, 12)
+        let_shrink(self, 6)
         self._bench = bench
         self.currentIndexChanged.connect(calling(self._choose))
 
