@@ -37,6 +37,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import NO_PROGRESS
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network
@@ -45,7 +46,6 @@ from napari_mst.training.scenes import read_scenes
 from napari_mst.training.settings import FitSettings
 from napari_mst.training.sources import Draw
 from napari_mst.training.tables import Method, means, score
-from napari_mst.watch import UNWATCHED
 
 _PLANES = 8  # the photo, its non-local means, its noise, and its loss by JPEG
 _BOTTLENECK = 2
@@ -264,13 +264,13 @@ class Judged:
 def shown_guided(codes: Codes) -> Singles:
     """(8, H, W) of a photo (3, H, W), its noise and its quality estimated."""
     quality = quality_of(codes)
-    noise = None if quality else estimated_noise(photo_of(codes), UNWATCHED)
+    noise = None if quality else estimated_noise(photo_of(codes), NO_PROGRESS)
     return guided(codes, noise if noise and noise.codes >= _LEAST_TOLD else None, quality)
 
 
 def shown_tuned(codes: Codes) -> Singles:
     """(3, H, W) of a photo (3, H, W), as a reconstruction shows it to its network."""
-    how = DEFAULT.see(photo_of(codes))._decided(UNWATCHED).denoising
+    how = DEFAULT.see(photo_of(codes))._decided(NO_PROGRESS).denoising
     clean = codes if how is None else denoised_photo(photo_of(codes), how).pixels
     return srgb_to_linear(clean / 255).astype(np.float32)
 

@@ -51,7 +51,7 @@ TASKS = {
         "load_model",
         "Model",
         "check_network",
-        "Watch",
+        "Progress",
         "NapariMstError",
     ),
     "Photos, cameras and charts": (

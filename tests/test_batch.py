@@ -21,7 +21,7 @@ from napari_mst.batch.jobs import (
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import PhotoError, SaveError
 from napari_mst.formats import write_cube
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 
 def touched(folder: Path, *names: str) -> list[Path]:
@@ -157,11 +157,11 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_one_run_at_a_time_has_the_claim_and_nothing_stays_of_it(tmp_path: Path) -> None:
     job = job_in(tmp_path)
     with (
-        claimed(job, UNWATCHED, waits=False) as is_ours,
-        claimed(job, UNWATCHED, waits=False) as is_theirs,
+        claimed(job, NO_PROGRESS, waits=False) as is_ours,
+        claimed(job, NO_PROGRESS, waits=False) as is_theirs,
     ):
         assert (is_ours, is_theirs) == (True, False)
-    with claimed(job, UNWATCHED, waits=False) as is_free:
+    with claimed(job, NO_PROGRESS, waits=False) as is_free:
         assert is_free
     assert not list(job.target.parent.iterdir())
 
@@ -171,9 +171,9 @@ import sys
 from pathlib import Path
 from napari_mst.batch.jobs import claimed
 from napari_mst.batch.jobs import BatchJob
-from napari_mst.watch import UNWATCHED
+from napari_mst.progress import NO_PROGRESS
 job = BatchJob(Path("a.png"), Path(sys.argv[1]), "a.png")
-with claimed(job, UNWATCHED, waits=False) as is_ours:
+with claimed(job, NO_PROGRESS, waits=False) as is_ours:
     print(is_ours, flush=True)
     sys.stdin.read()
 """
@@ -191,11 +191,11 @@ def test_a_run_waits_for_a_claim_until_it_is_cancelled_or_the_other_has_been_kil
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         asked = iter((False, False, True))
-        with claimed(job, Watch(is_cancelled=lambda: next(asked)), waits=True) as is_ours:
+        with claimed(job, Progress(is_cancelled=lambda: next(asked)), waits=True) as is_ours:
             assert not is_ours
         assert not list(asked)
         other.send_signal(signal.SIGKILL)
-        with claimed(job, UNWATCHED, waits=True) as is_ours:
+        with claimed(job, NO_PROGRESS, waits=True) as is_ours:
             assert is_ours
     assert not list(job.target.parent.iterdir())
 

@@ -383,7 +383,7 @@ def test_failure_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
 
     for suffix in SUFFIXES:
         with pytest.raises(KeyboardInterrupt):
-            write_cube(tmp_path / f"cube{suffix}", cube_of(1), watch=cancel)
+            write_cube(tmp_path / f"cube{suffix}", cube_of(1), progress=cancel)
     assert names(tmp_path) == set()
 
 
@@ -399,7 +399,7 @@ def test_a_folder_that_vanishes_during_a_save_is_not_made_again(
             shutil.rmtree(folder)
 
     with pytest.raises(SaveError, match=r"Expected the folder of .* to stay"):
-        write_cube(folder / f"cube{suffix}", cube_of(1), watch=unplug)
+        write_cube(folder / f"cube{suffix}", cube_of(1), progress=unplug)
     assert not folder.exists()
 
 
@@ -417,7 +417,7 @@ def test_an_overwritten_file_keeps_its_permissions_and_is_never_open_to_more_mea
         temporaries = [entry for entry in tmp_path.iterdir() if entry.suffix == ".tmp"]
         seen.extend(stat.S_IMODE(entry.stat().st_mode) & 0o077 for entry in temporaries)
 
-    write_cube(path, cube_of(2), overwrite=True, watch=look)
+    write_cube(path, cube_of(2), overwrite=True, progress=look)
     assert seen
     assert set(seen) == {0}
     for entry in tmp_path.rglob("*"):

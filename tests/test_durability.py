@@ -10,7 +10,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.formats import write_cube
 
 pytestmark = pytest.mark.skipif(
-    os.name == "nt", reason="Windows has no fsync of folders, and none to watch"
+    os.name == "nt", reason="Windows has no fsync of folders, and none to progress"
 )
 
 SUFFIXES = (".hdr", ".tif", ".npz", ".mat", ".zarr")

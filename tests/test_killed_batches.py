@@ -40,11 +40,11 @@ import os, sys
 if "multiprocessing" in " ".join(sys.orig_argv) or "napari_mst" in " ".join(sys.orig_argv):
     from napari_mst.reconstruction.pipeline import SeenPhoto
     _reconstruct = SeenPhoto.reconstruct
-    def reconstruct(seen, watch):
+    def reconstruct(seen, progress):
         log = os.open(os.environ["BEGUN"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, f"{os.getpid()} {seen.photo.name}\\n".encode())
         os.close(log)
-        return _reconstruct(seen, watch)
+        return _reconstruct(seen, progress)
     SeenPhoto.reconstruct = reconstruct
 """
 

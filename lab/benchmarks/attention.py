@@ -1,6 +1,7 @@
 """The ablation of attention: accuracy, parameters, work, memory and time of each kind.
 
-`python -m lab.benchmarks.attention [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds 1]`
+`python -m lab.benchmarks.attention [--scenes FOLDER] [--steps 8000] [--kinds none,shifted] [--seeds
+1]`
 
 Every kind is trained alike: one stage around the bundled pixelwise network, as many steps, the same
 scenes, in float32. The positions of windows and the queries and keys that "none" lacks are all by

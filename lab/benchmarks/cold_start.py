@@ -2,8 +2,9 @@
 
     python -m lab.benchmarks.cold_start [--wait 15] [--side 512]
 
-A fresh process does as the window does when its dock opens (it imports torch and begins to make the kernels ready), waits as a
-person who looks for a photo, and then makes a cube. "at once" does not wait.
+A fresh process does as the window does when its dock opens (it imports torch and begins to make the
+kernels ready), waits as a person who looks for a photo, and then makes a cube. "at once" does not
+wait.
 """
 
 import json

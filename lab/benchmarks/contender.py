@@ -1,8 +1,9 @@
 """One contender of `engine.py` in a process of its own: `contender.py NAME HEIGHT WIDTH DEVICE [AUTHORS]`.
 
-Prints the peak memory of one run in bytes above what the idle process had, its error against the published forward in
-float64 (small sizes only), and the seconds that this first run at its size took; then the seconds, and those of its
-processor, of one run more for every line on its standard input.
+Prints the peak memory of one run in bytes above what the idle process had, its error against the
+published forward in float64 (small sizes only), and the seconds that this first run at its size
+took; then the seconds, and those of its processor, of one run more for every line on its standard
+input.
 """
 
 import copy

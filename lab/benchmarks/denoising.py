@@ -68,7 +68,8 @@ def print_noise(folder: Path) -> None:
             ratio = f"{noise.sigma() / true:5.2f}" if true else "    -"
             is_denoised = decided(prepare(reconstructor.setup, photo)).denoising is not None
             print(
-                f"{scene.name:24} {kind.name:12} {noise.codes:6.2f} codes, x {ratio}, whiteness {noise.whiteness:6.2f}, {'denoised' if is_denoised else 'as it is'}"
+                f"{scene.name:24} {kind.name:12} {noise.codes:6.2f} codes, x {ratio}, whiteness "
+                f"{noise.whiteness:6.2f}, {'denoised' if is_denoised else 'as it is'}"
             )
 
 
@@ -91,7 +92,8 @@ def main() -> None:
         print(f"NumPy, 1 thread: {wall:.1f}, {processor:.1f}")
     for width in (1000, 4000):
         print(
-            f"memory at {width} columns: {working_bytes(width, 3, 3, USING) / 1e6:.0f} MB and a copy of the photo"
+            f"memory at {width} columns: {working_bytes(width, 3, 3, USING) / 1e6:.0f} MB and a "
+            "copy of the photo"
         )
     if arguments.scenes:
         print_noise(arguments.scenes)

@@ -1,19 +1,22 @@
 """Speed, memory and exactness of the engine, as ratios against the published forward in the same run.
 
-`python -m lab.benchmarks.engine [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda] [--authors MST_Plus_Plus.py]`
-`python -m lab.benchmarks.engine --tiling --operations [--device cuda]` prints two tables more: what the usual tiles cost in
-accuracy, and where the time of a run goes (on CUDA that is always printed).
+`python -m lab.benchmarks.engine [--sizes 256x256 482x512 ...] [--rounds 5] [--device cuda]
+[--authors MST_Plus_Plus.py]` `python -m lab.benchmarks.engine --tiling --operations [--device
+cuda]` prints two tables more: what the usual tiles cost in accuracy, and where the time of a run
+goes (on CUDA that is always printed).
 
-Every contender is a process of its own and they take turns, so that all see the same weather. "published" is the
-published forward as people run it, in our plain form; "authors" is their own file, with the same weights, where
-`--authors` names it; "published, tuned" is "published" with glibc told to keep large blocks
-(MALLOC_MMAP_THRESHOLD_), which spares it most page faults. "engine" is the engine as it is installed, with the kernels
-of the extra `fast` if numba is; "engine, oneDNN" is the engine with torch alone. OpenVINO and ONNX Runtime take part on
-a CPU, where installed. On a GPU the published forward has TF32 in its convolutions, as torch does it, and also runs
-without ("exact", as the engine), in channels-last memory, through torch.compile and as a CUDA graph; the engine also
-runs in 16 bits and with its maps in the computer's memory. Whoever cannot run there says why and is left out. Times are
-medians, "first" is the first run at this size; memory is the peak of the process (on a GPU: of its memory) above what
-it had before, a pixel of the photo. Who needs more memory than is free does not take part, and that is said.
+Every contender is a process of its own and they take turns, so that all see the same weather.
+"published" is the published forward as people run it, in our plain form; "authors" is their own
+file, with the same weights, where `--authors` names it; "published, tuned" is "published" with
+glibc told to keep large blocks (MALLOC_MMAP_THRESHOLD_), which spares it most page faults. "engine"
+is the engine as it is installed, with the kernels of the extra `fast` if numba is; "engine, oneDNN"
+is the engine with torch alone. OpenVINO and ONNX Runtime take part on a CPU, where installed. On a
+GPU the published forward has TF32 in its convolutions, as torch does it, and also runs without
+("exact", as the engine), in channels-last memory, through torch.compile and as a CUDA graph; the
+engine also runs in 16 bits and with its maps in the computer's memory. Whoever cannot run there
+says why and is left out. Times are medians, "first" is the first run at this size; memory is the
+peak of the process (on a GPU: of its memory) above what it had before, a pixel of the photo. Who
+needs more memory than is free does not take part, and that is said.
 """
 
 import argparse
@@ -137,7 +140,8 @@ def compare(height: int, width: int, options: argparse.Namespace) -> None:
         seconds, pixels = medians[name], height * width
         print(
             f"  {name:18} {seconds:9.3f} {seconds / pixels * 1e6:9.2f} {medians['published'] / seconds:12.2f} "
-            f"{medians['published, tuned'] / seconds:8.2f} {process.peak / pixels:12.0f} {process.error:9.1e} "
+            f"{medians['published, tuned'] / seconds:8.2f} {process.peak / pixels:12.0f} "
+            f"{process.error:9.1e} "
             f"{process.first:8.2f}",
             flush=True,
         )

@@ -2,12 +2,12 @@
 
 `python -m lab.benchmarks.formats [--pixels 4000x3000] [--bands 31] [--rounds 5] [--folder DIR]`
 
-Saving: every format, and spectral, against `ndarray.tofile` with an fsync, over the old file (which a crash destroys)
-and to a temporary that replaces it (as all our saves do; new blocks take a file system longer than old ones); plain
-numpy and ENVI also without the fsync.
-Opening: all numbers into memory, against `numpy.fromfile`. The contenders take turns, so that all see the same weather,
-and the files that are read are in the system's cache; times are medians. Peak memory of a save, and opening one band of
-a large ENVI file, are measured in processes of their own (Linux only).
+Saving: every format, and spectral, against `ndarray.tofile` with an fsync, over the old file (which
+a crash destroys) and to a temporary that replaces it (as all our saves do; new blocks take a file
+system longer than old ones); plain numpy and ENVI also without the fsync. Opening: all numbers into
+memory, against `numpy.fromfile`. The contenders take turns, so that all see the same weather, and
+the files that are read are in the system's cache; times are medians. Peak memory of a save, and
+opening one band of a large ENVI file, are measured in processes of their own (Linux only).
 """
 
 import os

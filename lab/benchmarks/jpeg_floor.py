@@ -2,8 +2,9 @@
 
 `python -m lab.benchmarks.jpeg_floor FOLDER [--quality 75 50]`
 
-Mean CIEDE2000 between each scene's photo before and after JPEG, over the scenes in FOLDER: as Pillow writes it; if luma
-(Y') or chroma (Cb, Cr) came through unharmed; and with colour at half the resolution (4:2:0) and no other loss.
+Mean CIEDE2000 between each scene's photo before and after JPEG, over the scenes in FOLDER: as
+Pillow writes it; if luma (Y') or chroma (Cb, Cr) came through unharmed; and with colour at half the
+resolution (4:2:0) and no other loss.
 """
 
 import io

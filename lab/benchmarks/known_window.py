@@ -1,11 +1,13 @@
 """Known spectra in the window: the time from a mark to the picture, and what they bring on scenes.
 
-`python -m lab.benchmarks.known_window [--pixels 1000x1000 4000x3000] [--scenes FOLDER] [--known 4 24]`
+`python -m lab.benchmarks.known_window [--pixels 1000x1000 4000x3000] [--scenes FOLDER] [--known 4
+24]`
 
-A pick becomes known through the state of the spectra dock, as a click does it. "look" is the time until the picture and
-the curve of the pick have moved, "whole" until the exact cube is there, both after the first mark, which also reads the
-photo. With a folder of scenes, each is photographed and reconstructed with `pixelwise-srgb`; spots that the dock suggests
-become known from the true cube. MRAE before and after is printed.
+A pick becomes known through the state of the spectra dock, as a click does it. "look" is the time
+until the picture and the curve of the pick have moved, "whole" until the exact cube is there, both
+after the first mark, which also reads the photo. With a folder of scenes, each is photographed and
+reconstructed with `pixelwise-srgb`; spots that the dock suggests become known from the true cube.
+MRAE before and after is printed.
 """
 
 import time

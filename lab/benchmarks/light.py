@@ -3,12 +3,15 @@
 FOLDER has reflectance cubes of real scenes, 31 bands (default: ../shared/data/cave). Every scene is
 seen by cameras that training never saw.
 
-white    angles between told and true whites, as the sensor sees them and in linear sRGB, the space of the prototype:
+white    angles between told and true whites, as the sensor sees them and in linear sRGB, the space
+of the prototype:
          the 15 illuminants and 6 mixtures of them, and the lights never trained with
-surfaces the same error, the light estimated with a grey, or with 4 or 16 pixels of the scene whose spectra are known
-bands    what the 90 % error bands hold, the light told, estimated, and estimated with 4 spectra, also without its doubt
-penalty  relative error (MRAE) of the pixelwise part of mstpp-camera with the light told, estimated and assumed,
-         at every fourth pixel; a held-out light is not in the table of lights that the estimate may choose from
+surfaces the same error, the light estimated with a grey, or with 4 or 16 pixels of the scene whose
+spectra are known bands    what the 90 % error bands hold, the light told, estimated, and estimated
+with 4 spectra, also without its doubt penalty  relative error (MRAE) of the pixelwise part of
+mstpp-camera with the light told, estimated and assumed,
+         at every fourth pixel; a held-out light is not in the table of lights that the estimate may
+         choose from
 srgb     how often sRGB photos are warned of, by their light
 time     a photo of 24 megapixels
 """
@@ -116,7 +119,8 @@ def white(scenes):
         for label, column in zip(labels, table.T, strict=False):
             worst = np.sort(column)[-len(column) // 4 :].mean()
             print(
-                f"{kind}, {space}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
+                f"{kind}, {space}, {len(column)} photos, {label:16} mean {column.mean():5.2f}  "
+                f"median {np.median(column):5.2f}  worst quarter {worst:5.2f}"
             )
         near = table[:, 3].mean()
         print(
@@ -218,7 +222,8 @@ def bands(scenes):
     for (kind, label), each in rows.items():
         held = np.array([held for held, _ in each])
         print(
-            f"{kind:20} {label:34} {held.mean():.3f}  least band {held.mean(axis=0).min():.2f}  least photo {held.mean(axis=1).min():.2f}  width {np.mean([width for _, width in each]):.2f}"
+            f"{kind:20} {label:34} {held.mean():.3f}  least band {held.mean(axis=0).min():.2f}  "
+            f"least photo {held.mean(axis=1).min():.2f}  width {np.mean([width for _, width in each]):.2f}"
         )
 
 
@@ -318,7 +323,8 @@ def duration(_):
         taken.append((time.perf_counter() - start, time.process_time() - busy))
     wall, busy = (np.array(taken) * 1000).T
     print(
-        f"24 megapixels: fastest {wall.min():.0f} ms, median {np.median(wall):.0f} ms; of the processor's time {np.median(busy):.0f} ms"
+        f"24 megapixels: fastest {wall.min():.0f} ms, median {np.median(wall):.0f} ms; of the "
+        f"processor's time {np.median(busy):.0f} ms"
     )
 
 

@@ -1,8 +1,9 @@
 """The plan of memory against the measured peak: `python -m lab.benchmarks.memory [--pixels 60000 4000000] [--threads 1 2]`.
 
-Each case is a process of its own: it reconstructs a small photo first (libraries, kernels), then the photo, and reads
-from Linux by how much the memory of the process grew at its peak. Pages of a file that the system can take back do not
-count. `python -m lab.benchmarks.memory one MODEL KIND HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
+Each case is a process of its own: it reconstructs a small photo first (libraries, kernels), then
+the photo, and reads from Linux by how much the memory of the process grew at its peak. Pages of a
+file that the system can take back do not count. `python -m lab.benchmarks.memory one MODEL KIND
+HEIGHT WIDTH THREADS` prints planned and measured bytes of one case.
 """
 
 import subprocess

@@ -1,10 +1,11 @@
 """The time of a run, operation by operation: one thread, and the share of what the machine can do.
 
-With the kernels of the extra `fast` each of them is timed, in one run; without them the profiler of torch tells the
-operations apart, in another.
-The roofline (`roofline.py`) is measured in the same run, before and after it: the larger of the two counts, because a
-processor that others share changes its pace. An operation's share of it is the time that it would take at the peak of
-its own type of number, or at the bandwidth of a copy, whichever of the two is the longer, of the time that it took.
+With the kernels of the extra `fast` each of them is timed, in one run; without them the profiler of
+torch tells the operations apart, in another. The roofline (`roofline.py`) is measured in the same
+run, before and after it: the larger of the two counts, because a processor that others share
+changes its pace. An operation's share of it is the time that it would take at the peak of its own
+type of number, or at the bandwidth of a copy, whichever of the two is the longer, of the time that
+it took.
 """
 
 import time

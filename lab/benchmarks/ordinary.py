@@ -8,7 +8,8 @@ photo has), always the same; two real photos of ColorChecker charts, of which th
 (24 patches, with the places in the README of their folder); and the photos of the first trial, with
 the cameras and lights in the files `cameras31.npz` and `illuminants31.npz` of --spectra. Columns:
 MRAE, MRAE after the one best gain of each photo, SAM, and the share of the values inside the 90 %
-intervals, all bands and the least one; then the same for the shape, after the one best gain. A weights file may stand for the name of a model.
+intervals, all bands and the least one; then the same for the shape, after the one best gain. A
+weights file may stand for the name of a model.
 """
 
 import zlib

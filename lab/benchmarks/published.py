@@ -1,7 +1,8 @@
 """The published forward of MST++ in plain PyTorch: the same operations on the same layouts, with the published names.
 
-What the engine is measured against where the authors' own module (https://github.com/caiyuanhao1998/MST-plus-plus,
-`predict_code/architecture/MST_Plus_Plus.py`, MIT) is not at hand. N batch, C channels, H rows, W columns.
+What the engine is measured against where the authors' own module
+(https://github.com/caiyuanhao1998/MST-plus-plus, `predict_code/architecture/MST_Plus_Plus.py`, MIT)
+is not at hand. N batch, C channels, H rows, W columns.
 """
 
 import torch

@@ -2,9 +2,10 @@
 
 `python -m lab.benchmarks.reachable FOLDER [--folds 3]`
 
-The scenes in FOLDER are dealt to folds, and of each fold a network judges the scenes that it was not fitted to: clean
-photos, colours corrected, as `napari-mst evaluate` does. One line each for more training pixels, more steps, wider
-networks, and for pixels of which half are simulated. Nothing that ships is fitted to such scenes.
+The scenes in FOLDER are dealt to folds, and of each fold a network judges the scenes that it was
+not fitted to: clean photos, colours corrected, as `napari-mst evaluate` does. One line each for
+more training pixels, more steps, wider networks, and for pixels of which half are simulated.
+Nothing that ships is fitted to such scenes.
 """
 
 import tempfile

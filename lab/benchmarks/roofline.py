@@ -1,10 +1,11 @@
 """The true peaks of one thread of this machine: `python -m lab.benchmarks.roofline` prints them.
 
-The peak of arithmetic is that of fused multiply-adds that depend on nothing but themselves, in the widest vectors that the
-processor has (AVX-512, AVX2 or NEON), even where the kernels take others. LLVM makes the loop directly, so that its speed does
-not depend on how kernels fill the registers. What a product of matrices reaches is less. The bytes are those of a copy between two buffers that no cache holds. All is compiled, and measured in time
-of the processor. Where numba is not installed, and on a GPU, a product of matrices and a copy of torch stand in, which is
-said.
+The peak of arithmetic is that of fused multiply-adds that depend on nothing but themselves, in the
+widest vectors that the processor has (AVX-512, AVX2 or NEON), even where the kernels take others.
+LLVM makes the loop directly, so that its speed does not depend on how kernels fill the registers.
+What a product of matrices reaches is less. The bytes are those of a copy between two buffers that
+no cache holds. All is compiled, and measured in time of the processor. Where numba is not
+installed, and on a GPU, a product of matrices and a copy of torch stand in, which is said.
 """
 
 import ctypes

@@ -2,8 +2,9 @@
 
     python -m lab.benchmarks.rounding [--size 200x264]
 
-An exact pass computes in float64 from its maps of float32, and rounds its result to float32. "all" leaves nothing but the
-rounding of the maps between the passes. Errors are the largest and the root of the mean square, by the largest value.
+An exact pass computes in float64 from its maps of float32, and rounds its result to float32. "all"
+leaves nothing but the rounding of the maps between the passes. Errors are the largest and the root
+of the mean square, by the largest value.
 """
 
 import copy

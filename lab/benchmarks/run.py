@@ -1,7 +1,8 @@
 """The table of this machine, in under five minutes: `python lab/benchmarks/run.py`.
 
-Times are of the processor, of one thread, in microseconds a pixel, the least of some turns; contenders take turns. The authors'
-form is the published forward as it is, with three stages. The peak is that of `roofline.py`.
+Times are of the processor, of one thread, in microseconds a pixel, the least of some turns;
+contenders take turns. The authors' form is the published forward as it is, with three stages. The
+peak is that of `roofline.py`.
 """
 
 import json
@@ -118,7 +119,8 @@ def first_and_later() -> None:
         totals = [sum(each) for each in used]
         later = float(np.median(totals[1:]))
         print(
-            f"{f'first run, 1 MP, {memory}':28} {totals[0]:8.2f} us a pixel ({used[0][1]:.2f} in the "
+            f"{f'first run, 1 MP, {memory}':28} {totals[0]:8.2f} us a pixel ({used[0][1]:.2f} in "
+            "the "
             f"system), {totals[0] / later:.2f} times later ones",
             flush=True,
         )

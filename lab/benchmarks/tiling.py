@@ -1,7 +1,8 @@
 """The cost of tiles in accuracy: the usual tiles of a photo, put together again, against the exact result.
 
-Each tile goes through the whole network by itself, as programs for large images do it; where tiles overlap, the result
-is their mean with weights that fall off linearly towards the border of each tile. H rows, W columns, B bands.
+Each tile goes through the whole network by itself, as programs for large images do it; where tiles
+overlap, the result is their mean with weights that fall off linearly towards the border of each
+tile. H rows, W columns, B bands.
 """
 
 from pathlib import Path

@@ -1,14 +1,17 @@
 """Pauses of the window: the longest time that it stands still, for everything that a person does.
 
-`xvfb-run -a python -m lab.benchmarks.workbench_window [actions|regions] [--megapixels 1 12] [--profile run]`
+`xvfb-run -a python -m lab.benchmarks.workbench_window [actions|regions] [--megapixels 1 12]
+[--profile run]`
 
-`actions`: opening, a run, moving the mouse, sliding, maps, a save and 1,000 picks. A pause is the time between two turns
-of the event loop. Of the longest ones, three numbers are told: how long it was by the clock; that less the time in which
-other programs had the processor, which Linux counts; and how long the window's own thread worked. The last two hold on a
-busy computer too. The same without a dock of ours, where that can be done, tells what is napari's own. `--profile WORD`
-prints where the window's thread was during the longest pause of the actions whose names contain WORD.
+`actions`: opening, a run, moving the mouse, sliding, maps, a save and 1,000 picks. A pause is the
+time between two turns of the event loop. Of the longest ones, three numbers are told: how long it
+was by the clock; that less the time in which other programs had the processor, which Linux counts;
+and how long the window's own thread worked. The last two hold on a busy computer too. The same
+without a dock of ours, where that can be done, tells what is napari's own. `--profile WORD` prints
+where the window's thread was during the longest pause of the actions whose names contain WORD.
 
-`regions`: a corner of a polygon that is dragged with the mouse, and thousands of labels. Of the drag: how long after a
+`regions`: a corner of a polygon that is dragged with the mouse, and thousands of labels. Of the
+drag: how long after a
 move of the mouse its curve is painted, when one waits for it and when 60 moves come in a second.
 """
 
@@ -443,12 +446,14 @@ def drag(window: Window, name: str, corners: np.ndarray) -> None:
     if latencies:
         low, high = np.percentile(latencies, (50, 95))
         print(
-            f"{name}, {pixels:,} pixels: a move is painted after {low:.0f} ms (median), {high:.0f} ms (95 %)"
+            f"{name}, {pixels:,} pixels: a move is painted after {low:.0f} ms (median), "
+            f"{high:.0f} ms (95 %)"
         )
         print(f"  {MOVES} moves in {sum(clocks) / 1000:.1f} s: {curves} different curves painted")
     low, high, most = np.percentile(clocks, (50, 95, 100))
     print(
-        f"  {name}: the window's thread was busy for {low:.1f} ms (median), {high:.0f} ms (95 %), {most:.0f} ms (most)"
+        f"  {name}: the window's thread was busy for {low:.1f} ms (median), {high:.0f} ms (95 %), "
+        f"{most:.0f} ms (most)"
     )
     viewer.layers.remove(shapes)
 
@@ -496,7 +501,8 @@ def label(window: Window, labels: np.ndarray) -> None:
             act()
             window.settle()
         print(
-            f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most {max(found).clock:.0f} ms"
+            f"  {name}: drawn after {1000 * (time.perf_counter() - begun):.0f} ms, busy at most "
+            f"{max(found).clock:.0f} ms"
         )
     window.viewer.layers.remove(layer)
     window.settle()

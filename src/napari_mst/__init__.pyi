@@ -34,6 +34,7 @@ from napari_mst.photo.chart import find_chart as find_chart
 from napari_mst.photo.corrections import FlatField as FlatField
 from napari_mst.photo.photo import Photo as Photo
 from napari_mst.plugin.adding import add_cube as add_cube
+from napari_mst.progress import Progress as Progress
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
 from napari_mst.spectra import maps as maps
@@ -50,7 +51,6 @@ from napari_mst.spectra.regions import label_spectra as label_spectra
 from napari_mst.spectra.regions import point_spectrum as point_spectrum
 from napari_mst.spectra.regions import region_spectrum as region_spectrum
 from napari_mst.spectra.transforms import resample as resample
-from napari_mst.watch import Watch as Watch
 
 __all__: list[str]
 __version__: str

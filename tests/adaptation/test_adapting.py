@@ -32,8 +32,8 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency import cells
-from napari_mst.watch import Watch
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
 
@@ -296,11 +296,11 @@ def test_a_noisy_copy_of_the_photo_is_taken_for_it(scene: Scene) -> None:
 
 
 WAYS: dict[str, Callable[..., Any]] = {
-    "known": lambda scene, cube, photo, watch: adapt(cube, photo, scene.known(*SPOTS), watch),
-    "coarse": lambda scene, cube, photo, watch: adapt_to_cube(
-        cube, photo, SpectralCube(scene.truth[:, ::6, ::6], GRID), watch
+    "known": lambda scene, cube, photo, progress: adapt(cube, photo, scene.known(*SPOTS), progress),
+    "coarse": lambda scene, cube, photo, progress: adapt_to_cube(
+        cube, photo, SpectralCube(scene.truth[:, ::6, ::6], GRID), progress
     ),
-    "suggested": lambda scene, cube, photo, watch: suggest_spots(cube, photo, watch=watch),
+    "suggested": lambda scene, cube, photo, progress: suggest_spots(cube, photo, progress=progress),
 }
 
 
@@ -312,7 +312,7 @@ def test_progress_rises_to_one(scene: Scene, way: str) -> None:
     assert shares[-1] == 1
 
 
-CANCELLED = Watch(is_cancelled=lambda: True)
+CANCELLED = Progress(is_cancelled=lambda: True)
 BAD: dict[str, tuple[dict[str, Any], slice, Any, type[Exception], str | None]] = {
     "cancelled": ({}, np.s_[:], CANCELLED, Cancelled, None),
     "size": ({}, np.s_[:-1], None, PhotoError, "photo of the cube, 48 x 48 pixels, got one"),
@@ -324,9 +324,9 @@ BAD: dict[str, tuple[dict[str, Any], slice, Any, type[Exception], str | None]] =
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_adapted_is_refused(scene: Scene, way: str, name: str) -> None:
-    changes, rows, watch, error, message = BAD[name]
+    changes, rows, progress, error, message = BAD[name]
     with pytest.raises(error, match=message):
-        WAYS[way](scene, replace(scene.cube, **changes), scene.photo[rows], watch)
+        WAYS[way](scene, replace(scene.cube, **changes), scene.photo[rows], progress)
 
 
 def test_spot_without_numbers_is_refused(scene: Scene) -> None:

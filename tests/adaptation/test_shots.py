@@ -16,8 +16,8 @@ from napari_mst.arrays import Codes, Doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.cameras import GRID, light_power, sensor_white, unbalanced_response
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import NO_PROGRESS
 from napari_mst.reconstruction.consistency import cells
-from napari_mst.watch import UNWATCHED
 
 SIZE = 96
 LAMPS = "LED-RGB1", "F11"
@@ -88,7 +88,7 @@ def test_place_of_a_photo_is_found(view: Scene, move: tuple[float, float]) -> No
     at = np.tensordot(TURN, grid - middle, axes=1) + middle - np.reshape(move, (2, 1, 1))
     moved = [map_coordinates(plane, at, mode="reflect") for plane in light_of(view, "A")]
     matrix, misfit = registered(
-        Photo.from_array(view.photo), Photo.from_array(codes(np.stack(moved))), UNWATCHED
+        Photo.from_array(view.photo), Photo.from_array(codes(np.stack(moved))), NO_PROGRESS
     )
     expected = np.linalg.inv(TURN) @ (
         np.reshape([30, 60], (2, 1)) - SIZE / 2 + np.reshape(move, (2, 1))

@@ -20,8 +20,8 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.models import Model
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.preparing import prepare
-from napari_mst.watch import Watch
 
 BLOCKS = (
     "stages.0.encoder.0",
@@ -150,13 +150,13 @@ def test_score_contributions_sum_to_the_logit(block: str) -> None:
 def test_a_map_can_be_cancelled_and_tells_its_progress() -> None:
     shares: list[float] = []
     selection = Selection(BLOCKS[0])
-    AttentionExplorer(reconstructor(), photo(), watch=shares.append).map("score", selection)
+    AttentionExplorer(reconstructor(), photo(), progress=shares.append).map("score", selection)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        AttentionExplorer(reconstructor(), photo(), watch=Watch(is_cancelled=lambda: True)).map(
-            "score", selection
-        )
+        AttentionExplorer(
+            reconstructor(), photo(), progress=Progress(is_cancelled=lambda: True)
+        ).map("score", selection)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_hooks_are_gone_after_a_cancel_and_an_exception(
 
     reconstructor = Reconstructor(model, "cpu")
     with pytest.raises(ending), record_attention(model):
-        reconstructor.reconstruct(photo(), watch=stop)
+        reconstructor.reconstruct(photo(), progress=stop)
     assert hooks(model.network) == 0
 
 

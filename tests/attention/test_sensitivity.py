@@ -15,8 +15,8 @@ from napari_mst.errors import AttentionError, Cancelled
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.preparing import prepare
-from napari_mst.watch import Watch
 
 BAND, ROW, COLUMN = 15, 20, 69
 
@@ -120,6 +120,6 @@ def test_a_pixel_that_is_not_there_is_refused(
 def test_it_can_be_cancelled(reconstructor: Reconstructor, photo: np.ndarray) -> None:
     record = AttentionExplorer(reconstructor, photo).record()
     with pytest.raises(Cancelled):
-        AttentionExplorer(reconstructor, photo, watch=Watch(is_cancelled=lambda: True)).sensitivity(
-            BAND, ROW, COLUMN, record
-        )
+        AttentionExplorer(
+            reconstructor, photo, progress=Progress(is_cancelled=lambda: True)
+        ).sensitivity(BAND, ROW, COLUMN, record)

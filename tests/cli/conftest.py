@@ -15,8 +15,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.models import ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
+from napari_mst.progress import ProgressLike
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.watch import Watched
 
 RECONSTRUCT = SeenPhoto.reconstruct
 Run = Callable[..., tuple[int, str, str]]
@@ -91,11 +91,11 @@ def counted(
     """Collect the names of the photos that are reconstructed; Ctrl-C comes after *limit*."""
     names = [] if made is None else made
 
-    def counting(seen: SeenPhoto, watch: Watched) -> SpectralCube:
+    def counting(seen: SeenPhoto, progress: ProgressLike) -> SpectralCube:
         if len(names) == limit:
             raise KeyboardInterrupt
         names.append(seen.photo.name)
-        return RECONSTRUCT(seen, watch)
+        return RECONSTRUCT(seen, progress)
 
     monkeypatch.setattr(SeenPhoto, "reconstruct", counting)
     return names

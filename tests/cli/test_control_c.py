@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 from napari_mst.cli.control_c import INTERRUPTED, asked_to_stop, end_at_control_c
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("control_c")
 
 
-def is_cancelled(watch: Watch) -> bool:
-    return watch.is_cancelled is not None and watch.is_cancelled()
+def is_cancelled(progress: Progress) -> bool:
+    return progress.is_cancelled is not None and progress.is_cancelled()
 
 
 def test_a_block_is_told_of_control_c_and_ends_with_it() -> None:
     told = []
 
     def work() -> None:
-        with asked_to_stop() as watch:
-            told.append(is_cancelled(watch))
+        with asked_to_stop() as progress:
+            told.append(is_cancelled(progress))
             signal.raise_signal(signal.SIGINT)
-            told.append(is_cancelled(watch))
+            told.append(is_cancelled(progress))
 
     with pytest.raises(KeyboardInterrupt):
         work()
@@ -42,8 +42,8 @@ def test_a_block_that_fails_ends_with_control_c_all_the_same() -> None:
 
 
 def test_a_block_without_control_c_ends_as_it_does() -> None:
-    with asked_to_stop() as watch:
-        assert not is_cancelled(watch)
+    with asked_to_stop() as progress:
+        assert not is_cancelled(progress)
     with pytest.raises(ValueError, match="its own"), asked_to_stop():
         raise ValueError("its own")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -62,9 +62,9 @@ def test_a_second_control_c_in_a_block_is_raised_at_once() -> None:
 def test_control_c_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_at_control_c()
-    with asked_to_stop() as watch:
+    with asked_to_stop() as progress:
         signal.raise_signal(signal.SIGINT)
-        assert not is_cancelled(watch)
+        assert not is_cancelled(progress)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 

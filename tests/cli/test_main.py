@@ -16,8 +16,8 @@ from tests.cli.conftest import Run, assert_is_one_error, raising, several
 from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, add_arguments
 from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.watch import Watch
 
 
 def test_control_c_ends_with_130_and_leaves_no_cube(
@@ -106,9 +106,9 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 ) -> None:
     before, went_on = signal.getsignal(signal.SIGINT), []
 
-    def pressed(_: SeenPhoto, watch: Watch) -> None:
+    def pressed(_: SeenPhoto, progress: Progress) -> None:
         signal.raise_signal(signal.SIGINT)
-        went_on.append(watch.is_cancelled is not None and watch.is_cancelled())
+        went_on.append(progress.is_cancelled is not None and progress.is_cancelled())
         raise Cancelled("The reconstruction was cancelled.")
 
     monkeypatch.setattr(SeenPhoto, "reconstruct", pressed)

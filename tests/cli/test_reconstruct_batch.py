@@ -11,8 +11,8 @@ from tests.cli.conftest import END, Run, assert_is_one_error, contents, counted,
 
 import napari_mst
 from napari_mst.cube import SpectralCube
+from napari_mst.progress import ProgressLike
 from napari_mst.reconstruction.pipeline import SeenPhoto
-from napari_mst.watch import Watched
 
 
 class TestBatch:
@@ -180,12 +180,12 @@ class TestBatch:
         made = counted(monkeypatch)
         count = SeenPhoto.reconstruct
 
-        def held(seen: SeenPhoto, watch: Watched) -> SpectralCube:
+        def held(seen: SeenPhoto, progress: ProgressLike) -> SpectralCube:
             has_begun.set()
             is_of_the_other = threading.current_thread() is other
             if is_of_the_other:
                 may_end.wait(60)
-            cube = count(seen, watch)
+            cube = count(seen, progress)
             if len(made) == 3:
                 may_end.set()
             return cube

@@ -18,8 +18,8 @@ from napari_mst.cube.illuminants import illuminant_names, illuminant_power
 from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.errors import CameraError, Cancelled, CubeError, NapariMstError, SaveError
 from napari_mst.formats.picture_files import write_picture
+from napari_mst.progress import Progress
 from napari_mst.spectra.library import colour_checker
-from napari_mst.watch import Watch
 
 CHART = colour_checker()
 BANDS = CHART[0].wavelengths
@@ -234,10 +234,10 @@ def test_every_shared_envi_file_is_seen(shared_data: Path) -> None:
 def test_render_and_composite_report_and_stop() -> None:
     for make in (CUBE.render, CUBE.composite):
         shares: list[float] = []
-        make(watch=shares.append)
+        make(progress=shares.append)
         assert (shares[0], shares[-1]) == (0, 1)
         with pytest.raises(Cancelled):
-            make(watch=Watch(is_cancelled=lambda: True))
+            make(progress=Progress(is_cancelled=lambda: True))
 
 
 def test_what_cannot_be_rendered_is_refused(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.denoising.noise import SensorNoise, _not_negative
 from napari_mst.errors import Cancelled
+from napari_mst.progress import Progress
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
-from napari_mst.watch import Watch
 
 
 def light(rows: int = 160, columns: int = 240) -> Doubles:
@@ -94,7 +94,7 @@ def test_codes_are_those_of_srgb_at_middle_grey() -> None:
 
 def test_a_cancel_ends_it() -> None:
     with pytest.raises(Cancelled):
-        nm.estimated_noise(photo_of(light()), Watch(is_cancelled=lambda: True))
+        nm.estimated_noise(photo_of(light()), Progress(is_cancelled=lambda: True))
 
 
 @pytest.mark.parametrize("name", ["beads", "cloth"])

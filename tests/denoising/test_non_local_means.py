@@ -14,7 +14,7 @@ from napari_mst.denoising.attention import attention, embedding, projections, to
 from napari_mst.denoising.blocks import Block, Tile
 from napari_mst.denoising.streaming import Filter, non_local_rows
 from napari_mst.errors import Cancelled, DenoisingError, OutOfMemory
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 Doubles = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ def test_an_image_cut_into_bands_has_the_same_bits() -> None:
         return image[:, start:stop]
 
     bands = list(
-        non_local_rows(read, read, np.ones((40, 2100), bool), Filter(0.3, 3, 2), UNWATCHED)
+        non_local_rows(read, read, np.ones((40, 2100), bool), Filter(0.3, 3, 2), NO_PROGRESS)
     )
     assert len(bands) == 2
     one = np.concatenate([means for _, means in bands], axis=1)
@@ -190,11 +190,11 @@ def test_nan_pixels_stay_nan_and_weigh_nothing() -> None:
 
 def test_a_cancel_ends_it_and_progress_ends_at_one() -> None:
     shares: list[float] = []
-    nm.non_local_means(IMAGE, 0.2, distance=2, watch=Watch(shares.append, lambda: False))
+    nm.non_local_means(IMAGE, 0.2, distance=2, progress=Progress(shares.append, lambda: False))
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        nm.non_local_means(IMAGE, 0.2, watch=Watch(is_cancelled=lambda: True))
+        nm.non_local_means(IMAGE, 0.2, progress=Progress(is_cancelled=lambda: True))
 
 
 @pytest.mark.parametrize(

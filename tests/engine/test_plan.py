@@ -22,7 +22,7 @@ from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.errors import OutOfMemory
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 CPU = torch.device("cpu")
 PUBLISHED = MSTPlusPlus().program()
@@ -99,7 +99,11 @@ def test_a_run_takes_as_many_threads_as_planned_and_leaves_torch_its_own(
     try:
         source = source_of(np.zeros((3, 40, 40), np.float32))
         execute(
-            network.program(), source, CPU, plan, Watch(lambda _: seen.add(torch.get_num_threads()))
+            network.program(),
+            source,
+            CPU,
+            plan,
+            Progress(lambda _: seen.add(torch.get_num_threads())),
         )
         assert (pools, seen, torch.get_num_threads()) == ([3], {1}, 2)
     finally:

@@ -19,7 +19,7 @@ from napari_mst.engine.windows import cpu_tile
 from napari_mst.errors import Cancelled
 from napari_mst.networks import Network
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus, build_mst_plus_plus
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.progress import Progress, ProgressLike, as_progress
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -36,10 +36,10 @@ def build(seed: int = 0, **parameters: Any) -> MSTPlusPlus:
 
 
 def stream(
-    network: Network, photo: np.ndarray, plan: Plan | None = None, watch: Watched = None
+    network: Network, photo: np.ndarray, plan: Plan | None = None, progress: ProgressLike = None
 ) -> np.ndarray:
     """The streamed run of *network* on an array (in_bands, H, W)."""
-    return execute(network.program(), source_of(photo), CPU, plan, watching(watch)).numbers
+    return execute(network.program(), source_of(photo), CPU, plan, as_progress(progress)).numbers
 
 
 def whole(network: MSTPlusPlus, photo: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def test_regions_are_four_or_more_and_about_the_same_size(
 
 def test_progress_moves_15_times_and_ends_at_one() -> None:
     shares: list[float] = []
-    stream(build(), np.zeros((3, 16, 16), np.float32), watch=shares.append)
+    stream(build(), np.zeros((3, 16, 16), np.float32), progress=shares.append)
     assert len(set(shares)) >= 15
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -150,6 +150,6 @@ def test_cancel_acts_at_the_next_band_of_rows(bands_before: int) -> None:
         stream(
             build(stages=1),
             np.zeros((3, 16, 16), np.float32),
-            watch=Watch(shares.append, lambda: len(shares) >= bands_before),
+            progress=Progress(shares.append, lambda: len(shares) >= bands_before),
         )
     assert len(shares) == bands_before

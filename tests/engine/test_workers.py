@@ -18,14 +18,14 @@ from napari_mst.engine.windows import Window, tiles
 from napari_mst.engine.workers import Workers
 from napari_mst.errors import DeviceError
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.watch import UNWATCHED
+from napari_mst.progress import NO_PROGRESS
 
 FAULTS = """
 import resource, torch
 from napari_mst.engine.workers import Workers
-from napari_mst.watch import UNWATCHED
+from napari_mst.progress import NO_PROGRESS
 torch.set_num_threads(2)
-with Workers(torch.device("cpu"), 1, UNWATCHED) as workers:
+with Workers(torch.device("cpu"), 1, NO_PROGRESS) as workers:
     work = lambda tile: sum(torch.ones(300_000) for _ in range(8)).sum().item()
     tiles = workers.each(work, range(200), 1)
     faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt for _ in tiles]
@@ -51,7 +51,7 @@ def test_blas_has_one_thread_during_a_run_and_its_own_number_afterwards() -> Non
 
     np.ones((2, 2)) @ np.ones((2, 2))
     before = threads()
-    with Workers(torch.device("cpu"), 1, UNWATCHED) as workers:
+    with Workers(torch.device("cpu"), 1, NO_PROGRESS) as workers:
         assert set(threads()) <= {1}
         tiles = [Window(0, 1, 0, 1)]
         assert list(workers.each(lambda tile: threads(), tiles, 1)) == [threads()]
@@ -85,7 +85,7 @@ def test_a_gpu_is_never_more_than_a_few_tiles_behind(monkeypatch: pytest.MonkeyP
 
     module.Event.side_effect = event
     monkeypatch.setattr(torch, "get_device_module", lambda device: module)
-    with Workers(torch.device("mps"), 1, UNWATCHED) as own:
+    with Workers(torch.device("mps"), 1, NO_PROGRESS) as own:
         for count in (6, 1, 1, 1):  # tiles of each sweep
             for _ in own.each(lambda tile: tile, tiles((count, 1), 1, 1), 1):
                 events[-1].record.assert_called_once()

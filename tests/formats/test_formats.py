@@ -54,7 +54,7 @@ def test_a_cube_survives_every_suffix(tmp_path: Path, form: Format) -> None:
         folder = tmp_path / suffix
         folder.mkdir()
         told: list[float] = []
-        path = write_cube(folder / f"a{suffix.upper()}", CUBE, watch=told.append)
+        path = write_cube(folder / f"a{suffix.upper()}", CUBE, progress=told.append)
         assert find_format(path) is form
         cube = read_cube(path)
         assert np.array_equal(cube.data, CUBE.data)
@@ -155,7 +155,7 @@ def test_bands_that_come_together_are_had_once_for_a_save(tmp_path: Path, form: 
     path = tmp_path / f"a{form.suffixes[0]}"
     cube = replace(CUBE, data=together)
     np.testing.assert_array_equal(
-        read_cube(write_cube(path, cube, watch=shares.append)).data, CUBE.data
+        read_cube(write_cube(path, cube, progress=shares.append)).data, CUBE.data
     )
     assert counts.max() == 1
     assert shares == sorted(shares)

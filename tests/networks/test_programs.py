@@ -51,7 +51,7 @@ from napari_mst.networks.network import PHOTO, Pass, Program
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.networks.vision_transformer import TransformerHyperparameters, VisionTransformer
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 CPU = torch.device("cpu")
 
@@ -277,7 +277,7 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
     network, photo = built(kind), photo_of(75, 70)
     shares: list[float] = []
     streamed = execute(
-        network.program(), source_of(photo), CPU, Plan(place), Watch(shares.append)
+        network.program(), source_of(photo), CPU, Plan(place), Progress(shares.append)
     ).numbers
     expected = whole(network, photo)
     assert_near(streamed, expected)
@@ -285,7 +285,11 @@ def test_a_new_network_goes_through_every_place_with_progress_and_cancel(
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
         execute(
-            network.program(), source_of(photo), CPU, Plan(place), Watch(is_cancelled=lambda: True)
+            network.program(),
+            source_of(photo),
+            CPU,
+            Plan(place),
+            Progress(is_cancelled=lambda: True),
         )
 
 
@@ -348,7 +352,7 @@ def test_a_registered_network_goes_from_its_file_to_a_cube(
     assert own.preview(pixels).shape == cube.shape
     assert "of memory" in str(own.plan(40, 56))
     with pytest.raises(Cancelled):
-        own.reconstruct(pixels, watch=Watch(is_cancelled=lambda: True))
+        own.reconstruct(pixels, progress=Progress(is_cancelled=lambda: True))
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     arguments = [
         "reconstruct",

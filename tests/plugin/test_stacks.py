@@ -149,9 +149,9 @@ def test_a_cancel_ends_the_run_of_all_pages_and_progress_goes_over_them() -> Non
     assert shares[-1] == 1
     assert said[-3:] == [f"Page {page} of 3 of leaf" for page in (1, 2, 3)]
     said.clear()
-    watch = Reports(is_cancelled=lambda: "Page 2 of 3 of leaf" in said, say=said.append)
+    progress = Reports(is_cancelled=lambda: "Page 2 of 3 of leaf" in said, say=said.append)
     with pytest.raises(Cancelled):
-        workspace.reconstruct_pages(request, watch)
+        workspace.reconstruct_pages(request, progress)
     assert said[-1] == "Page 2 of 3 of leaf"
 
 

@@ -11,6 +11,7 @@ from napari_mst.cube.colour import linear_to_srgb, render_srgb, srgb_response, s
 from napari_mst.cube.lazy import mapped
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency import correction, noise
 from napari_mst.reconstruction.consistency.cells import (
     HALF_CODE,
@@ -23,7 +24,6 @@ from napari_mst.reconstruction.consistency.cells import (
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import move, moved_into
 from napari_mst.training.inputs import Input
-from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 RESPONSE = srgb_response(WAVELENGTHS)
@@ -292,7 +292,7 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     photo = Photo.from_array(Input("noisy", noise=noise).photograph(cube, "a"))
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
-    one = correct_colours(first, photo, RESPONSE, Watch(shares.append))
+    one = correct_colours(first, photo, RESPONSE, Progress(shares.append))
     monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.THREADS", 1)
     monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
@@ -358,7 +358,7 @@ def test_cancel_is_heard_before_anything_is_moved() -> None:
     shares: list[float] = []
     with pytest.raises(Cancelled):
         correct_colours(
-            data, Photo.from_array(codes_of(data)), RESPONSE, Watch(shares.append, lambda: True)
+            data, Photo.from_array(codes_of(data)), RESPONSE, Progress(shares.append, lambda: True)
         )
     asked = [False, True]
     with pytest.raises(Cancelled):
@@ -366,7 +366,7 @@ def test_cancel_is_heard_before_anything_is_moved() -> None:
             data,
             Photo.from_array(codes_of(data)),
             RESPONSE,
-            Watch(shares.append, lambda: asked.pop(0)),
+            Progress(shares.append, lambda: asked.pop(0)),
         )
     assert (asked, shares) == ([], [])
 

@@ -22,6 +22,7 @@ from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, PHO
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.error_bands import (
     STRAY,
     has_model_band,
@@ -31,7 +32,6 @@ from napari_mst.reconstruction.error_bands import (
     model_spectrum_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Watch
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 PHOTO = np.random.default_rng(0).integers(0, 256, (12, 15, 3), dtype=np.uint8)
@@ -117,11 +117,11 @@ def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
 
 def test_bands_report_progress_and_end_at_a_cancel(cube: SpectralCube) -> None:
     shares: list[float] = []
-    model_error_bands(cube, Watch(shares.append))
+    model_error_bands(cube, Progress(shares.append))
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        model_error_bands(cube, Watch(is_cancelled=lambda: True))
+        model_error_bands(cube, Progress(is_cancelled=lambda: True))
 
 
 def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:

@@ -17,8 +17,8 @@ from napari_mst.denoising.photos import denoised_photo
 from napari_mst.engine.crop import execute_crop
 from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction import on_demand, statistics
-from napari_mst.watch import Watch
 
 SHAPE = (150, 170)
 ROUNDING = 5e-7
@@ -112,9 +112,9 @@ def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
 
 def test_opening_can_be_cancelled() -> None:
     shares = list[float]()
-    watch = Watch(shares.append, is_cancelled=lambda: len(shares) > 3)
+    progress = Progress(shares.append, is_cancelled=lambda: len(shares) > 3)
     with pytest.raises(Cancelled):
-        Reconstructor(load_model("mstpp-srgb"), "cpu").open(waves(), watch)
+        Reconstructor(load_model("mstpp-srgb"), "cpu").open(waves(), progress)
     assert 0 < max(shares) < 1
 
 

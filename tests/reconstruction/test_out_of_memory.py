@@ -15,10 +15,10 @@ from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import Watch
 
 ALLOCATOR = (
     "[enforce fail at alloc_cpu.cpp:116] data. DefaultCPUAllocator: not enough memory: "
@@ -142,7 +142,7 @@ def test_a_gpu_that_is_out_of_memory_starts_again_within_half_of_its_own(
     reconstructor = Reconstructor(small_model(), "cpu", memory=10**9, device_memory=4 * 10**8)
     plans: list[Plan] = []
 
-    def fail_once(_: Setup, source: PhotoRows, plan: Plan, watch: Watch) -> Singles:
+    def fail_once(_: Setup, source: PhotoRows, plan: Plan, progress: Progress) -> Singles:
         plans.append(plan)
         if len(plans) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -16,8 +16,8 @@ from napari_mst.engine.device import choose_device
 from napari_mst.engine.forms import native
 from napari_mst.errors import AttentionError, Cancelled, DeviceError, ModelError, OutOfMemory
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Watch
 
 needs_bfloat16 = pytest.mark.skipif(
     "bfloat16" not in choose_device("cpu").precisions, reason="not on this processor"
@@ -80,7 +80,7 @@ def test_16_bits_are_refused_where_they_give_nothing() -> None:
 def test_cancel_acts_while_the_error_of_16_bits_is_measured() -> None:
     reconstructor = Reconstructor(small_model(), "cpu", precision="bfloat16")
     with pytest.raises(Cancelled):
-        reconstructor.plan_for(PHOTO, watch=Watch(is_cancelled=lambda: True))
+        reconstructor.plan_for(PHOTO, progress=Progress(is_cancelled=lambda: True))
     assert "off float32" in str(reconstructor.plan_for(PHOTO))
 
 

@@ -10,6 +10,7 @@ from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube, metrics
 from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.progress import Progress
 from napari_mst.spectra import means, strips
 from napari_mst.spectra.compare import (
     Scores,
@@ -19,7 +20,6 @@ from napari_mst.spectra.compare import (
     psnr,
 )
 from napari_mst.spectra.regions import Region
-from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 SHAPE = (20, 24)
@@ -191,7 +191,7 @@ def test_cubes_without_a_common_pixel_are_refused() -> None:
 
 def test_cube_errors_report_and_heed_a_cancel() -> None:
     shares: list[float] = []
-    cube_errors(CUBE, REFERENCE, watch=shares.append)
+    cube_errors(CUBE, REFERENCE, progress=shares.append)
     assert (shares[0], shares[-1]) == (0, 1)
     with pytest.raises(Cancelled):
-        cube_errors(CUBE, REFERENCE, watch=Watch(is_cancelled=lambda: True))
+        cube_errors(CUBE, REFERENCE, progress=Progress(is_cancelled=lambda: True))

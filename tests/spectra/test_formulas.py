@@ -7,9 +7,9 @@ from scipy.interpolate import interp1d
 import napari_mst as nm
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import NO_PROGRESS
 from napari_mst.spectra import formulas
 from napari_mst.spectra.maps import index
-from napari_mst.watch import UNWATCHED
 
 WAVELENGTHS = np.arange(400.0, 2401, 10)
 RNG = np.random.default_rng(4)
@@ -58,11 +58,11 @@ def test_an_index_is_that_of_its_publication(name: str, value: float) -> None:
 
 @pytest.mark.parametrize("name", formulas.catalogue())
 def test_every_band_of_an_index_changes_it(name: str) -> None:
-    before = formulas.evaluated(CUBE, name, UNWATCHED)
+    before = formulas.evaluated(CUBE, name, NO_PROGRESS)
     for wavelength in formulas.bands_taken(CUBE, name).values():
         data = CUBE.data.copy()
         data[np.abs(WAVELENGTHS - wavelength) < 10] *= 1.1
-        after = formulas.evaluated(SpectralCube(data, WAVELENGTHS), name, UNWATCHED)
+        after = formulas.evaluated(SpectralCube(data, WAVELENGTHS), name, NO_PROGRESS)
         assert (np.abs(after - before) > 1e-6 * np.abs(before)).any()
 
 

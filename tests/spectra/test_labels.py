@@ -8,11 +8,11 @@ from tests.spectra.conftest import bounds
 
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.progress import Progress
 from napari_mst.spectra import means
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
-from napari_mst.watch import Watch
 
 SHAPE = (37, 53)
 RNG = np.random.default_rng(11)
@@ -94,11 +94,11 @@ def test_labels_of_another_size_or_kind_are_refused(labels: np.ndarray) -> None:
 
 def test_a_pass_is_cancelled_and_tells_its_progress() -> None:
     told: list[float] = []
-    label_spectra(CUBE, cells(), watch=told.append)
+    label_spectra(CUBE, cells(), progress=told.append)
     assert told[0] == 0
     assert told[-1] == 1
     with pytest.raises(Cancelled):
-        label_spectra(CUBE, cells(), watch=Watch(is_cancelled=lambda: True))
+        label_spectra(CUBE, cells(), progress=Progress(is_cancelled=lambda: True))
 
 
 def test_every_label_is_compared_as_its_region_is() -> None:

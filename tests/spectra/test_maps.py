@@ -15,12 +15,12 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.classification import MOST_CLASSES
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.map_kind import ESTIMATED, Map
 from napari_mst.spectra.maps import MAPS, photo_difference
-from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 700, 7)
 RNG = np.random.default_rng(8)
@@ -166,12 +166,12 @@ def test_every_plane_is_drawn_with_its_title() -> None:
 )
 def test_long_maps_report_and_heed_a_cancel(name: str) -> None:
     shares: list[float] = []
-    made(name, watch=Watch(shares.append))
+    made(name, progress=Progress(shares.append))
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
     shares.clear()
     with pytest.raises(Cancelled):
-        made(name, watch=Watch(shares.append, lambda: bool(shares)))
+        made(name, progress=Progress(shares.append, lambda: bool(shares)))
     assert len(shares) == 1
 
 
@@ -229,11 +229,11 @@ def test_what_is_no_number_is_black_and_has_no_difference() -> None:
 def test_difference_from_a_photo_reports_and_heeds_a_cancel() -> None:
     shares: list[float] = []
     photo = CHART.render(full_scale=1.0)
-    photo_difference(CHART, photo, watch=shares.append)
+    photo_difference(CHART, photo, progress=shares.append)
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
     with pytest.raises(Cancelled):
-        photo_difference(CHART, photo, watch=Watch(is_cancelled=lambda: True))
+        photo_difference(CHART, photo, progress=Progress(is_cancelled=lambda: True))
 
 
 def test_what_has_no_colour_is_refused() -> None:

@@ -10,7 +10,7 @@ from napari_mst import resample
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, CubeError
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
 DATA = np.random.default_rng(0).random((31, 40, 30), dtype=np.float32)
@@ -83,7 +83,7 @@ def test_what_cannot_be_resampled_is_refused(cube: SpectralCube, to: Sequence[An
 
 def test_progress_is_told_and_a_cancel_is_heeded() -> None:
     told: list[float] = []
-    resample(CUBE, [550], watch=told.append)
+    resample(CUBE, [550], progress=told.append)
     assert told[-1] == 1.0
     with pytest.raises(Cancelled):
-        resample(CUBE, [550], watch=Watch(is_cancelled=lambda: True))
+        resample(CUBE, [550], progress=Progress(is_cancelled=lambda: True))

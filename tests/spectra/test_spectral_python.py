@@ -11,8 +11,8 @@ from tests.spectra.conftest import curve
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import NO_PROGRESS
 from napari_mst.spectra import maps, statistics, strips
-from napari_mst.watch import UNWATCHED
 
 WAVELENGTHS = np.linspace(400, 700, 8)
 RNG = np.random.default_rng(11)
@@ -92,7 +92,7 @@ def test_classes_do_not_depend_on_the_order_of_the_bands() -> None:
 def test_clusters_are_those_of_spectral(has_holes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "ROUNDS", 30)
     cube, good = (with_holes(), ~HOLES) if has_holes else (CUBE, np.ones(SHAPE, dtype=bool))
-    start = statistics._first_centres(cube, 5, UNWATCHED)
+    start = statistics._first_centres(cube, 5, NO_PROGRESS)
     labels, _ = spectral.kmeans(IMAGE[good][None], 5, 30, start_clusters=start)
     found = maps.clusters(cube, 5)
     np.testing.assert_array_equal(found.data[good], labels[0] + 1)
@@ -103,7 +103,7 @@ def test_clusters_are_those_of_spectral(has_holes: bool, monkeypatch: pytest.Mon
 def test_clusters_end_after_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "ROUNDS", 2)
     found = maps.clusters(CUBE, 5).data
-    start = statistics._first_centres(CUBE, 5, UNWATCHED)
+    start = statistics._first_centres(CUBE, 5, NO_PROGRESS)
     judge, _ = spectral.kmeans(IMAGE, 5, 2, start_clusters=start)
     np.testing.assert_array_equal(found, judge + 1)
 

@@ -11,8 +11,8 @@ import napari_mst as nm
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import Cancelled, SpectrumError
+from napari_mst.progress import Progress
 from napari_mst.spectra.classification import Constraint, abundances, endmembers
-from napari_mst.watch import Watch
 
 WAVELENGTHS = np.linspace(400, 1000, 12)
 RNG = np.random.default_rng(5)
@@ -100,4 +100,4 @@ def test_what_cannot_be_unmixed_is_refused(run: Any, of: Any, message: str) -> N
 
 def test_unmixing_heeds_a_cancel() -> None:
     with pytest.raises(Cancelled):
-        nm.maps.unmixed(MIXED, watch=Watch(is_cancelled=lambda: True))
+        nm.maps.unmixed(MIXED, progress=Progress(is_cancelled=lambda: True))

@@ -33,9 +33,9 @@ from napari_mst.arrays import Doubles, Floats, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.consistency.noise import removed_noise
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
@@ -51,7 +51,7 @@ def adapt(
     cube: SpectralCube,
     photo: PhotoLike,
     known: Sequence[KnownSpectrum],
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere from spectra *known* at some spots (float32).
 
@@ -75,7 +75,7 @@ def adapt(
     SpectrumError
         If a spot lies outside, or a spectrum does not fit the cube.
     Cancelled
-        Soon after *watch* was cancelled; *cube* is as it was.
+        Soon after *progress* was cancelled; *cube* is as it was.
 
     Notes
     -----
@@ -103,7 +103,7 @@ def adapt(
     learnt = learn(cube, known_spectra, view_of(cube, source))
     for doubt in learnt.adaptation.doubts:
         warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
-    return applied(cube, source, learnt, watching(watch))
+    return applied(cube, source, learnt, as_progress(progress))
 
 
 class Learnt(NamedTuple):
@@ -126,7 +126,7 @@ def learn(
     """
     check_cube(cube)
     check_known(cube, known)
-    noise = None if view is None else removed_noise(view.comparison(cube.data), UNWATCHED)
+    noise = None if view is None else removed_noise(view.comparison(cube.data), NO_PROGRESS)
     is_jpeg = noise is not None and noise.is_jpeg
     photo = "" if noise is None else memory.JPEG if is_jpeg else memory.NOISE
     known, notes = checked(cube, view, known, is_jpeg)
@@ -167,15 +167,15 @@ def learnt_from(
 
 
 def applied(
-    cube: SpectralCube, photo: Photo, learnt: Learnt, watch: Watch = UNWATCHED
+    cube: SpectralCube, photo: Photo, learnt: Learnt, progress: Progress = NO_PROGRESS
 ) -> SpectralCube:
     """*cube*, corrected everywhere with the *learnt* errors, in the colours of its *photo*."""
     adaptation = learnt.adaptation
     if not len(adaptation.spots):  # all were left out: the cube is as it was, and says why
         texts = (*cube.provenance.assumptions, *adaptation.doubts)
         return replace(cube, provenance=replace(cube.provenance, assumptions=texts))
-    data = spread(cube, learnt.process, watch.part(0, _SPREADING))
-    text = moved_to_photo(data, view_of(cube, photo), watch.part(_SPREADING, 1))
+    data = spread(cube, learnt.process, progress.part(0, _SPREADING))
+    text = moved_to_photo(data, view_of(cube, photo), progress.part(_SPREADING, 1))
     return with_history(cube, data, adaptation, text)
 
 

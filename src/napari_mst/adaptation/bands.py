@@ -22,9 +22,9 @@ from napari_mst.adaptation.process import (
 from napari_mst.arrays import Doubles, Floats, Singles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
+from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import error_bands as of_models
 from napari_mst.reconstruction.error_bands import instrument_error
-from napari_mst.watch import Watch, Watched, watching
 
 _Strip = tuple[slice, Floats, Floats]
 """Some rows, and the lower and upper spectra (B, rows, W) around them."""
@@ -53,7 +53,7 @@ class _Doubt(NamedTuple):
 
 def error_bands(
     cube: SpectralCube,
-    watch: Watched = None,
+    progress: ProgressLike = None,
     *,
     shape_only: bool = False,
 ) -> tuple[SpectralCube, SpectralCube]:
@@ -68,7 +68,7 @@ def error_bands(
         If the cube is not adapted and its model has no calibrated band, or the record of its
         adaptation is damaged.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -87,9 +87,9 @@ def error_bands(
     """
     if not _is_adapted(cube):
         known = of_models.of_shape(cube) if shape_only else cube
-        return of_models.model_error_bands(known, watching(watch))
+        return of_models.model_error_bands(known, as_progress(progress))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
-    for rows, below, above in _strips(cube, watching(watch)):
+    for rows, below, above in _strips(cube, as_progress(progress)):
         lower[:, rows] = below
         upper[:, rows] = above
     reason = ", by what the known spectra leave open"
@@ -99,7 +99,7 @@ def error_bands(
 
 def band_width(
     cube: SpectralCube,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Singles:
     """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
 
@@ -112,18 +112,18 @@ def band_width(
         As `error_bands`.
     """
     width = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, below, above in _strips(cube, watching(watch)):
+    for rows, below, above in _strips(cube, as_progress(progress)):
         mean = doubles(cube.data[:, rows]).mean(axis=0)
         width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
     return width
 
 
-def _strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
+def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
     """Lower and upper spectra around the rows of *cube*, adapted or as its model gives them."""
     doubt = _doubt_of(cube)
     points = 0 if doubt is None else len(doubt.process.points)
     for rows, part in Part.whole(cube.shape[1:]).strips(points):
-        watch.reach(rows.start / cube.shape[1])
+        progress.reach(rows.start / cube.shape[1])
         if doubt is None:
             lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
             yield rows, lower.data, upper.data
@@ -131,7 +131,7 @@ def _strips(cube: SpectralCube, watch: Watch) -> Iterator[_Strip]:
             spectra = spectra_of(cube, part)
             below, above = _around(spectra, features_of(cube, part, spectra), doubt)
             yield rows, below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
-    watch.reach(1.0)
+    progress.reach(1.0)
 
 
 def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:

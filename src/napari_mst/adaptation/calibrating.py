@@ -30,7 +30,7 @@ from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_response
 from napari_mst.photo.chart import CHARTS, Chart, chart_colours
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.watch import Watched
+from napari_mst.progress import ProgressLike
 
 Colours = Doubles
 
@@ -238,12 +238,14 @@ class Calibration:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
 
-    def adapted(self, cube: SpectralCube, photo: PhotoLike, watch: Watched = None) -> SpectralCube:
+    def adapted(
+        self, cube: SpectralCube, photo: PhotoLike, progress: ProgressLike = None
+    ) -> SpectralCube:
         """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
 
         Errors are those of `adapt`.
         """
-        return adapt(cube, photo, self.known, watch)
+        return adapt(cube, photo, self.known, progress)
 
 
 def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:

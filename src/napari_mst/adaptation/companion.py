@@ -22,8 +22,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo, sums_between
+from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.consistency.cells import row_blocks
-from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 _SHAPE = 0.1  # share by which the pixels of the coarse cube may be longer than wide
 _FEWEST_SHARED = 0.5  # share of the bands of the fine cube that the coarse one has to cover
@@ -42,7 +42,7 @@ def adapt_to_cube(
     cube: SpectralCube,
     photo: PhotoLike,
     coarse: SpectralCube,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube*, corrected everywhere by a *coarse* cube of the same view (float32).
 
@@ -57,7 +57,7 @@ def adapt_to_cube(
     PhotoError
         If the photo is another one, by its size or its colours.
     Cancelled
-        Soon after *watch* was cancelled; *cube* is as it was.
+        Soon after *progress* was cancelled; *cube* is as it was.
 
     Notes
     -----
@@ -80,30 +80,32 @@ def adapt_to_cube(
     """
     adapting.check_cube(cube)
     source = photo_of(cube, as_photo(photo))
-    watch = watching(watch)
-    truth, edges, source_text = _placed(cube, coarse, watch.part(0, 0.1))
-    estimate = block_means(cube.data, edges, watch)
+    progress = as_progress(progress)
+    truth, edges, source_text = _placed(cube, coarse, progress.part(0, 0.1))
+    estimate = block_means(cube.data, edges, progress)
     is_known = np.isfinite(estimate).all(axis=0) & np.isfinite(truth).any(axis=0)
     chosen = is_known.ravel()
     at = centres(edges)[chosen]
     spectra = _as_spectra(truth)[chosen], _as_spectra(estimate)[chosen]
     spots = adapting.spots_at(cube, at, *spectra, np.zeros(len(at)))
     adaptation, process = adapting.learnt_from(cube, spots, source_text)
-    data = spread(cube, process, watch.part(0.1, 0.5))
+    data = spread(cube, process, progress.part(0.1, 0.5))
     truth = np.where(is_known, truth, np.nan)
     for number in range(_ROUNDS):
-        _agree(data, truth, edges, watch.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
-    text = moved_to_photo(data, view_of(cube, source), watch.part(0.7, 1))
+        _agree(data, truth, edges, progress.part(0.5 + 0.1 * number, 0.6 + 0.1 * number))
+    text = moved_to_photo(data, view_of(cube, source), progress.part(0.7, 1))
     return adapting.with_history(cube, data, adaptation, text)
 
 
-def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Doubles, Edges, str]:
+def _placed(
+    cube: SpectralCube, coarse: SpectralCube, progress: Progress
+) -> tuple[Doubles, Edges, str]:
     """The *coarse* cube at the bands of *cube* (B, h, w), the edges of its pixels, and a title."""
     _check(cube, coarse)
     truth = _at_bands(coarse, cube.wavelengths)
     light = np.empty((3, *cube.shape[1:]), dtype=np.float32)
     for rows in row_blocks(cube.shape[1:]):
-        watch.reach(rows.start / cube.shape[1])
+        progress.reach(rows.start / cube.shape[1])
         light[:, rows] = render_srgb(np.asarray(cube.data[:, rows]), cube.wavelengths)
     filled = np.moveaxis(without_gaps(_as_spectra(truth)), -1, 0)
     shift = best_shift(light, render_srgb(filled.reshape(truth.shape), cube.wavelengths))
@@ -114,12 +116,12 @@ def _placed(cube: SpectralCube, coarse: SpectralCube, watch: Watch) -> tuple[Dou
     return truth, edges_of(cube.shape[1:], (height, width), shift), title
 
 
-def _agree(data: Singles, truth: Doubles, edges: Edges, watch: Watch) -> None:
+def _agree(data: Singles, truth: Doubles, edges: Edges, progress: Progress) -> None:
     """Move *data* (B, H, W), in place, so that its blocks come closer to *truth* (B, h, w)."""
-    left = np.nan_to_num(errors_of(truth, block_means(data, edges, watch)))
+    left = np.nan_to_num(errors_of(truth, block_means(data, edges, progress)))
     _, height, width = data.shape
     for rows in row_blocks((height, width)):
-        watch.reach(rows.start / height)
+        progress.reach(rows.start / height)
         data[:, rows] = corrected(data[:, rows], spread_between(left, edges, rows, width))
 
 
@@ -179,7 +181,7 @@ def centres(edges: Edges) -> Doubles:
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 
-def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
+def block_means(data: Any, edges: Edges, progress: Progress = NO_PROGRESS) -> Doubles:
     """The means (C, h, w) of *data* (C, H, W) over the pixels of each block that are numbers.
 
     A pixel with a NaN does not count. Blocks without any that counts are NaN.
@@ -187,7 +189,7 @@ def block_means(data: Any, edges: Edges, watch: Watch = UNWATCHED) -> Doubles:
     rows_of, columns_of = edges
     sums = []
     for top, bottom in pairwise(rows_of):
-        watch.check()
+        progress.check()
         at = np.arange(math.floor(top), math.ceil(bottom))
         share = (np.minimum(at + 1, bottom) - np.maximum(at, top))[:, None]
         values = np.asarray(data[:, at[0] : at[-1] + 1] if at.size else data[:, :0])

@@ -20,6 +20,7 @@ from napari_mst.errors import PhotoError
 from napari_mst.photo.cameras import Capture, RecordedCapture
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.consistency.cells import (
     HALF_CODE,
     ColourCheck,
@@ -29,7 +30,6 @@ from napari_mst.reconstruction.consistency.cells import (
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import removed_noise
-from napari_mst.watch import UNWATCHED, Watch
 
 # Another photo is recognised by these: pixels that are compared; a distance in 8-bit codes within
 # which two are the same; and a share of the distance between the colours of other places. Of twelve
@@ -78,11 +78,11 @@ def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
     return ColourView(photo, srgb_response(cube.wavelengths))
 
 
-def moved_to_photo(data: Floats, view: ColourView | None, watch: Watch) -> str:
+def moved_to_photo(data: Floats, view: ColourView | None, progress: Progress) -> str:
     """Move the spectra *data* (B, H, W) to the photo's colours, in place, and say so in words."""
     if view is None:
         return ""
-    return correct_colours(data, view.photo, view.response, watch, least=view.least).text
+    return correct_colours(data, view.photo, view.response, progress, least=view.least).text
 
 
 def photo_of(cube: SpectralCube, photo: Photo) -> Photo:
@@ -181,7 +181,10 @@ class Part(NamedTuple):
 
 
 def spread(
-    cube: SpectralCube, process: Posterior, watch: Watch = UNWATCHED, part: Part | None = None
+    cube: SpectralCube,
+    process: Posterior,
+    progress: Progress = NO_PROGRESS,
+    part: Part | None = None,
 ) -> Singles:
     """The numbers (B, h, w) of *cube*, or of a *part*, moved by what *process* says.
 
@@ -195,7 +198,7 @@ def spread(
         rows, pixels = strip
         data[:, rows] = _moved(cube, process, pixels)
 
-    each_block(move_strip, strips, watch)
+    each_block(move_strip, strips, progress)
     return data
 
 
@@ -215,7 +218,7 @@ class Parts:
         self._cube = cube
         view = view_of(cube, photo_of(cube, as_photo(photo)))
         self._view: ColourView | None = None
-        if view is not None and removed_noise(view.comparison(cube.data), UNWATCHED) is None:
+        if view is not None and removed_noise(view.comparison(cube.data), NO_PROGRESS) is None:
             self._view = view
 
     def adapted(self, process: Posterior, part: Part) -> Singles:
@@ -229,7 +232,7 @@ class Parts:
         def moved(rows: slice) -> None:
             move(comparison, rows, comparison.rendered(rows), comparison.cells.bounds(rows))
 
-        each_block(moved, row_blocks(comparison.shape), UNWATCHED)
+        each_block(moved, row_blocks(comparison.shape), NO_PROGRESS)
         return data
 
 

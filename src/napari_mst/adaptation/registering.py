@@ -15,7 +15,7 @@ import numpy as np
 from napari_mst.arrays import Doubles
 from napari_mst.errors import PhotoError
 from napari_mst.photo.photo import Photo
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 _COARSE = 250_000  # pixels of the photos that give the first shift
 _BLOCKS = 8  # along each side
@@ -34,7 +34,7 @@ FEWEST = 0.3
 """Share of the blocks that have to agree."""
 
 
-def registered(first: Photo, second: Photo, watch: Watch) -> tuple[Doubles, float]:
+def registered(first: Photo, second: Photo, progress: Progress) -> tuple[Doubles, float]:
     """The map (2, 3) from row, column and 1 in *first* to row and column in *second*.
 
     Beside it is the misfit in pixels: how far the blocks that agree are off, in the median.
@@ -44,7 +44,7 @@ def registered(first: Photo, second: Photo, watch: Watch) -> tuple[Doubles, floa
     PhotoError
         If the sizes differ, or the photos do not fit onto each other.
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     """
     if first.shape != second.shape:
         sizes = " and ".join("{} x {}".format(*photo.shape) for photo in (first, second))
@@ -52,10 +52,10 @@ def registered(first: Photo, second: Photo, watch: Watch) -> tuple[Doubles, floa
             f"Expected two photos of one size, got {sizes} pixels. "
             "Take both with the same camera, lens and settings."
         )
-    small = [photo.reduced(_COARSE, watch) for photo in (first, second)]
+    small = [photo.reduced(_COARSE, progress) for photo in (first, second)]
     factor = np.array(first.shape) / small[0].shape
     start = factor * _displacement(*small)
-    spots, found = _of_blocks(first, second, start, watch)
+    spots, found = _of_blocks(first, second, start, progress)
     design = np.column_stack([spots, np.ones(len(spots))])
     agree = np.linalg.norm(found - start, axis=1) <= _FARTHEST
     turn, off = np.zeros((3, 2)), np.full(len(spots), np.inf)
@@ -79,7 +79,7 @@ def registered(first: Photo, second: Photo, watch: Watch) -> tuple[Doubles, floa
 
 
 def _of_blocks(
-    first: Photo, second: Photo, start: Doubles, watch: Watch
+    first: Photo, second: Photo, start: Doubles, progress: Progress
 ) -> tuple[Doubles, Doubles]:
     """Middles (n, 2) of blocks, as shares from the photo's middle, and their displacements."""
     rows, columns = first.shape
@@ -88,7 +88,7 @@ def _of_blocks(
     spots, found = [], []
     tops, lefts = (np.linspace(0, length - side, _BLOCKS).astype(int) for length in first.shape)
     for top, left in product(tops, lefts):
-        watch.check()
+        progress.check()
         there = top + near[0], left + near[1]
         if min(there) < 0 or there[0] + side > rows or there[1] + side > columns:
             continue

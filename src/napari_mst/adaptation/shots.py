@@ -32,10 +32,10 @@ from napari_mst.errors import CameraError, CubeError, PhotoError, shown
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import DAYLIGHT, GRID, SRGB, named, sensor_white, unbalanced_response
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.consistency.cells import Cells, each_block, row_blocks
 from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
 from napari_mst.reconstruction.setup import copied
-from napari_mst.watch import Watch, Watched, watching
 
 _SPECTRA = 4000  # mixtures of two reflectances, from which the errors of a model are learnt
 _DIM = 0.02  # of light: errors of darker spectra count as of this one
@@ -111,7 +111,7 @@ class _Seen(NamedTuple):
 
 
 def add_shots(
-    cube: SpectralCube, photo: PhotoLike, shots: Sequence[Shot], watch: Watched = None
+    cube: SpectralCube, photo: PhotoLike, shots: Sequence[Shot], progress: ProgressLike = None
 ) -> SpectralCube:
     """*cube*, corrected everywhere by what further photos of the scene show (float32).
 
@@ -137,7 +137,7 @@ def add_shots(
     CameraError
         If there is no such light or camera.
     Cancelled
-        Soon after *watch* was cancelled; *cube* is as it was.
+        Soon after *progress* was cancelled; *cube* is as it was.
 
     Notes
     -----
@@ -159,7 +159,7 @@ def add_shots(
     source = as_photo(photo)
     part = photo_of(cube, source)
     _check(cube)
-    watch = watching(watch)
+    progress = as_progress(progress)
     if not shots:
         return cube
     view = view_of(cube, part) or ColourView(part, srgb_response(GRID))
@@ -167,11 +167,11 @@ def add_shots(
     covariance = _errors(view.response / white, bool(cube.provenance.camera))
     share = 0.8 / len(shots)
     seen = [
-        _seen(cube, source, shot, white, watch.part(number * share, (number + 1) * share))
+        _seen(cube, source, shot, white, progress.part(number * share, (number + 1) * share))
         for number, shot in enumerate(shots)
     ]
-    data, left = _updated(cube, part, seen, covariance, watch.part(0.8, 0.9))
-    text = moved_to_photo(data, view_of(cube, part), watch.part(0.9, 1))
+    data, left = _updated(cube, part, seen, covariance, progress.part(0.8, 0.9))
+    text = moved_to_photo(data, view_of(cube, part), progress.part(0.9, 1))
     past = cube.provenance
     band = dict(past.error_band)
     if band:
@@ -217,7 +217,9 @@ def _errors(response: Doubles, is_of_sensor: bool) -> Doubles:
     return errors.T @ errors / _SPECTRA
 
 
-def _seen(cube: SpectralCube, source: Photo, shot: Shot, white: Doubles, watch: Watch) -> _Seen:
+def _seen(
+    cube: SpectralCube, source: Photo, shot: Shot, white: Doubles, progress: Progress
+) -> _Seen:
     """The photo of *shot* on the pixels of *cube*; *white* (3,) is what the first has of it."""
     photo = as_photo(shot.photo)
     past = cube.provenance
@@ -230,8 +232,8 @@ def _seen(cube: SpectralCube, source: Photo, shot: Shot, white: Doubles, watch: 
     response = unbalanced_response(camera, shot.light)
     response = response * white / sensor_white(camera, first_light)
     response /= response.sum(axis=0).max()
-    matrix, misfit = registered(source, photo, watch.part(0, 0.4))
-    light = _resampled(cube, photo, matrix, watch.part(0.4, 0.9))
+    matrix, misfit = registered(source, photo, progress.part(0, 0.4))
+    light = _resampled(cube, photo, matrix, progress.part(0.4, 0.9))
     if shot.includes_first:
         light -= photo_of(cube, source).rows(linear=True)
     expected = np.maximum(response.sum(axis=0), 0)
@@ -268,7 +270,7 @@ def _named(photo: Photo, shot: Shot) -> str:
     return f"{name} ({photo.sha256[:12]}){subtracted} in {named(shot.light)}"
 
 
-def _resampled(cube: SpectralCube, photo: Photo, matrix: Doubles, watch: Watch) -> Singles:
+def _resampled(cube: SpectralCube, photo: Photo, matrix: Doubles, progress: Progress) -> Singles:
     """Linear light (3, H, W) of *photo* on the pixels of *cube*, NaN where clipped or beyond it."""
     top, _, left, _ = region_bounds(cube.provenance.region) or (0, 0, 0, 0)
     _, height, width = cube.shape
@@ -289,7 +291,7 @@ def _resampled(cube: SpectralCube, photo: Photo, matrix: Doubles, watch: Watch) 
             values = map_coordinates(plane, at, order=3, mode="nearest")
             light[channel, rows] = np.where(is_whole, values, np.nan).reshape(-1, width)
 
-    each_block(fill, row_blocks((height, width)), watch)
+    each_block(fill, row_blocks((height, width)), progress)
     return light
 
 
@@ -341,7 +343,7 @@ def _polynomial(rows: Floats, columns: Floats) -> list[Floats]:
 
 
 def _updated(
-    cube: SpectralCube, part: Photo, seen: Sequence[_Seen], covariance: Doubles, watch: Watch
+    cube: SpectralCube, part: Photo, seen: Sequence[_Seen], covariance: Doubles, progress: Progress
 ) -> tuple[Singles, Doubles]:
     """The spectra (B, H, W), and the share (B,) of their error bands that is left.
 
@@ -374,10 +376,10 @@ def _updated(
         data[:, rows] = np.maximum(data[:, rows] + moved, 0)
 
     blocks = row_blocks(part.shape)
-    each_block(compare, blocks, watch.part(0, 0.1))
+    each_block(compare, blocks, progress.part(0, 0.1))
     how = denoising_to_look_at(part)
     is_known = np.isfinite(missing).all(axis=0)
     image = partial(how.stabilised, part)
-    missing = averaged(image, missing, is_known, how.filter, watch.part(0.1, 0.9))
-    each_block(move, blocks, watch.part(0.9, 1))
+    missing = averaged(image, missing, is_known, how.filter, progress.part(0.1, 0.9))
+    each_block(move, blocks, progress.part(0.9, 1))
     return data, np.sqrt(1 - (gain * towards).sum(axis=1) / np.diag(covariance))

@@ -27,7 +27,7 @@ from napari_mst.arrays import Doubles, Indices, Mask, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.watch import Watched, watching
+from napari_mst.progress import ProgressLike, as_progress
 
 MOST = 256
 """Suggestions at a time."""
@@ -45,7 +45,7 @@ def suggest_spots(
     photo: PhotoLike,
     known: Sequence[KnownSpectrum] = (),
     count: int = 4,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> list[tuple[int, int]]:
     """The *count* spots (row, column) to measure, the most helpful first.
 
@@ -58,7 +58,7 @@ def suggest_spots(
     CubeError, PhotoError, SpectrumError
         As `adapt`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def suggest_spots(
     check_known(cube, known_spectra)
     if not 1 <= count <= MOST:
         raise SpectrumError(f"Expected 1 to {MOST} suggestions, got {count}. Ask for fewer.")
-    watch = watching(watch)
+    progress = as_progress(progress)
     measurable, lit = _measurable(cube, source)
     candidates = _spaced(measurable, _CANDIDATES)
     targets = _spaced(lit, _TARGETS)
@@ -92,7 +92,7 @@ def suggest_spots(
     design = Design(kernel, at, _window_features(cube, targets, half=0)[0], unevenness, spots)
     chosen = list[int]()
     for _ in range(min(count, len(candidates))):
-        watch.check()
+        progress.check()
         chosen.append(design.next_best())
     return [(int(row), int(column)) for row, column in candidates[chosen]]
 

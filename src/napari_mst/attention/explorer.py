@@ -25,8 +25,8 @@ from napari_mst.errors import AttentionError, shown
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.photo import PhotoLike, Rectangle
+from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.watch import Watch, Watched, watching
 
 PICTURE = 160
 """Pixels of the longer side of a picture of the steps, at most."""
@@ -44,12 +44,12 @@ class PhotoExplorer:
         photo: PhotoLike,
         *,
         region: Rectangle | None = None,
-        watch: Watched = None,
+        progress: ProgressLike = None,
     ) -> None:
         self._check_network(reconstructor)
         self._reconstructor = reconstructor
         self._device = reconstructor.device.device
-        self._watch = watching(watch)
+        self._progress = as_progress(progress)
         self._seen = reconstructor.see(photo, region)
         self.shape: tuple[int, int] = self._seen.shape
         top, _, left, _ = region or reconstructor.options.region or (0, 0, 0, 0)
@@ -58,26 +58,26 @@ class PhotoExplorer:
     def _check_network(self, reconstructor: Reconstructor) -> None:
         """Refuse a network that lacks what is looked at, with an `AttentionError`."""
 
-    def watched_by(self, watch: Watch) -> Self:
-        """A copy that reports its runs to *watch*; it does not denoise the photo again.
+    def reporting_to(self, progress: Progress) -> Self:
+        """A copy that reports its runs to *progress*; it does not denoise the photo again.
 
         Examples
         --------
-        >>> from napari_mst.watch import Watch
+        >>> from napari_mst.progress import Progress
         >>> photo = np.full((16, 16, 3), 128, np.uint8)
         >>> explorer = nm.attention.Explorer(nm.Reconstructor(nm.load_model("mstpp-srgb")), photo)
         >>> shares = []
-        >>> record = explorer.watched_by(Watch(shares.append)).record()
+        >>> record = explorer.reporting_to(Progress(shares.append)).record()
         >>> shares[-1]
         1.0
         """
         other = copy.copy(self)
-        other._watch = watch
+        other._progress = progress
         return other
 
     def _network(self) -> Network:
         """The network, which knows the light of the photo."""
-        return self._seen.job(self._watch).setup.network
+        return self._seen.job(self._progress).setup.network
 
     @cached_property
     def _program(self) -> Program:
@@ -102,18 +102,18 @@ class PhotoExplorer:
     def _run(
         self,
         program: Program,
-        watch: Watch | None = None,
+        progress: Progress | None = None,
         folded: dict[str, Any] | None = None,
     ) -> tuple[Floats, Provenance]:
         """Run *program* in the place of that of the network, and keep what it has *folded*."""
 
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-            result = execute(program, source, self._device, plan, watch)
+        def compute(source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
+            result = execute(program, source, self._device, plan, progress)
             if folded is not None:
                 folded.update(result.folded)
             return result.numbers
 
-        return self._seen.compute(compute, watch or self._watch)
+        return self._seen.compute(compute, progress or self._progress)
 
     def _map(
         self,
@@ -191,9 +191,9 @@ class AttentionExplorer(PhotoExplorer):
 
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
-        setup = self._seen.job(self._watch).setup
+        setup = self._seen.job(self._progress).setup
         with record_attention(setup.network) as record:
-            _, provenance = self._seen.compute(setup.cube_of, self._watch)
+            _, provenance = self._seen.compute(setup.cube_of, self._progress)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
@@ -264,11 +264,11 @@ class AttentionExplorer(PhotoExplorer):
         def compute(
             source: PhotoRows,
             plan: Plan,  # noqa: ARG001 (a crop is small and needs none)
-            watch: Watch,
+            progress: Progress,
         ) -> Singles:
-            return sensitivity(self._program, matrices, source, at, watch)[None]
+            return sensitivity(self._program, matrices, source, at, progress)[None]
 
-        (values,), past = self._seen.compute(compute, self._watch)
+        (values,), past = self._seen.compute(compute, self._progress)
         of_value = Selection(f"band {band}, row {row}, column {column}")
         top, left = self._first + corner(self._program, at, self.shape)
         made = self._map(SENSITIVITY, of_value, values, past)
@@ -295,7 +295,7 @@ def features(
     layer: str,
     *,
     region: Rectangle | None = None,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Floats:
     """The map of any *layer* of a network, by the name of the pass that writes it, (C, h, w).
 
@@ -322,5 +322,5 @@ def features(
     >>> nm.attention.features(reconstructor, photo, "stages.0.down.1").shape
     (124, 4, 6)
     """
-    explorer = PhotoExplorer(reconstructor, photo, region=region, watch=watch)
+    explorer = PhotoExplorer(reconstructor, photo, region=region, progress=progress)
     return explorer.padded_features(layer)[0]

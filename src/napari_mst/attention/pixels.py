@@ -71,7 +71,7 @@ class PixelExplorer(PhotoExplorer):
     PhotoError
         See `Reconstructor.reconstruct`.
     Cancelled
-        From its methods, as soon as *watch* says so.
+        From its methods, as soon as *progress* says so.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class PixelExplorer(PhotoExplorer):
                 "Expected a network with attention between pixels, "
                 f"got {shown(reconstructor.model.card.name)}. Take another model."
             )
-        # Copies that another watch hears share both.
+        # Copies that report to another progress share both.
         self._kept: dict[str, Floats] = {}
         self._folded: dict[str, Any] = {}
 
@@ -106,7 +106,7 @@ class PixelExplorer(PhotoExplorer):
         with record_attention(network) as heard:
             if attention_blocks(network):
                 self._add_up()
-        return replace(heard, provenance=self._seen.provenance(self._watch))
+        return replace(heard, provenance=self._seen.provenance(self._progress))
 
     def keep(self) -> None:
         """Run the network and keep the maps without which a pixel would take long.
@@ -236,7 +236,7 @@ class PixelExplorer(PhotoExplorer):
     def _crop(self, name: str, part: Window) -> Floats:
         """A *part* of the map *name*, made of the maps that are kept, and of the photo."""
         known = Known(self._folded, self._kept, self._device)
-        source = self._seen.job(self._watch).source()
+        source = self._seen.job(self._progress).source()
         return execute_crop(self._program.until(name), known, source, part)
 
     def _source(self, block: str) -> str:

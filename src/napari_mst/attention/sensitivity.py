@@ -25,7 +25,7 @@ from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window
 from napari_mst.errors import AttentionError, shown
 from napari_mst.networks.network import Folded, Pass, Program, reflected_index
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 
 class Value(NamedTuple):
@@ -37,11 +37,15 @@ class Value(NamedTuple):
 
 
 def sensitivity(
-    program: Program, matrices: Folded, source: PhotoRows, at: Value, watch: Watch = UNWATCHED
+    program: Program,
+    matrices: Folded,
+    source: PhotoRows,
+    at: Value,
+    progress: Progress = NO_PROGRESS,
 ) -> Singles:
     """|d cube[band, row, column] / d photo|, over the channels of the photo, for the value *at*.
 
-    *matrices* are the mixing matrices of the photo of *source*. *watch* is asked for a cancel
+    *matrices* are the mixing matrices of the photo of *source*. *progress* is asked for a cancel
     before each pass.
 
     Returns
@@ -56,7 +60,7 @@ def sensitivity(
     photo = torch.tensor(pixels, device=device, dtype=program.dtype, requires_grad=True)
     # Padded by reflection, as a run pads the whole photo, so that the gradient passes through it.
     padded = photo[:, row_of - top][:, :, column_of - left][None]
-    cube = program.whole(padded, matrices, partial(_watched, watch))
+    cube = program.whole(padded, matrices, partial(_watched, progress))
     value = cube[0, at.band, at.row - crop.top, at.column - crop.left]
     (gradient,) = torch.autograd.grad(value, photo)
     return gradient.norm(dim=0).float().cpu().numpy()
@@ -103,9 +107,11 @@ def _reached(program: Program, at: Value, shape: Size) -> tuple[Window, Tensor, 
     return window, row_of[window.rows], column_of[window.columns]
 
 
-def _watched(watch: Watch, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]) -> Tensor:
+def _watched(
+    progress: Progress, each: Pass, maps: Sequence[Tensor], folded: Mapping[str, Any]
+) -> Tensor:
     """The result of *each* pass, which asks for a cancel first."""
-    watch.check()
+    progress.check()
     if not each.uses:
         return each.apply(maps, folded)
     # Computed again for its gradient, so that a crop takes the memory of one such pass, not of all.

@@ -23,7 +23,7 @@ from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
 from napari_mst.networks.attends import Attends, ChangedWeights, with_weights
 from napari_mst.networks.network import Program
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 NO_SOFTMAX = (
     "Expected a network with attention whose weights can be made equal, got one without a softmax "
@@ -104,7 +104,7 @@ class HeadEffects(PhotoExplorer):
     _cube: Floats | None = None
 
     def map(
-        self, block: str = "", head: int | None = None, watch: Watch | None = None
+        self, block: str = "", head: int | None = None, progress: Progress | None = None
     ) -> AttentionMap:
         """The mean over the bands of abs(cube - cube with equal weights) in a *head* of a *block*.
 
@@ -115,30 +115,30 @@ class HeadEffects(PhotoExplorer):
         AttentionError
             If there is no such block or head.
         """
-        values, provenance = self._changed(block, head, watch or self._watch)
+        values, provenance = self._changed(block, head, progress or self._progress)
         name = block or "all blocks"
         chosen = Selection(name if head is not None else f"{name}, all heads", head or 0)
         return self._map(EFFECT, chosen, values, provenance)
 
-    def shares(self, watch: Watch | None = None) -> HeadShares:
+    def shares(self, progress: Progress | None = None) -> HeadShares:
         """The effect of each head by that of all, in the mean over the pixels, by block.
 
         Heads work together, so shares do not add up to 1.
         """
-        watch = watch or self._watch
+        progress = progress or self._progress
         said = _said(self._program)
         heads = [(block, head) for block, both in said.items() for head in range(both[0].heads)]
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
         for number, (block, head) in enumerate(runs):
-            part = watch.step(number, len(runs))
+            part = progress.step(number, len(runs))
             means.append(float(self._changed(block, head, part)[0].mean(dtype=np.float64)))
         shares: dict[str, tuple[float, ...]] = {}
         for (block, _), effect in zip(heads, means[1:], strict=True):
             shares[block] = (*shares.get(block, ()), effect / means[0] if means[0] else 0.0)
-        return HeadShares(shares, self._seen.provenance(watch))
+        return HeadShares(shares, self._seen.provenance(progress))
 
-    def changed(self, change: AttentionChange, watch: Watch | None = None) -> Floats:
+    def changed(self, change: AttentionChange, progress: Progress | None = None) -> Floats:
         """The cube (B, H, W) that the network makes with a *change* of its attention.
 
         Raises
@@ -167,22 +167,24 @@ class HeadEffects(PhotoExplorer):
                 equal, silent = change.equal.get(block, ()), change.silent.get(block, ())
                 changes[softmax] = ChangedWeights(change.temperature, given, equal, silent)
         network = with_weights(self._network(), changes)
-        return self._unpadded(self._run(network.program(), watch or self._watch)[0])
+        return self._unpadded(self._run(network.program(), progress or self._progress)[0])
 
-    def unchanged(self, watch: Watch | None = None) -> Floats:
+    def unchanged(self, progress: Progress | None = None) -> Floats:
         """The cube (B, H, W) that the network makes as it is; it is computed once."""
-        return self._unpadded(self._whole(watch or self._watch))
+        return self._unpadded(self._whole(progress or self._progress))
 
     def _unpadded(self, numbers: Floats) -> Floats:
         height, width = self.shape
         return numbers[:, :height, :width]
 
-    def _whole(self, watch: Watch) -> Floats:
+    def _whole(self, progress: Progress) -> Floats:
         if self._cube is None:
-            self._cube, _ = self._run(self._program, watch)
+            self._cube, _ = self._run(self._program, progress)
         return self._cube
 
-    def _changed(self, block: str, head: int | None, watch: Watch) -> tuple[Singles, Provenance]:
+    def _changed(
+        self, block: str, head: int | None, progress: Progress
+    ) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
         said = _said(self._program)
         if not said:
@@ -193,8 +195,8 @@ class HeadEffects(PhotoExplorer):
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
-            self._whole(watch.part(0, 0.5))
-            watch = watch.part(0.5, 1)
+            self._whole(progress.part(0, 0.5))
+            progress = progress.part(0.5, 1)
         changes = {
             cast("nn.Module", each.softmax): ChangedWeights(
                 equal=range(each.heads) if head is None else [head]
@@ -202,9 +204,9 @@ class HeadEffects(PhotoExplorer):
             for each in chosen
         }
         changed = with_weights(self._network(), changes)
-        numbers, provenance = self._run(changed.program(), watch)
+        numbers, provenance = self._run(changed.program(), progress)
         # In place: a large cube need not be in memory a third time.
-        np.subtract(numbers, self._whole(watch), out=numbers)
+        np.subtract(numbers, self._whole(progress), out=numbers)
         np.abs(numbers, out=numbers)
         return numbers.mean(axis=0, dtype=np.float32), provenance
 

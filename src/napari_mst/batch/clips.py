@@ -14,9 +14,9 @@ from napari_mst.formats.zarr.reading import check_installed, is_zarr
 from napari_mst.formats.zarr.writing import CubeClip, write_frames
 from napari_mst.photo.frames import Frame
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.statistics import added_up
-from napari_mst.watch import UNWATCHED, Watch
 
 MOST = 8
 """Frames from all over a clip whose statistics stand for all, at most."""
@@ -31,7 +31,7 @@ def reconstruct_clip(
     *,
     is_steady: bool = False,
     say: Callable[[str], object] = print,
-    watch: Watch = UNWATCHED,
+    progress: Progress = NO_PROGRESS,
 ) -> CubeClip:
     """The cubes of the frames that *read* gives; they are made one after the other, when asked for.
 
@@ -53,20 +53,20 @@ def reconstruct_clip(
     if is_steady:
         pixels = np.concatenate([photo.pixels for photo in sample], axis=1)
         sheet = replace(sample[0], pixels=pixels, sha256="", valid=None)
-        statistics, _ = added_up(reconstructor.see(sheet).job(watch.part(0, 0)))
+        statistics, _ = added_up(reconstructor.see(sheet).job(progress.part(0, 0)))
 
     def cubes() -> Iterator[SpectralCube | None]:
         for number, (photo, _) in enumerate(_photos(read(), lambda _: None)):
             if photo is None:
                 yield None
                 continue
-            part = watch.step(number, len(seconds))
+            part = progress.step(number, len(seconds))
             seen = reconstructor.see(photo)
             if statistics is None:
                 yield seen.reconstruct(part)
             else:
                 yield seen.open(part, add_up=lambda _: statistics)
-            watch.reach((number + 1) / len(seconds))
+            progress.reach((number + 1) / len(seconds))
 
     bands = len(reconstructor.model.card.wavelengths)
     return CubeClip(cubes(), (len(seconds), bands, *sample[0].shape), seconds)

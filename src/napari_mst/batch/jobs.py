@@ -27,7 +27,7 @@ from napari_mst.formats import FORMATS, check_target, find_format, is_own_cube, 
 from napari_mst.photo.heif import HEIF_SUFFIXES
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import RAW_SUFFIXES
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 PHOTO_SUFFIXES = (
     *(".avif", ".bmp", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"),
@@ -363,10 +363,10 @@ def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
 
 
 @contextmanager
-def claimed(job: BatchJob, watch: Watch, *, waits: bool) -> Iterator[bool]:
+def claimed(job: BatchJob, progress: Progress, *, waits: bool) -> Iterator[bool]:
     """Claim *job* for this run while the block lasts, and give whether it is ours.
 
-    With *waits* it waits for another run that has claimed the job, until *watch* is cancelled.
+    With *waits* it waits for another run that has claimed the job, until *progress* is cancelled.
 
     Raises
     ------
@@ -379,7 +379,7 @@ def claimed(job: BatchJob, watch: Watch, *, waits: bool) -> Iterator[bool]:
     lock = FileLock(path)
     try:
         make_folder(job.target.parent)
-        lock.acquire(timeout=-1 if waits else 0, cancel_check=watch.is_cancelled)
+        lock.acquire(timeout=-1 if waits else 0, cancel_check=progress.is_cancelled)
     except Timeout:
         yield False
         return

@@ -34,7 +34,7 @@ from napari_mst.batch.jobs import (
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import Cancelled, NapariMstError, shown
 from napari_mst.formats import write_cube
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Batch(ABC):
 
     @abstractmethod
     def cubes(
-        self, job: BatchJob, done: set[Path], watch: Watch
+        self, job: BatchJob, done: set[Path], progress: Progress
     ) -> Iterator[tuple[Path, SpectralCube | None]]:
         """Make the outputs of *job*, each with the cube to save there; None if it is *done*."""
 
@@ -71,29 +71,29 @@ class Batch(ABC):
         """Return the damaged outputs of *job* that are kept beside those made again, and why."""
         return {} if self.overwrite else damaged(job, done)
 
-    def make(self, job: BatchJob, done: set[Path], watch: Watch, *, waits: bool) -> bool:
+    def make(self, job: BatchJob, done: set[Path], progress: Progress, *, waits: bool) -> bool:
         """Make the outputs of *job* that are not *done*.
 
         Returns False if another run is making them, and this one does not wait.
         """
-        with claimed(job, watch, waits=waits) as is_ours:
+        with claimed(job, progress, waits=waits) as is_ours:
             if is_ours:
                 # Another run may have finished some outputs since they were looked at.
                 is_done = done.issuperset(job.outputs)
                 done = done if is_done else self.finished(job)
                 for path in self.damaged(job, done):
                     set_aside(path)
-                self.write(job, done, watch)
+                self.write(job, done, progress)
             return is_ours
 
-    def write(self, job: BatchJob, done: set[Path], watch: Watch) -> None:
+    def write(self, job: BatchJob, done: set[Path], progress: Progress) -> None:
         """Make and save the outputs of *job* that are not *done*."""
         check_outputs(job, self.overwrite, done)
         # A cancel ends a save, too, whose progress nobody follows.
-        saving = Watch(is_cancelled=watch.is_cancelled)
-        for path, cube in self.cubes(job, done, watch):
+        saving = Progress(is_cancelled=progress.is_cancelled)
+        for path, cube in self.cubes(job, done, progress):
             if cube is not None:
-                path = write_cube(path, cube, overwrite=self.overwrite, watch=saving)
+                path = write_cube(path, cube, overwrite=self.overwrite, progress=saving)
             # At once, since a batch takes long and may be stopped.
             self.saved(path)
 

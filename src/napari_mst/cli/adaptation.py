@@ -11,8 +11,8 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
+from napari_mst.progress import Progress
 from napari_mst.spectra.library import read_spectra
-from napari_mst.watch import Watch
 
 
 def adapt_cube(
@@ -75,16 +75,16 @@ def adapt_cube(
             KnownSpectrum(row, column, each, each.origin.window, uncertainty, is_certain=insist)
             for (row, column), each in placed(spectra, known)
         ]
-    with asked_to_stop() as watch:
+    with asked_to_stop() as progress:
         if suggest is not None:
             from napari_mst.adaptation.suggesting import suggest_spots  # imports torch
 
-            places = suggest_spots(whole, photo, spots, suggest, watch=watch)
+            places = suggest_spots(whole, photo, spots, suggest, progress=progress)
             print("row\tcolumn")
             for row, column in places:
                 print(f"{row}\t{column}")
         if output is not None:
-            better = _adapted(whole, photo, spots, coarse, watch, reading)
+            better = _adapted(whole, photo, spots, coarse, progress, reading)
             print(write_cube(output, better, overwrite=overwrite))
 
 
@@ -93,18 +93,18 @@ def _adapted(
     photo: Path,
     known: Sequence[KnownSpectrum],
     coarse: Path | None,
-    watch: Watch,
+    progress: Progress,
     reading: ReadOptions,
 ) -> SpectralCube:
     # They import torch, which a refused argument must not wait for.
     from napari_mst.adaptation.adapting import adapt
     from napari_mst.adaptation.companion import adapt_to_cube
 
-    with progress_bar("adapting", watch) as bar:
+    with progress_bar("adapting", progress) as bar:
         if coarse is None:
-            better = adapt(cube, photo, known, watch=bar)
+            better = adapt(cube, photo, known, progress=bar)
         else:
-            better = adapt_to_cube(cube, photo, reading.answer(coarse), watch=bar)
+            better = adapt_to_cube(cube, photo, reading.answer(coarse), progress=bar)
     for text in better.provenance.assumptions[len(cube.provenance.assumptions) :]:
         note(text)
     return better

@@ -16,8 +16,8 @@ from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
 from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
 from napari_mst.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
-from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.attention.record import AttentionRecord
@@ -118,15 +118,15 @@ def save_attention(
             print(write_figure(target, figure, overwrite=overwrite))
         return
     reconstructor = load_reconstructor(model, replace(options, capture=photos.capture))
-    with asked_to_stop() as watch:
+    with asked_to_stop() as progress:
         if mean:
-            record = _mean_record(reconstructor, photos, paths, photo.name, watch)
+            record = _mean_record(reconstructor, photos, paths, photo.name, progress)
             print(write_attention(target, record, overwrite=overwrite))
             return
         shot = photos.read(photo)
         selection = Selection(block or FIRST_BLOCK, head, key, query)
         _check_network(reconstructor, shown(Path(model).name), bool(pixel))
-        record, maps = _explored(reconstructor, shot, map, selection, pixel, block, watch)
+        record, maps = _explored(reconstructor, shot, map, selection, pixel, block, progress)
         for assumption in record.provenance.assumptions:
             note(f"{photo.name}: {assumption}")
         if target.suffix.lower() in TIFF_SUFFIXES:
@@ -170,7 +170,7 @@ def _mean_record(
     photos: PhotoOptions,
     paths: Sequence[Path],
     name: str,
-    watch: Watch,
+    progress: Progress,
 ) -> "AttentionRecord":
     """The mean of the matrices of many photos, which go by one *name*."""
     from napari_mst.attention.explorer import AttentionExplorer  # imports torch
@@ -180,8 +180,8 @@ def _mean_record(
     for path in paths:
         photo = photos.read(path)
         explorer = AttentionExplorer(reconstructor, photo)
-        with progress_bar(photo.name, watch) as bar:
-            records.append(explorer.watched_by(bar).record())
+        with progress_bar(photo.name, progress) as bar:
+            records.append(explorer.reporting_to(bar).record())
     return AttentionRecord.mean(records, name)
 
 
@@ -192,7 +192,7 @@ def _explored(
     selection: Selection,
     places: Sequence[tuple[int, int]],
     block: str,
-    watch: Watch,
+    progress: Progress,
 ) -> "tuple[AttentionRecord, list[AttentionMap]]":
     """The record of a *photo*, the maps of a *selection*, and the weights of the pixels *places*.
 
@@ -208,11 +208,11 @@ def _explored(
     if overlays or not has_pixels:
         channels = AttentionExplorer(reconstructor, photo)
         for overlay in overlays:
-            with progress_bar(f"{photo.name}: {overlay}", watch) as bar:
-                maps.append(channels.watched_by(bar).map(overlay, selection))
+            with progress_bar(f"{photo.name}: {overlay}", progress) as bar:
+                maps.append(channels.reporting_to(bar).map(overlay, selection))
     if not has_pixels:
-        with progress_bar(photo.name, watch) as bar:
-            return channels.watched_by(bar).record(), maps
+        with progress_bar(photo.name, progress) as bar:
+            return channels.reporting_to(bar).record(), maps
     pixels = PixelExplorer(reconstructor, photo)
     region = reconstructor.options.region
     top, bottom, left, right = region or (0, photo.shape[0], 0, photo.shape[1])
@@ -223,13 +223,13 @@ def _explored(
                 f"Expected a pixel in rows {top} to {bottom - 1} and columns {left} to "
                 f"{right - 1}, got {row}, {column}. Count from 0."
             )
-        with progress_bar(f"{photo.name}: pixel {row}, {column}", watch) as bar:
+        with progress_bar(f"{photo.name}: pixel {row}, {column}", progress) as bar:
             for done, name in enumerate(names):
                 part = bar.step(done, len(names))
-                weights = pixels.watched_by(part).weights(name, row - top, column - left)
+                weights = pixels.reporting_to(part).weights(name, row - top, column - left)
                 maps += weights.maps((top, left))
                 part.reach(1)
-    with progress_bar(photo.name, watch) as bar:
-        record = pixels.watched_by(bar).heard()
+    with progress_bar(photo.name, progress) as bar:
+        record = pixels.reporting_to(bar).heard()
         bar.reach(1)  # nothing runs for the shapes alone
     return record, maps

@@ -71,9 +71,9 @@ def reconstruct_frames(
                     found.append(replace(cube.spectrum(*pixel), name=name))
             yield cube
 
-    with asked_to_stop() as watch, progress_bar(clip.name, watch) as bar:
+    with asked_to_stop() as progress, progress_bar(clip.name, progress) as bar:
         cubes = reconstruct_clip(
-            partial(frames_of, clip), reconstructor, is_steady=steady, say=note, watch=bar
+            partial(frames_of, clip), reconstructor, is_steady=steady, say=note, progress=bar
         )
         cubes = cubes._replace(cubes=noted(cubes))
         print(write_clip(target, cubes, overwrite=overwrite), flush=True)

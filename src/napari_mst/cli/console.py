@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.errors import CurveWarning, harmless, shown
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 BAR = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"
 
@@ -75,21 +75,21 @@ def warnings_noted() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str, watch: Watch) -> Iterator[Watch]:
-    """A progress bar as a watch, which is cancelled when *watch* is."""
+def progress_bar(title: str, progress: Progress) -> Iterator[Progress]:
+    """A progress bar, which is cancelled when *progress* is."""
     # smoothing=0: the time left follows from the mean speed since the start.
     with tqdm(total=1.0, desc=title, bar_format=BAR, smoothing=0) as bar:
 
         def advance(share: float) -> None:
             bar.update(share - bar.n)
 
-        yield Watch(advance, watch.is_cancelled)
+        yield Progress(advance, progress.is_cancelled)
 
 
 @contextmanager
-def working(title: str) -> Iterator[Watch]:
-    """A progress bar as a watch that Ctrl-C cancels, as `asked_to_stop` says."""
-    with asked_to_stop() as watch, progress_bar(title, watch) as bar:
+def working(title: str) -> Iterator[Progress]:
+    """A progress bar that Ctrl-C cancels, as `asked_to_stop` says."""
+    with asked_to_stop() as progress, progress_bar(title, progress) as bar:
         yield bar
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 INTERRUPTED = 130
 """Exit status: 128 and the number of SIGINT, as in a shell."""
@@ -29,8 +29,8 @@ def end_at_control_c() -> None:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Watch]:
-    """Yield a watch that Ctrl-C cancels; the block must then stop soon.
+def asked_to_stop() -> Iterator[Progress]:
+    """Yield a progress that Ctrl-C cancels; the block must then stop soon.
 
     However the block ends, KeyboardInterrupt is raised if Ctrl-C was pressed: it is never lost. A
     second Ctrl-C acts as it did before the block. Where Ctrl-C ended the process before the block,
@@ -39,7 +39,7 @@ def asked_to_stop() -> Iterator[Watch]:
     before = signal.getsignal(signal.SIGINT)
     is_reached = threading.current_thread() is threading.main_thread() and callable(before)
     if not is_reached:
-        yield Watch(is_cancelled=lambda: False)
+        yield Progress(is_cancelled=lambda: False)
         return
     asked = threading.Event()
 
@@ -52,7 +52,7 @@ def asked_to_stop() -> Iterator[Watch]:
 
     signal.signal(signal.SIGINT, ask)
     try:
-        yield Watch(is_cancelled=asked.is_set)
+        yield Progress(is_cancelled=asked.is_set)
     finally:
         signal.signal(signal.SIGINT, before)
         if asked.is_set():

@@ -59,7 +59,7 @@ def convert(
         check_target(target, overwrite=overwrite)
     whole = opened(cube, reading)
     with working(target.name) as bar:
-        path = write_cube(target, whole, overwrite=overwrite, watch=bar)
+        path = write_cube(target, whole, overwrite=overwrite, progress=bar)
     print(path)
 
 
@@ -225,7 +225,7 @@ def make_map(
         for name in _READERS.keys() & asked.keys():
             asked[name] = _READERS[name](asked[name], reading)
         with working(row.title) as bar:
-            made = row.make(whole, **asked, watch=bar)
+            made = row.make(whole, **asked, progress=bar)
             bar.reach(1.0)
             # The titles of several planes say something: the share that each component explains.
             for line in filter(None, (*made.titles, made.facts.get("map bands"), made.note)):
@@ -324,7 +324,7 @@ def measure_labels(
     image = AS_THE_FILE_SAYS.read(labels)
     names = dict(enumerate(image.metadata.get("class names", ())))
     with working(target.name) as bar:
-        table = label_table(opened(cube, reading), np.asarray(image.data[0]), names, watch=bar)
+        table = label_table(opened(cube, reading), np.asarray(image.data[0]), names, progress=bar)
         print(write_table(target, table, overwrite=overwrite))
 
 
@@ -359,8 +359,8 @@ def compare(
     if not peak > 0:
         raise SpectrumError(f"Expected a --peak above 0, got {peak:g}.")
     whole, truth = opened(cube, reading, is_alone=False), reading.answer(reference)
-    with asked_to_stop() as watch:
-        errors = cube_errors(whole, truth, watch)
+    with asked_to_stop() as progress:
+        errors = cube_errors(whole, truth, progress)
     facts, by_band = _facts(errors, peak), _by_band(errors, peak)
     if json:
         print_json(facts | {"by_band": by_band})

@@ -25,9 +25,9 @@ from napari_mst.photo.white import (
     capture_from_frame,
     capture_from_patch,
 )
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import RunOptions, rectangle
 from napari_mst.spectra.library import read_spectra
-from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
@@ -411,11 +411,11 @@ class PhotoOptions:
             return self._balanced(photo)
         return photo if self.correction is None else self.correction.corrected(photo)
 
-    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+    def adapted(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
         if self.chart is None or cube.provenance.region:
             return cube
-        return self.chart.adapted(cube, photo, watch=watch)
+        return self.chart.adapted(cube, photo, progress=progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
         """The sha256 that the photo at *path* is known by, from that of its file."""
@@ -470,5 +470,5 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
     reconstructor = Reconstructor(load_model(model), **vars(options))
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
     # With a cancel, kernels are compiled on another thread. This thread hears Ctrl-C meanwhile.
-    reconstructor.prepare(note, Watch(is_cancelled=lambda: False))
+    reconstructor.prepare(note, Progress(is_cancelled=lambda: False))
     return reconstructor

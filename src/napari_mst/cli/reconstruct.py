@@ -34,8 +34,8 @@ from napari_mst.errors import ModelError, PhotoError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.memory import free_host_memory
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
-from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -82,14 +82,14 @@ class ShotAnswers:
                 f"{len(self.further)}. Name the light of each further photo."
             )
 
-    def added(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+    def added(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """The *cube* of *photo*, corrected by the further photos."""
         from napari_mst.adaptation.shots import Shot, add_shots
 
         read = partial(Photo.read, encoding=photo.encoding if photo.shot is None else None)
         pairs = zip(map(read, self.further), self.light, strict=True)
         shots = [Shot(further, light, self.flash) for further, light in pairs]
-        return add_shots(cube, photo, shots, watch)
+        return add_shots(cube, photo, shots, progress)
 
 
 ALONE = ShotAnswers()
@@ -123,11 +123,11 @@ class Run(Batch):
 
     def make_here(self, job: BatchJob, done: set[Path], waits: bool) -> bool:
         """Make *job* in this process, until Ctrl-C; False if another run is making it."""
-        with asked_to_stop() as watch:
+        with asked_to_stop() as progress:
             if not self.is_batch:
-                self.write(job, done, watch)
+                self.write(job, done, progress)
                 return True
-            is_ours = self.make(job, done, watch, waits=waits)
+            is_ours = self.make(job, done, progress, waits=waits)
             if not is_ours:
                 note(f"{job.name}: another run is making it; it is looked at again at the end")
             return is_ours
@@ -157,10 +157,10 @@ class Run(Batch):
         return self.reconstructors[self.photos.model_of(photo, first.options.calibrated_by)]
 
     def cubes(
-        self, job: BatchJob, done: set[Path], watch: Watch
+        self, job: BatchJob, done: set[Path], progress: Progress
     ) -> Iterator[tuple[Path, SpectralCube | None]]:
         """See `Batch`."""
-        cube = None if job.target in done else self._reconstruct(job, watch)
+        cube = None if job.target in done else self._reconstruct(job, progress)
         yield job.target, cube
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
@@ -169,21 +169,21 @@ class Run(Batch):
 
         whole = read_cube(job.target) if cube is None else cube
         note(f"{job.name}: error bands {whole.provenance.calibration}")
-        with progress_bar(f"{job.name}: error bands", watch) as bar:
+        with progress_bar(f"{job.name}: error bands", progress) as bar:
             bands = error_bands(whole, bar)
         for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 
-    def _reconstruct(self, job: BatchJob, watch: Watch) -> SpectralCube:
+    def _reconstruct(self, job: BatchJob, progress: Progress) -> SpectralCube:
         photo = self.photos.read(job.photo)
         seen = self.reconstructor_of(job.photo).see(photo)
-        note(f"{job.name}: {seen.plan(watch)}")
-        with progress_bar(job.name, watch) as bar:
+        note(f"{job.name}: {seen.plan(progress)}")
+        with progress_bar(job.name, progress) as bar:
             cube = seen.reconstruct(bar)
         if self.shots.further:
-            cube = self.shots.added(cube, photo, watch)
+            cube = self.shots.added(cube, photo, progress)
         if not self.is_batch:
-            cube = self.photos.adapted(cube, photo, watch)
+            cube = self.photos.adapted(cube, photo, progress)
         for assumption in cube.provenance.assumptions:
             note(f"{job.name}: {assumption}")
         return cube
@@ -345,12 +345,12 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
             f"torchrun, got {shown(job.target.name)}. Start it without torchrun."
         )
     reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite
-    with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as watch:
+    with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as progress:
         seen = reconstructor.see(run.photos.read(job.photo))
         if rank:
-            write_in_ranks(job.target, seen, watch, overwrite=overwrite)
+            write_in_ranks(job.target, seen, progress, overwrite=overwrite)
             return DONE
-        with progress_bar(job.name, watch) as bar:
+        with progress_bar(job.name, progress) as bar:
             cube = write_in_ranks(job.target, seen, bar, overwrite=overwrite)
         for assumption in cube.provenance.assumptions:
             note(f"{job.name}: {assumption}")
@@ -371,7 +371,7 @@ def make_elsewhere(
             print(*job.outputs, sep="\n", flush=True)
     outcomes = processes.outcomes(run.make_apart, todo, workers, report)
     failed = 0
-    with progress_bar(f"{len(todo)} photos", Watch()) as bar:
+    with progress_bar(f"{len(todo)} photos", Progress()) as bar:
         for number, (job, lines, error) in enumerate(outcomes, 1):
             for line in lines:
                 print(line, flush=True)

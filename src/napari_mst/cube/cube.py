@@ -33,7 +33,7 @@ from napari_mst.cube.pictures import WHOLE, composite_of, paint, rendering
 from napari_mst.cube.showing import cube_figure, cube_page
 from napari_mst.cube.spectrum import Origin, Spectrum
 from napari_mst.errors import CubeError, check_pixel, shown
-from napari_mst.watch import Watched, watching
+from napari_mst.progress import ProgressLike, as_progress
 
 if TYPE_CHECKING:
     from hyperspy.signal import BaseSignal
@@ -253,7 +253,7 @@ class SpectralCube(PlainCube):
         *,
         adapted: bool = True,
         full_scale: float | None = None,
-        watch: Watched = None,
+        progress: ProgressLike = None,
     ) -> Codes:
         """The colours that an eye sees under a light: (H, W, 3), 8-bit sRGB.
 
@@ -278,7 +278,7 @@ class SpectralCube(PlainCube):
         CameraError
             If there is no such light, or it does not cover 400-700 nm.
         Cancelled
-            Soon after *watch* was cancelled.
+            Soon after *progress* was cancelled.
 
         Examples
         --------
@@ -287,13 +287,13 @@ class SpectralCube(PlainCube):
         array([188, 188, 188], dtype=uint8)
         """
         recipe = rendering(self, illuminant, is_adapted=adapted, full_scale=full_scale)
-        return paint(self, recipe, WHOLE, watching(watch))
+        return paint(self, recipe, WHOLE, as_progress(progress))
 
     def composite(
         self,
         wavelengths: Sequence[float] | None = None,
         *,
-        watch: Watched = None,
+        progress: ProgressLike = None,
     ) -> Codes:
         """The best picture of any cube, or of three of its bands: (H, W, 3), 8-bit sRGB.
 
@@ -315,7 +315,7 @@ class SpectralCube(PlainCube):
         CubeError
             If *wavelengths* are not three within those of the cube.
         Cancelled
-            Soon after *watch* was cancelled.
+            Soon after *progress* was cancelled.
 
         Examples
         --------
@@ -326,7 +326,7 @@ class SpectralCube(PlainCube):
         (4, 5, 3)
         """
         recipe = composite_of(self, wavelengths)
-        return paint(self, recipe, WHOLE, watching(watch))
+        return paint(self, recipe, WHOLE, as_progress(progress))
 
     def to_xarray(self) -> "DataArray":
         """The cube as an array of xarray with the axes wavelength, y and x.

@@ -22,7 +22,7 @@ from napari_mst.cube.illuminants import DAYLIGHT, Light, colour_weights, illumin
 from napari_mst.cube.lazy import planes_of, sample_of
 from napari_mst.cube.parts import DEFAULT_BANDS, PlainCube
 from napari_mst.errors import CubeError, shown
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 VISIBLE = (450.0, 650.0)
 """Nanometres that a cube must cover to have a colour; the eye sees little outside them."""
@@ -253,23 +253,25 @@ def _sample(cube: PlainCube, recipe: Recipe) -> Singles:
 # ------------------------------------------------------------------------------------ painting
 
 
-def paint(cube: PlainCube, recipe: Recipe, part: Part = WHOLE, watch: Watch = UNWATCHED) -> Codes:
+def paint(
+    cube: PlainCube, recipe: Recipe, part: Part = WHOLE, progress: Progress = NO_PROGRESS
+) -> Codes:
     """The picture of *part* of *cube* by *recipe*, (H, W, 3) sRGB; black where nothing is known.
 
-    Raises `Cancelled` soon after the watch was cancelled.
+    Raises `Cancelled` soon after the progress was cancelled.
     """
     sides = zip(part, cube.data.shape[1:], strict=True)
     lines, columns = (range(*at.indices(side)) for at, side in sides)
     picture = np.empty((len(lines), len(columns), 3), dtype=np.uint8)
     step = max(1, STRIP // max(1, len(recipe.bands) * len(columns)))
-    watch.reach(0.0)
+    progress.reach(0.0)
     for start in range(0, len(lines), step):
         rows = lines[start : start + step]
         strip = slice(rows.start, rows[-1] + 1, rows.step), part[1]
         linear = np.moveaxis(_mixed(cube, recipe, strip), 0, -1)
         codes = np.rint(255 * _encoded(linear, recipe.tone))
         picture[start : start + len(rows)] = np.nan_to_num(codes)
-        watch.reach((start + len(rows)) / len(lines))
+        progress.reach((start + len(rows)) / len(lines))
     return picture
 
 

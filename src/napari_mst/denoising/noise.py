@@ -26,7 +26,7 @@ import numpy as np
 from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
-from napari_mst.watch import Watch, Watched, watching
+from napari_mst.progress import Progress, ProgressLike, as_progress
 
 MIDDLE_GREY = 0.18
 """The signal at which one number stands for all of the noise: a surface of 18 % reflectance."""
@@ -127,7 +127,7 @@ class _Blocks(NamedTuple):
     clipped: Doubles
 
 
-def estimated_noise(photo: PhotoLike, watch: Watched = None) -> SensorNoise | None:
+def estimated_noise(photo: PhotoLike, progress: ProgressLike = None) -> SensorNoise | None:
     """The noise of *photo*, or None where it has too few blocks that are not clipped.
 
     On photos with simulated noise the standard deviation comes out within 15 %. Photos that were
@@ -136,7 +136,7 @@ def estimated_noise(photo: PhotoLike, watch: Watched = None) -> SensorNoise | No
     Raises
     ------
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
 
     Notes
     -----
@@ -155,7 +155,7 @@ def estimated_noise(photo: PhotoLike, watch: Watched = None) -> SensorNoise | No
     photo = as_photo(photo)
     if min(photo.shape) < SIDE:
         return None
-    bins = _flat_bins(_blocks(photo, watching(watch)), photo)
+    bins = _flat_bins(_blocks(photo, as_progress(progress)), photo)
     if bins is None:
         return None
     gain, floor = _line(*bins)
@@ -164,14 +164,14 @@ def estimated_noise(photo: PhotoLike, watch: Watched = None) -> SensorNoise | No
     return SensorNoise(gain, floor, whiteness)
 
 
-def _blocks(photo: Photo, watch: Watch) -> _Blocks:
+def _blocks(photo: Photo, progress: Progress) -> _Blocks:
     """Blocks from all over *photo*, row of blocks by row of blocks."""
     height, width = photo.shape
     step = max(_LEAST_STEP, round((height * width / _BLOCKS) ** 0.5))
     lefts = np.arange(0, width - SIDE + 1, step)
     collected = []
     for top in range(0, height - SIDE + 1, step):
-        watch.check()
+        progress.check()
         coefficients = _coefficients(_windows(photo.rows(top, top + SIDE, linear=True), step))
         stored = _windows(photo.rows(top, top + SIDE, linear=False), step)
         places = np.stack([np.full_like(lefts, top), lefts])

@@ -14,7 +14,7 @@ from napari_mst.denoising.attention import attention, tokens
 from napari_mst.denoising.streaming import Filter, averaged, working_bytes
 from napari_mst.errors import DenoisingError, OutOfMemory, check_pixel
 from napari_mst.memory import free_host_memory
-from napari_mst.watch import Watched, watching
+from napari_mst.progress import ProgressLike, as_progress
 
 _TOKEN_COPIES = 4  # of all tokens, while the weights of one pixel are computed
 
@@ -27,7 +27,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     distance: int | None = 9,
     sigma: float = 0.0,
     value: ArrayLike | None = None,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Doubles:
     """Each pixel of *image* as the mean of the pixels whose surroundings look like its own.
 
@@ -54,8 +54,8 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     value
         (K, H, W), the numbers to average with these weights: a cube that the photo *image* guides.
         None averages *image* itself.
-    watch
-        A `Watch`, or a function of the share that is done.
+    progress
+        A `Progress`, or a function of the share that is done.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     OutOfMemory
         If the result is larger than the free memory.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -100,7 +100,7 @@ def non_local_means(  # noqa: PLR0913 (public, its options by name)
     def image_rows(start: int, stop: int) -> NDArray[np.generic]:
         return np.where(is_known[start:stop], pixels[:, start:stop], 0.0)
 
-    return averaged(image_rows, values.astype(np.float64), is_known, using, watching(watch))
+    return averaged(image_rows, values.astype(np.float64), is_known, using, as_progress(progress))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from napari_mst.denoising.streaming import (
 from napari_mst.engine.windows import Window
 from napari_mst.errors import DenoisingError, check_pixel
 from napari_mst.photo.photo import Photo
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 TILE = 128
 """Pixels along each side of the tiles that are denoised where one of their pixels is read."""
@@ -79,7 +79,7 @@ class Denoising:
 
 
 def denoising_to_look_at(
-    photo: Photo, codes: float | None = None, watch: Watch = UNWATCHED
+    photo: Photo, codes: float | None = None, progress: Progress = NO_PROGRESS
 ) -> Denoising:
     """Choose how to denoise *photo* such that even a clean one shows weights.
 
@@ -92,29 +92,29 @@ def denoising_to_look_at(
     DenoisingError
         If *codes* are not above 0.
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     """
     if codes is not None:
         Filter(codes)  # refuses an impossible h before the noise is estimated
-    noise = estimated_noise(photo, watch)
+    noise = estimated_noise(photo, progress)
     if noise is None or noise.codes < ROUNDING:
         noise = _ROUNDED
     codes = max(BEST_H * noise.codes, LEAST_CODES) if codes is None else codes
     return Denoising(noise, codes / noise.codes)
 
 
-def denoised_photo(photo: Photo, how: Denoising, watch: Watch = UNWATCHED) -> Photo:
+def denoised_photo(photo: Photo, how: Denoising, progress: Progress = NO_PROGRESS) -> Photo:
     """*photo* denoised, of its own type and encoding.
 
     Raises
     ------
     Cancelled
-        Soon after *watch* says so.
+        Soon after *progress* was cancelled.
     """
     is_known = np.ones(photo.shape, dtype=bool) if photo.valid is None else photo.valid
     pixels = np.empty(photo.pixels.shape, dtype=photo.pixels.dtype)
     image, light = partial(how.stabilised, photo), partial(photo.rows, linear=True)
-    for rows, means in non_local_rows(image, light, is_known, how.filter, watch):
+    for rows, means in non_local_rows(image, light, is_known, how.filter, progress):
         pixels[:, rows] = _stored(photo, np.where(is_known[rows], means, 0.0))
     return replace(photo, pixels=pixels)
 

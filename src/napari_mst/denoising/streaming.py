@@ -17,7 +17,7 @@ from napari_mst.arrays import Array, Doubles, Mask
 from napari_mst.denoising.blocks import Block, Tile, attend
 from napari_mst.engine.kernels import fault_of
 from napari_mst.errors import DenoisingError
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 ReadRows = Callable[[int, int], Array]
 """Start and stop -> these rows of an image, (C, stop - start, W)."""
@@ -97,7 +97,7 @@ class Filter:
 
 
 def non_local_rows(
-    image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, watch: Watch
+    image: ReadRows, values: ReadRows, is_known: Mask, using: Filter, progress: Progress
 ) -> Iterator[tuple[slice, Doubles]]:
     """The means (K, rows, W) of *values* by the patches of *image*, band of rows by band of rows.
 
@@ -107,7 +107,7 @@ def non_local_rows(
     Raises
     ------
     Cancelled
-        Soon after *watch* says so.
+        Soon after *progress* was cancelled.
     """
     prepared = _fastest()
     height, width = is_known.shape
@@ -117,7 +117,7 @@ def non_local_rows(
             for top in range(0, height, step):
                 rows = range(top, min(top + step, height))
                 block = _block(image, values, is_known, using, rows)
-                part = watch.part(top / height, rows.stop / height)
+                part = progress.part(top / height, rows.stop / height)
                 sums = _band(prepared(block), _tiles(len(rows), width, using.distance), pool, part)
                 band = slice(top, rows.stop)
                 yield band, sums[:-1] / np.where(is_known[band], sums[-1], np.nan)
@@ -125,14 +125,16 @@ def non_local_rows(
             pool.shutdown(cancel_futures=True)
 
 
-def averaged(image: ReadRows, values: Array, is_known: Mask, using: Filter, watch: Watch) -> Array:
+def averaged(
+    image: ReadRows, values: Array, is_known: Mask, using: Filter, progress: Progress
+) -> Array:
     """The means (K, H, W) of *values* by the patches of *image*, of the type of the values."""
     means = np.empty_like(values)
 
     def read(start: int, stop: int) -> Array:
         return values[:, start:stop]
 
-    for rows, band in non_local_rows(image, read, is_known, using, watch):
+    for rows, band in non_local_rows(image, read, is_known, using, progress):
         means[:, rows] = band
     return means
 
@@ -149,17 +151,19 @@ def _band_rows(width: int) -> int:
     return max(_BAND_PIXELS // (width * _TILE_ROWS), 1) * _TILE_ROWS
 
 
-def _band(attend: Attend, tiles: list[Tile], pool: ThreadPoolExecutor, watch: Watch) -> Doubles:
+def _band(
+    attend: Attend, tiles: list[Tile], pool: ThreadPoolExecutor, progress: Progress
+) -> Doubles:
     """The sums of a band, of which these are the *tiles*, row by row of them."""
 
     def compute(tile: Tile) -> Doubles:
-        watch.check()
+        progress.check()
         return attend(tile)
 
     parts = []
     for sums in pool.map(compute, tiles):
         parts.append(sums)
-        watch.reach(len(parts) / len(tiles))
+        progress.reach(len(parts) / len(tiles))
     columns = sum(tile.top == 0 for tile in tiles)
     rows = [np.concatenate(parts[i : i + columns], axis=2) for i in range(0, len(parts), columns)]
     return np.concatenate(rows, axis=1)

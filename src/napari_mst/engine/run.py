@@ -38,7 +38,7 @@ from napari_mst.engine.windows import Size, Window, cpu_tile, kernel_tile, tiles
 from napari_mst.engine.workers import Workers, wait_for
 from napari_mst.errors import DeviceError
 from napari_mst.networks.network import PHOTO, Folded, Network, Program
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 
 class Result(NamedTuple):
@@ -58,7 +58,7 @@ def execute(
     source: PhotoRows,
     device: torch.device,
     plan: Plan | None = None,
-    watch: Watch = UNWATCHED,
+    progress: Progress = NO_PROGRESS,
 ) -> Result:
     """Run *program*, whose weights must be on *device*, on the photo of *source*.
 
@@ -70,13 +70,13 @@ def execute(
     Raises
     ------
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     DeviceError
         If features are beyond what float16 holds.
     """
     plan = plan or Plan()
     with exact_products(device), torch.inference_mode():
-        return Execution(program, source, device, plan, watch).result()
+        return Execution(program, source, device, plan, progress).result()
 
 
 _backends: Any = torch.backends
@@ -135,7 +135,7 @@ class Execution:
         source: PhotoRows,
         device: torch.device,
         plan: Plan,
-        watch: Watch = UNWATCHED,
+        progress: Progress = NO_PROGRESS,
     ) -> None:
         self._dtype = plan.dtype(program.dtype)
         program = thrifty(program, self._dtype)
@@ -144,7 +144,7 @@ class Execution:
         self._plan = plan
         self._schedule = schedule(program)
         self._costs = sweep_costs(self._schedule, device, self._dtype)
-        self._watch = watch
+        self._progress = progress
         self._dtypes = precisions(program, self._dtype, program.dtype)
         self._sizes = program.sizes(source.height, source.width)
         self._source = source
@@ -181,7 +181,7 @@ class Execution:
         is_elsewhere = self._device.type == "cuda" and self._plan.place != "device"
         is_apart = is_elsewhere and not self._schedule.is_pointwise
         cost = sum(self._costs)
-        with Workers(self._device, cost, self._watch, is_apart, self._plan.threads) as workers:
+        with Workers(self._device, cost, self._progress, is_apart, self._plan.threads) as workers:
             for sweep, cost in zip(self._schedule.sweeps, self._costs, strict=True):
                 self._run(sweep, cost, workers)
             self._check_range(self._result)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from napari_mst.engine.plan import STREAMS
 from napari_mst.engine.windows import Window
 from napari_mst.memory import keep_blocks
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 T = TypeVar("T")
 
@@ -35,14 +35,14 @@ class Workers:
         self,
         device: torch.device,
         cost: float,
-        watch: Watch,
+        progress: Progress,
         is_apart: bool = False,
         threads: int = 0,
     ) -> None:
         self._device = device
         self._cost = cost
         self._cost_done = 0.0
-        self._watch = watch
+        self._progress = progress
         self._threads = torch.get_num_threads()
         self._open = ExitStack()
         # One for the whole run: with one for each sweep the GPU could fall further behind.
@@ -94,7 +94,7 @@ class Workers:
         for done, result in enumerate(self._results(compute, todo), start=1):
             share = (self._cost_done + cost * done / len(todo)) / self._cost
             # Shares are sums of floats: without rounding the last one could be a little off 1.
-            self._watch.reach(round(share, 9))
+            self._progress.reach(round(share, 9))
             yield result
         self._cost_done += cost
 
@@ -106,18 +106,18 @@ class Workers:
         # The oldest result is waited for first: results keep the order of the tiles.
         running: deque[Future[T]] = deque()
         for tile in todo:
-            self._watch.check()
+            self._progress.check()
             running.append(self._pool.submit(_infer, compute, tile, self._device))
             if len(running) > _AHEAD * self._at_once:
                 yield running.popleft().result()
         while running:
-            self._watch.check()
+            self._progress.check()
             yield running.popleft().result()
 
     def _results_here(self, compute: Callable[[Window], T], todo: list[Window]) -> Iterator[T]:
         """The results of a GPU that this thread feeds, at most `STREAMS` tiles ahead of it."""
         for tile in todo:
-            self._watch.check()
+            self._progress.check()
             result = compute(tile)
             if self._device.type in ("cuda", "mps"):
                 self._behind.append(torch.get_device_module(self._device).Event())

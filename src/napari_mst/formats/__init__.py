@@ -40,7 +40,7 @@ from napari_mst.formats.tiff.writing import write_imagej, write_tiff
 from napari_mst.formats.wavelengths import with_wavelengths
 from napari_mst.formats.zarr.reading import check_installed, is_own_zarr, is_zarr, read_zarr
 from napari_mst.formats.zarr.writing import write_zarr
-from napari_mst.watch import Watched, watching
+from napari_mst.progress import ProgressLike, as_progress
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Format:
     read
         `read(path, **options)` returns the cube.
     write
-        `write(*temporaries, cube, dtype, watch)` fills the temporary files, or the temporary
+        `write(*temporaries, cube, dtype, progress)` fills the temporary files, or the temporary
         folder, that become `targets` when it ends well; *dtype* is one of `types`.
     types
         The types of numbers that the format has, in NumPy's letters, the smallest first.
@@ -336,7 +336,7 @@ def write_cube(
     cube: SpectralCube,
     *,
     overwrite: bool = False,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Path:
     """Save *cube* in the format that the suffix of *path* names, and return the file to open.
 
@@ -372,7 +372,7 @@ def write_cube(
     needed = cube.data.size * dtype.itemsize + 2**20
     is_ours = form.is_mine if form.is_folder else None
     with crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
-        form.write(*places, cube, dtype, watching(watch))
+        form.write(*places, cube, dtype, as_progress(progress))
     _warn_of_pairs(files[-1])
     return files[-1]
 

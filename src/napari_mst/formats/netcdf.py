@@ -21,7 +21,7 @@ from napari_mst.formats import numbers
 from napari_mst.formats.matlab.cubes import foreign_cube, hdf5_output, stored_cube
 from napari_mst.formats.matlab.stored import HDF5_MARK, ROOT, WRITER
 from napari_mst.formats.record import IGNORED, OWN, Description, check
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 SUFFIX = ".nc"
 MORE_SUFFIXES = (".nc4", ".h5", ".hdf5", ".he5", ".hspy")
@@ -69,7 +69,7 @@ def read_netcdf(  # noqa: PLR0913 (options by name)
     return replace(kept, metadata={**cube.metadata, **kept.metadata}, quantity=quantity)
 
 
-def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* as xarray does: a variable with its coordinates, uncompressed.
 
     The checksum of the numbers stands where netCDF names the program that wrote the file: whoever
@@ -93,6 +93,6 @@ def write_netcdf(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
         if IGNORED in cube.metadata:
             stored.attrs["missing_value"] = dtype.type(cube.metadata[IGNORED])
         store = output.checked(stored.__setitem__)
-        crc = numbers.write_blocks(cube.data, dtype, watch, store)
+        crc = numbers.write_blocks(cube.data, dtype, progress, store)
     with hdf5_output(path, "r+b") as output, h5py.File(output, "r+") as raw:
         raw.attrs[WRITER] = np.bytes_(f"version=2,h5netcdf={h5netcdf.__version__},{OWN}={crc}")

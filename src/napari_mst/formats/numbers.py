@@ -13,7 +13,7 @@ from napari_mst.arrays import Array, DType
 from napari_mst.cube.lazy import Lazy, Numbers, changed, mapped
 from napari_mst.errors import CubeFileError, SaveError, mismatch
 from napari_mst.formats.in_files import in_file, with_neighbours
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 BLOCK_BYTES = 4 * 2**20
 STRIP_BYTES = 16 * 2**20
@@ -75,20 +75,20 @@ def stored_type(data: Array, allowed: Sequence[str], kind: str) -> DType:
     return fitting[0]
 
 
-def by_bands(data: Numbers, watch: Watch) -> tuple[Array, Watch]:
+def by_bands(data: Numbers, progress: Progress) -> tuple[Array, Progress]:
     """*data* (B, H, W) for a format whose bands lie one after the other in a stream.
 
     Bands that can only be had together would be read, or computed, again for each of them: they go
-    by way of a temporary file. With it comes the *watch* for the rest of the work.
+    by way of a temporary file. With it comes the *progress* for the rest of the work.
     """
     if not isinstance(data, Lazy) or data.sides[0] == 1:
-        return data, watch
+        return data, progress
     numbers = mapped(data.shape, data.dtype)
-    write_blocks(data, data.dtype, watch.part(0, 0.5), numbers.__setitem__)
-    return numbers, watch.part(0.5, 1)
+    write_blocks(data, data.dtype, progress.part(0, 0.5), numbers.__setitem__)
+    return numbers, progress.part(0.5, 1)
 
 
-def write_planes(file: IO[bytes], data: Numbers, dtype: DType, watch: Watch) -> str:
+def write_planes(file: IO[bytes], data: Numbers, dtype: DType, progress: Progress) -> str:
     """Write *data* as *dtype* in (B, H, W) order from the place of *file* on; return the CRC-32."""
     start = file.tell()
     _, height, width = data.shape
@@ -99,13 +99,13 @@ def write_planes(file: IO[bytes], data: Numbers, dtype: DType, watch: Watch) -> 
             file.seek(start + (band * height + rows.start) * width * dtype.itemsize)
             file.write(plane.data)
 
-    return write_blocks(data, dtype, watch, put)
+    return write_blocks(data, dtype, progress, put)
 
 
 def write_blocks(
     data: Numbers,
     dtype: DType,
-    watch: Watch,
+    progress: Progress,
     put: Callable[[tuple[slice, slice], Array], object],
     side: int = 1,
 ) -> str:
@@ -136,7 +136,7 @@ def write_blocks(
             crcs[band] = crc32(plane, crcs[band])
         put(place, block)
         done = len(block) * min(top + rows, height) / height
-        watch.reach((first + done) / bands)
+        progress.reach((first + done) / bands)
     total, size = 0, height * row_bytes
     zeros = _crc_of_zeros(size)
     for crc in crcs:
@@ -173,7 +173,7 @@ def crc32(block: Array, crc: int = 0) -> int:
 
 def checksum(data: Numbers, dtype: DType) -> str:
     """CRC-32 (ISO 3309) of the numbers as *dtype* in (B, H, W) order: eight hexadecimal digits."""
-    return write_blocks(data, dtype, UNWATCHED, lambda *_: None)
+    return write_blocks(data, dtype, NO_PROGRESS, lambda *_: None)
 
 
 def magnitude(data: Numbers) -> tuple[Numbers, list[str]]:

@@ -50,7 +50,7 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_cube,
 )
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 # The header of every member is read: of no more than this many.
 _MOST_MEMBERS = 1000
@@ -91,9 +91,9 @@ def is_own_npz(path: Path) -> bool:
         return OWN in members
 
 
-def write_npz(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_npz(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* uncompressed, so that a large one can be mapped."""
-    data, rest = by_bands(cube.data, watch)
+    data, rest = by_bands(cube.data, progress)
     with zipfile.ZipFile(path, "w") as archive:
         # zipfile has to know beforehand that a member may exceed 2 GiB.
         with archive.open(zipfile.ZipInfo("cube.npy"), "w", force_zip64=True) as file:
@@ -303,14 +303,14 @@ def _text_after(path: Path, data: Any) -> str:
     return text if f'"{OWN}"' in text and '"seal"' in text else ""
 
 
-def write_npy(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_npy(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* as one array (B, H, W), and behind it our record as a second one.
 
     `np.load` gives the first; whoever reads on finds the second.
     """
     with path.open("wb") as file:
         npy.write_array_header_1_0(file, _header(cube, dtype))
-        crc = write_planes(file, cube.data, dtype, watch)
+        crc = write_planes(file, cube.data, dtype, progress)
         file.seek(0, os.SEEK_END)
         record = record_of(cube) | {"seal": seal_of(cube, dtype, crc).decode()}
         npy.write_array(file, np.array(json.dumps(record)))

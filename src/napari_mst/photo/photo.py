@@ -45,7 +45,7 @@ from napari_mst.photo.values import (
     interpret,
     stored_extrema,
 )
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 Encoding = Literal["srgb", "linear"]
 _MOST_OF_BYTES = 255
@@ -326,7 +326,7 @@ class Photo:
             assumptions=(*self.assumptions, *notes),
         )
 
-    def reduced(self, pixels: int, watch: Watch = UNWATCHED) -> Self:
+    def reduced(self, pixels: int, progress: Progress = NO_PROGRESS) -> Self:
         """The photo averaged down to about *pixels* pixels, in linear light.
 
         Each pixel is the mean of the valid part of what it covers.
@@ -334,7 +334,7 @@ class Photo:
         Raises
         ------
         Cancelled
-            As soon as *watch* says so.
+            As soon as *progress* is cancelled.
         """
         rows, columns = self.shape
         factor = max(math.sqrt(rows * columns / pixels), 1.0)
@@ -342,7 +342,7 @@ class Photo:
         column_edges = _edges(columns, factor)
         rows_of_sums = []
         for top, bottom in pairwise(row_edges):
-            watch.check()
+            progress.check()
             rows_of_sums.append(self._weighted_sums(top, bottom, column_edges))
         sums = np.stack(rows_of_sums, axis=1)
         weights = sums[-1]

@@ -20,10 +20,10 @@ from napari_mst.denoising.photos import (
 )
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency.cells import Cells
 from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
-from napari_mst.watch import Watch
 
 # Photos with less noise than this, in 8-bit codes at middle grey, are left as they are. Clean CAVE
 # scenes have 0.6 at most, except one, whose texture gives it away; from 1.8 on denoising helps.
@@ -48,7 +48,7 @@ def decided(job: Job) -> Job:
     if choice == "off" or (choice == "auto" and not is_measured):
         return job
     photo = job.part if job.is_preview else job.photo
-    noise = estimated_noise(photo, job.watch)
+    noise = estimated_noise(photo, job.progress)
     if choice != "auto":
         return _with_h(job, noise, float(choice))
     if noise is None or not _is_noisy(photo, noise):
@@ -56,16 +56,16 @@ def decided(job: Job) -> Job:
     return replace(job, denoising=Denoising(noise, BEST_H))
 
 
-def denoised(job: Job, watch: Watch | None = None) -> Job:
+def denoised(job: Job, progress: Progress | None = None) -> Job:
     """The *job* with its part denoised as `decided` says, which a note says.
 
-    The pixels of a region are those that the whole photo would have. Without a *watch*, pixels are
-    denoised where they are read.
+    The pixels of a region are those that the whole photo would have. Without a *progress*, pixels
+    are denoised where they are read.
 
     Raises
     ------
     Cancelled
-        Soon after *watch* says so.
+        Soon after *progress* was cancelled.
     """
     how = job.denoising
     if how is None:
@@ -77,7 +77,11 @@ def denoised(job: Job, watch: Watch | None = None) -> Job:
         grown = inner.grown(how.filter.halo).clipped(job.photo.shape)
         photo = job.photo.cropped(grown)
         rows, columns = inner.inside(grown)
-    seen = denoised_where_read(photo, how) if watch is None else denoised_photo(photo, how, watch)
+    seen = (
+        denoised_where_read(photo, how)
+        if progress is None
+        else denoised_photo(photo, how, progress)
+    )
     pixels = part_of(seen.pixels, slice(None), rows, columns)
     note = f"The photo was denoised before the network: {how}."
     return replace(job.noted(note), part=replace(job.part, pixels=pixels))

@@ -39,8 +39,8 @@ from napari_mst.errors import CubeError
 from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
-from napari_mst.watch import UNWATCHED, Watch
 
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
@@ -68,7 +68,7 @@ Sides = tuple[Singles, Singles]
 
 
 def model_error_bands(
-    cube: SpectralCube, watch: Watch = UNWATCHED
+    cube: SpectralCube, progress: Progress = NO_PROGRESS
 ) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*.
 
@@ -79,7 +79,7 @@ def model_error_bands(
     CubeError
         If the model of the cube has no calibrated band.
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     """
     _check(cube)
     sides = np.empty((2, *cube.shape), dtype=np.float32)
@@ -88,7 +88,7 @@ def model_error_bands(
     def compute(rows: slice) -> None:
         write(np.asarray(cube.data[:, rows], dtype=np.float32), sides[:, :, rows])
 
-    each_block(compute, row_blocks(cube.shape[1:]), watch, torch.get_num_threads())
+    each_block(compute, row_blocks(cube.shape[1:]), progress, torch.get_num_threads())
     holds = cube.provenance.error_band.get("holds", "")
     reason = f", wide enough for {holds}" if holds else ""
     lower, upper = sides

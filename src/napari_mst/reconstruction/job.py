@@ -14,11 +14,11 @@ from napari_mst.engine.features import PhotoRows, ReadRows
 from napari_mst.engine.plan import Plan
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.setup import UNTURNED, Orientation, Setup, turned
-from napari_mst.watch import UNWATCHED, Watch
 
-Compute = Callable[[PhotoRows, Plan, Watch], Floats]
+Compute = Callable[[PhotoRows, Plan, Progress], Floats]
 """Makes (C, H, W) numbers of a photo as a plan says: those of a cube, or attention maps."""
 
 
@@ -39,8 +39,8 @@ class Job:
     extrema
         The values of the photo that become 0 and 1 for the network: those of the whole photo, so
         that a region is seen as in it.
-    watch
-        Hears of the progress, and is asked for a cancel.
+    progress
+        Receives the share that is done; checked for cancellation.
     notes
         Sentences about what had to be assumed so far.
     precision_error
@@ -65,7 +65,7 @@ class Job:
     part: Photo
     compute: Compute
     extrema: tuple[float, float]
-    watch: Watch = UNWATCHED
+    progress: Progress = NO_PROGRESS
     notes: tuple[str, ...] = ()
     precision_error: float = 0.0
     estimate_error: float = 0.0
@@ -86,7 +86,7 @@ class Job:
 
     def stage(self, start: float, stop: float) -> "Job":
         """The job as one stage of the work: its progress goes from *start* to *stop*, 0-1."""
-        return replace(self, watch=self.watch.part(start, stop))
+        return replace(self, progress=self.progress.part(start, stop))
 
     def source(self, orientation: Orientation = UNTURNED) -> PhotoRows:
         """The part, turned, as the network expects it."""

@@ -54,7 +54,7 @@ def on_demand(
     Raises
     ------
     Cancelled
-        Soon after the watch of *job* was cancelled.
+        Soon after the progress of *job* was cancelled.
     OutOfMemory
         As `run`.
     """
@@ -79,7 +79,7 @@ def on_demand(
     numbers = kept(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
     if shot.shape[0] * shot.shape[1] >= COARSE_FROM:
         small = decided(averaged_down(replace(job, part=shot, denoising=None)))
-        seen = _raw(denoised(small, job.watch), known)
+        seen = _raw(denoised(small, job.progress), known)
         numbers.coarse = np.asarray(_finished(small, seen, small.part, None))
     return RunResult(_noted(job, statistics.error), plan, numbers), correction
 
@@ -102,7 +102,7 @@ def _noise(job: Job, shot: Photo, data: Lazy, is_estimate: bool) -> Noise | None
         window = Window(tops[0], tops[0] + NOISE_SIDE, tops[1], tops[1] + NOISE_SIDE)
         window = window.clipped(shot.shape)
         part, data = shot.cropped(window), data.part(slice(None), window.rows, window.columns)
-    return removed_noise(_check(job, data, part), job.watch.part(0.9, 1))
+    return removed_noise(_check(job, data, part), job.progress.part(0.9, 1))
 
 
 def _check(job: Job, data: Array | Lazy, shot: Photo) -> ColourCheck:

@@ -9,6 +9,7 @@ from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.engine.plan import Plan
 from napari_mst.errors import ModelError
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.on_demand import on_demand
@@ -26,7 +27,6 @@ from napari_mst.reconstruction.running import (
 )
 from napari_mst.reconstruction.setup import UNTURNED, Setup
 from napari_mst.reconstruction.statistics import Statistics
-from napari_mst.watch import UNWATCHED, Watch, Watched, watching
 
 SEEING = 0.1
 """The share of the progress of a first computation that seeing the photo takes, about."""
@@ -63,25 +63,25 @@ class SeenPhoto:
         self._decided_job: Job | None = None
         self._denoised_job: Job | None = None
 
-    def plan(self, watch: Watched = None) -> Plan:
+    def plan(self, progress: ProgressLike = None) -> Plan:
         """The plan of a run; see `Reconstructor.plan_for`."""
-        job = self._decided(watching(watch))
+        job = self._decided(as_progress(progress))
         plan = _plan(job)
         return replace(plan, error=self._error_of(job)[1]) if job.setup.is_narrow else plan
 
-    def preview(self, watch: Watched = None) -> SpectralCube:
+    def preview(self, progress: ProgressLike = None) -> SpectralCube:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
         # First the error: it is that of an exact run.
-        job = self._noted(self._prepared(watching(watch)))
+        job = self._noted(self._prepared(as_progress(progress)))
         return reconstruct(decided(averaged_down(job)))
 
-    def reconstruct(self, watch: Watched = None) -> SpectralCube:
+    def reconstruct(self, progress: ProgressLike = None) -> SpectralCube:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
-        return reconstruct(self._noted(self._decided(watching(watch))))
+        return reconstruct(self._noted(self._decided(as_progress(progress))))
 
     def open(
         self,
-        watch: Watched = None,
+        progress: ProgressLike = None,
         *,
         estimate: bool = False,
         add_up: Callable[[Job], Statistics] | None = None,
@@ -95,28 +95,30 @@ class SeenPhoto:
                 "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
                 f"{self._setup.options.precision}. Use `reconstruct` for the whole cube."
             )
-        watch = watching(watch)
-        seen = self._decided(watch.part(0, SEEING))
-        stage = replace(denoised(seen), watch=watch.part(SEEING, 1))
+        progress = as_progress(progress)
+        seen = self._decided(progress.part(0, SEEING))
+        stage = replace(denoised(seen), progress=progress.part(SEEING, 1))
         statistics = None if add_up is None else add_up(stage)
         return build_cube(*on_demand(stage, seen.part, estimate, statistics))
 
-    def compute(self, compute: Compute, watch: Watch = UNWATCHED) -> tuple[Planes, Provenance]:
+    def compute(
+        self, compute: Compute, progress: Progress = NO_PROGRESS
+    ) -> tuple[Planes, Provenance]:
         """The planes that *compute* makes of it instead of a cube, and their history.
 
         Errors are those of `Reconstructor.reconstruct`.
         """
         is_new = self._denoised_job is None
-        job = self.job(watch)
-        part = watch.part(SEEING, 1) if is_new else watch
-        result = run(replace(job, compute=compute, watch=part), _plan(job))
+        job = self.job(progress)
+        part = progress.part(SEEING, 1) if is_new else progress
+        result = run(replace(job, compute=compute, progress=part), _plan(job))
         return result.planes, provenance_of(result)
 
-    def provenance(self, watch: Watch = UNWATCHED) -> Provenance:
+    def provenance(self, progress: Progress = NO_PROGRESS) -> Provenance:
         """The history of what is made of it; errors are those of `job`."""
-        return provenance_of(RunResult(self.job(watch), Plan(), np.empty(0)))
+        return provenance_of(RunResult(self.job(progress), Plan(), np.empty(0)))
 
-    def job(self, watch: Watch = UNWATCHED) -> Job:
+    def job(self, progress: Progress = NO_PROGRESS) -> Job:
         """The job of the photo up to the network.
 
         Raises
@@ -124,22 +126,22 @@ class SeenPhoto:
         CameraError
             If the photo cannot show its light.
         Cancelled
-            As soon as *watch* says so; the next call begins again.
+            As soon as *progress* is cancelled; the next call begins again.
         """
         if self._denoised_job is None:
-            part = watch.part(0, SEEING)
+            part = progress.part(0, SEEING)
             self._denoised_job = denoised(self._decided(part), part)
         return self._denoised_job
 
-    def _prepared(self, watch: Watch) -> Job:
+    def _prepared(self, progress: Progress) -> Job:
         if self._prepared_job is None:
             self._prepared_job = prepare(self._setup, self.photo)
-        return replace(self._prepared_job, watch=watch)
+        return replace(self._prepared_job, progress=progress)
 
-    def _decided(self, watch: Watch) -> Job:
+    def _decided(self, progress: Progress) -> Job:
         if self._decided_job is None:
-            self._decided_job = decided(self._prepared(watch))
-        return replace(self._decided_job, watch=watch)
+            self._decided_job = decided(self._prepared(progress))
+        return replace(self._decided_job, progress=progress)
 
     def _error_of(self, job: Job) -> tuple[float, str]:
         """The `measured_error` of 16 bits on the part, measured when it is first asked for."""
@@ -160,7 +162,7 @@ def reconstruct(job: Job) -> SpectralCube:
     """The cube of a *job* that is prepared, and whose denoising is decided."""
     plan = _plan(job)
     start, stop = shares_of_run(job)
-    seen = denoised(job, job.watch.part(0, start))
+    seen = denoised(job, job.progress.part(0, start))
     result = run(seen.stage(start, stop), plan)
     check_finite(result.planes, job)
     # With the photo as it was shot, whose noise limits how far its colours can be trusted.
@@ -182,7 +184,9 @@ def measured_error(job: Job) -> tuple[float, str]:
         orientations=(UNTURNED,),
         part=job.part.sampled(SAMPLE_SQUARES, SAMPLE_SIDE),
         compute=job.setup.cube_of,
-        watch=Watch(is_cancelled=job.watch.is_cancelled),  # its progress is none of the run's
+        progress=Progress(
+            is_cancelled=job.progress.is_cancelled
+        ),  # its progress is none of the run's
     )
     exact = run_once(sample, Plan(precision="float32")).astype(np.float64)
     narrow = run_once(sample, Plan(precision=job.options.precision)).astype(np.float64)

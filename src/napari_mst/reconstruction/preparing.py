@@ -77,7 +77,7 @@ def _check_raw(setup: Setup, photo: Photo) -> None:
 
 def averaged_down(job: Job) -> Job:
     """The *job* of a preview: its part is averaged down in linear light, which a note says."""
-    small = job.part.reduced(PREVIEW_PIXELS, job.watch)
+    small = job.part.reduced(PREVIEW_PIXELS, job.progress)
     rows, columns = small.shape
     note = (
         f"A preview: the photo was averaged down to {rows} x {columns} pixels first, "

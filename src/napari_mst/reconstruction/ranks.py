@@ -34,6 +34,7 @@ from napari_mst.formats.numbers import stored_type
 from napari_mst.formats.zarr.reading import is_zarr
 from napari_mst.formats.zarr.writing import write_rows, write_zarr
 from napari_mst.networks.network import Pass
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.reconstruction.statistics import (
@@ -44,7 +45,6 @@ from napari_mst.reconstruction.statistics import (
     tensor_bytes,
     up_to_statistics,
 )
-from napari_mst.watch import Watch
 
 T = TypeVar("T")
 
@@ -132,7 +132,9 @@ def _lonely() -> ClusterError:
     )
 
 
-def write_in_ranks(path: Path, seen: SeenPhoto, watch: Watch, *, overwrite: bool) -> SpectralCube:
+def write_in_ranks(
+    path: Path, seen: SeenPhoto, progress: Progress, *, overwrite: bool
+) -> SpectralCube:
     """Write the cube of a photo to the OME-Zarr *path*, each rank a share; returns it, lazily.
 
     Its numbers are those of `Reconstructor.open`.
@@ -148,10 +150,10 @@ def write_in_ranks(path: Path, seen: SeenPhoto, watch: Watch, *, overwrite: bool
     SaveError
         See `write_cube`.
     """
-    cube = seen.open(watch.part(0, 0.6), add_up=_summed)
+    cube = seen.open(progress.part(0, 0.6), add_up=_summed)
     dtype = stored_type(cube.data, ("f4", "f8"), "a .zarr file")
     rank, count = distributed.get_rank(), distributed.get_world_size()
-    rest = watch.part(0.6, 0.9)
+    rest = progress.part(0.6, 0.9)
 
     def fill(_: Path | None = None) -> None:
         # Until the first rank has made the folder.
@@ -164,7 +166,7 @@ def write_in_ranks(path: Path, seen: SeenPhoto, watch: Watch, *, overwrite: bool
         return cube
     needed = cube.data.size * dtype.itemsize
     with crash_safe.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
-        write_zarr(folder, cube, dtype, watch.part(0.9, 1), fill)
+        write_zarr(folder, cube, dtype, progress.part(0.9, 1), fill)
     return cube
 
 
@@ -192,7 +194,7 @@ def _summed(job: Job) -> Statistics:
         return Statistics(Known(folded, device=device))
     planned = PlannedRun(thin, strip.height, strip.width, device, options.precision)
     plan = make_plan(planned, options.memory, options.device_memory)
-    folded = execute(thin, strip, device, plan, job.watch).folded
+    folded = execute(thin, strip, device, plan, job.progress).folded
     statistics = Statistics(Known(folded, device=device))
     if not rank:
         keep(job, statistics, count)

@@ -20,12 +20,12 @@ from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
+from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import preparing, provenance
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.pipeline import SeenPhoto
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.setup import Setup, compile_kernels, set_up
-from napari_mst.watch import Watch, Watched, watching
 
 P = ParamSpec("P")
 
@@ -174,7 +174,7 @@ class Reconstructor:
         """The passes of the network."""
         return self.setup.program
 
-    def prepare(self, say: Callable[[str], None], watch: Watched = None) -> None:
+    def prepare(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.
 
         There is no need to call this, since `reconstruct` does it by itself. *say* hears, from
@@ -184,13 +184,13 @@ class Reconstructor:
         Raises
         ------
         Cancelled
-            Soon after *watch* was cancelled.
+            Soon after *progress* was cancelled.
 
         Examples
         --------
         >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).prepare(print)
         """
-        compile_kernels(self.setup, say, watching(watch))
+        compile_kernels(self.setup, say, as_progress(progress))
 
     def plan(self, height: int, width: int, *, ensemble: bool | None = None) -> Plan:
         """The plan for *height* x *width* pixels: what a run needs, as a sentence if printed.
@@ -216,7 +216,7 @@ class Reconstructor:
         region: Rectangle | None = None,
         *,
         ensemble: bool | None = None,
-        watch: Watched = None,
+        progress: ProgressLike = None,
     ) -> Plan:
         """The plan for *photo*: what a run needs and, in 16 bits, how far it will be off.
 
@@ -237,12 +237,12 @@ class Reconstructor:
         >>> reconstructor.plan_for(np.full((4, 6, 3), 128, np.uint8)).error
         ''
         """
-        return self.see(photo, region, ensemble=ensemble).plan(watch)
+        return self.see(photo, region, ensemble=ensemble).plan(progress)
 
     def reconstruct(
         self,
         photo: PhotoLike,
-        watch: Watched = None,
+        progress: ProgressLike = None,
         *,
         region: Rectangle | None = None,
         ensemble: bool | None = None,
@@ -256,8 +256,8 @@ class Reconstructor:
         ----------
         photo
             A `Photo`, a file or an array.
-        watch
-            A `Watch`, or a function of the share that is done. It is called at least 5 times a
+        progress
+            A `Progress`, or a function of the share that is done. It is called at least 5 times a
             stage, and by a pixelwise network for every few rows; the share grows as time does.
         region
             First row, one past the last, first column, one past the last: only these pixels are
@@ -275,7 +275,7 @@ class Reconstructor:
             If the photo cannot be read or has no pixels, the number of its channels is not the
             network's, or the region is empty or reaches beyond it.
         Cancelled
-            Soon after *watch* was cancelled; nothing of the run remains in memory.
+            Soon after *progress* was cancelled; nothing of the run remains in memory.
         OutOfMemory
             If memory and disk are too small, before anything is computed. Or if the device runs out
             of memory after all, and again within half of it or the least that a run can do with;
@@ -290,12 +290,12 @@ class Reconstructor:
         >>> reconstructor.reconstruct(photo, region=(10, 20, 0, 30)).shape
         (31, 10, 30)
         """
-        return self.see(photo, region, ensemble=ensemble).reconstruct(watch)
+        return self.see(photo, region, ensemble=ensemble).reconstruct(progress)
 
     def preview(
         self,
         photo: PhotoLike,
-        watch: Watched = None,
+        progress: ProgressLike = None,
         *,
         region: Rectangle | None = None,
     ) -> SpectralCube:
@@ -304,12 +304,12 @@ class Reconstructor:
         The mean is taken in linear light, and the cube covers exactly what that of `reconstruct`
         covers. `cube.provenance.is_preview` marks it; errors are those of `reconstruct`.
         """
-        return self.see(photo, region).preview(watch)
+        return self.see(photo, region).preview(progress)
 
     def open(
         self,
         photo: PhotoLike,
-        watch: Watched = None,
+        progress: ProgressLike = None,
         *,
         region: Rectangle | None = None,
         estimate: bool = False,
@@ -331,7 +331,7 @@ class Reconstructor:
 
         Parameters
         ----------
-        photo, watch, region
+        photo, progress, region
             See `reconstruct`.
         estimate
             Do not wait for the statistics: take those of squares of the photo, in a few seconds.
@@ -353,11 +353,11 @@ class Reconstructor:
         >>> cube.provenance.is_estimate
         False
         """
-        return self.see(photo, region).open(watch, estimate=estimate)
+        return self.see(photo, region).open(progress, estimate=estimate)
 
-    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+    def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""
-        return self.setup.cube_of(source, plan, watch)
+        return self.setup.cube_of(source, plan, progress)
 
     def see(
         self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool | None = None

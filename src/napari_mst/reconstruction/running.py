@@ -19,6 +19,7 @@ from napari_mst.engine.steps import run_cost
 from napari_mst.errors import ModelError, OutOfMemory, shown
 from napari_mst.memory import is_out_of_memory
 from napari_mst.photo.corrections import balancing_gains
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency.cells import HALF_CODE
 from napari_mst.reconstruction.consistency.correction import (
     Correction,
@@ -28,7 +29,6 @@ from napari_mst.reconstruction.consistency.correction import (
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.setup import Orientation, Setup, turned_back
-from napari_mst.watch import Watch
 
 CORRECTION_COST = 0.2
 """The time that the correction takes by compiled kernels, in the unit of `run_cost`."""
@@ -111,7 +111,7 @@ def try_run(job: Job, plan: Plan) -> Planes | None:
         for index, orientation in enumerate(job.orientations):
             stage = job.stage(index / number, (index + 1) / number)
             # The result of one run has no name here: it would stay in memory through the next.
-            total = _added(total, _run_turned(stage, orientation, plan), job.watch)
+            total = _added(total, _run_turned(stage, orientation, plan), job.progress)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -172,11 +172,11 @@ def _smaller_plan(job: Job, failed: Plan) -> Plan | None:
 
 def _run_turned(job: Job, orientation: Orientation, plan: Plan) -> Planes:
     """The result of the job by way of another orientation."""
-    result = job.compute(job.source(orientation), plan, job.watch)
+    result = job.compute(job.source(orientation), plan, job.progress)
     return turned_back(result, orientation)
 
 
-def _added(total: Planes | None, planes: Planes, watch: Watch) -> Planes:
+def _added(total: Planes | None, planes: Planes, progress: Progress) -> Planes:
     """*planes* added to *total*, in place; the first become the total.
 
     It asks for a cancel before each plane: all of them take seconds on a large photo.
@@ -186,7 +186,7 @@ def _added(total: Planes | None, planes: Planes, watch: Watch) -> Planes:
             return planes
         total = np.zeros(planes.shape, planes.dtype)
     for sums, plane in zip(total, planes, strict=True):
-        watch.check()
+        progress.check()
         sums += plane
     return total
 
@@ -213,7 +213,7 @@ def correct(job: Job, data: Planes) -> Correction | None:
     """
     if not job.setup.corrects_colour:
         return None
-    return correct_colours(data, job.part, response_of(job), job.watch, least=least_of(job))
+    return correct_colours(data, job.part, response_of(job), job.progress, least=least_of(job))
 
 
 def least_of(job: Job) -> float:

@@ -29,8 +29,8 @@ from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
 from napari_mst.photo.cameras import CAMERA_RGB, Capture
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import Denoise, RunOptions
-from napari_mst.watch import Watch
 
 PREPARING = "Preparing the engine for this processor: some seconds, once."
 
@@ -135,17 +135,17 @@ class Setup:
     def _dtype(self) -> torch.dtype:
         return getattr(torch, self.options.precision)
 
-    def cube_of(self, source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
+    def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*.
 
         Then forward hooks on blocks hear their whole maps, which takes two more runs for each.
         """
         program, device = self.program, self.device.device
-        numbers = execute(program, source, device, plan, watch).numbers
+        numbers = execute(program, source, device, plan, progress).numbers
         for each in program.passes:
             if each.is_heard:
                 maps = (
-                    execute(program.until(name), source, device, plan, watch.part(1, 1)).numbers
+                    execute(program.until(name), source, device, plan, progress.part(1, 1)).numbers
                     for name in (each.reads[0], each.writes)
                 )
                 each.be_heard(*(torch.from_numpy(values)[None].to(device) for values in maps))
@@ -268,7 +268,7 @@ def _see_with(network: nn.Module, capture: Capture) -> None:
             see_with(response)
 
 
-def compile_kernels(setup: Setup, say: Callable[[str], None], watch: Watch) -> None:
+def compile_kernels(setup: Setup, say: Callable[[str], None], progress: Progress) -> None:
     """Compile the kernels that the first run would have to wait for.
 
     *say* hears if there are any: to load them takes as long on a slow machine, but each time. The
@@ -280,7 +280,7 @@ def compile_kernels(setup: Setup, say: Callable[[str], None], watch: Watch) -> N
     is_said = False
     while compiler.is_alive():
         compiler.join(PATIENCE)
-        watch.check()
+        progress.check()
         if not is_said and native.is_compiling():
             say(PREPARING)
             is_said = True

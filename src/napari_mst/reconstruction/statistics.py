@@ -31,12 +31,12 @@ from napari_mst.engine.steps import needs, precisions, steps_of
 from napari_mst.engine.windows import Window
 from napari_mst.errors import SaveError
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency.noise import Noise
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import run
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import Watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,8 @@ def added_up(job: Job) -> tuple[Statistics, Plan]:
     thin = up_to_statistics(program)
     if thin is not None:
 
-        def compute(source: PhotoRows, plan: Plan, watch: Watch) -> Floats:
-            folded.update(execute(thin, source, device, plan, watch).folded)
+        def compute(source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
+            folded.update(execute(thin, source, device, plan, progress).folded)
             return np.empty((1, 1, 1), np.float32)
 
         options = setup.options
@@ -175,7 +175,7 @@ def _of_squares(job: Job, squares: list[Singles], inner: Window, totals: Folded)
     own = [inner.moved(full * at) for at in range(len(squares))]
     source = _rows_of(np.concatenate(squares, 1))._replace(fold=fold, own=own)
     thin = cast("Program", up_to_statistics(program))
-    return execute(thin, source, job.setup.device.device, watch=job.watch).folded
+    return execute(thin, source, job.setup.device.device, progress=job.progress).folded
 
 
 def _rows_of(photo: Singles) -> PhotoRows:

@@ -12,11 +12,11 @@ import numpy as np
 from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.strips import new_planes, raw_strips
 from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
-from napari_mst.watch import Watched, watching
 
 
 def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
@@ -38,7 +38,7 @@ def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
     is_of_spectra=True,
     colormap="viridis",
 )
-def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Map:
+def formula(cube: SpectralCube, expression: str, *, progress: ProgressLike = None) -> Map:
     """A formula of bands, such as "(r800 - r670) / (r800 + r670)", or an index by its name.
 
     Parameters
@@ -54,7 +54,7 @@ def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Ma
     SpectrumError
         If it is no formula, or the cube lacks a band.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -71,11 +71,11 @@ def formula(cube: SpectralCube, expression: str, *, watch: Watched = None) -> Ma
     """
     taken = formulas.bands_taken(cube, expression)
     bands = ", ".join(f"{name} at {at:.4g} {cube.unit}" for name, at in taken.items())
-    values = formulas.evaluated(cube, expression, watching(watch))
+    values = formulas.evaluated(cube, expression, as_progress(progress))
     return Map(cube, values, (expression,), facts={"map bands": bands})
 
 
-def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
+def index(cube: SpectralCube, name: str, *, progress: ProgressLike = None) -> Map:
     """A spectral index by its *name*, such as "NDVI", where the cube has its bands.
 
     Its formula and source are those of Awesome Spectral Indices (Montero et al., Scientific Data 10
@@ -86,7 +86,7 @@ def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
     SpectrumError
         If there is no such index, or the cube lacks a band of it.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -101,7 +101,7 @@ def index(cube: SpectralCube, name: str, *, watch: Watched = None) -> Map:
     >>> nm.index(cube, "ndvi").facts["map bands"]
     'N at 842 nm, R at 665 nm'
     """
-    return formula(cube, formulas.index_named(name).name, watch=watch)
+    return formula(cube, formulas.index_named(name).name, progress=progress)
 
 
 def ratio(cube: SpectralCube, a: float, b: float) -> Map:
@@ -152,7 +152,7 @@ def _middle(cube: SpectralCube) -> Mapping[str, str]:
     "The mean of the bands in a range, the area under them, and their centre of mass.",
     text=Text("between", "Wavelengths", _middle, _ends, _moved, is_span=True),
 )
-def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
+def span(cube: SpectralCube, between: Range, *, progress: ProgressLike = None) -> Map:
     """The mean of the bands *between* two wavelengths, their area, and their centre of mass.
 
     Area and centre are integrals (trapezoids): a single band has an area of 0, and no centre. Bands
@@ -168,7 +168,7 @@ def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
     SpectrumError
         If they are not two wavelengths within the cube, with a band between them.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     at = cube.wavelengths
     low, high = sorted(_ends(cube, between).values())
@@ -183,7 +183,7 @@ def span(cube: SpectralCube, between: Range, *, watch: Watched = None) -> Map:
         return np.stack([values.mean(axis=0), area, centre])
 
     titles = tuple(f"{what} of {name}" for what in ("mean", "area", "centre"))
-    planes = _by_pixel(cube, bands, measured, 3, watch)
+    planes = _by_pixel(cube, bands, measured, 3, progress)
     return Map(cube, planes, titles, facts={"map range": name})
 
 
@@ -200,7 +200,7 @@ def transformed(
     way: str = CONTINUUM_REMOVED,
     window: float = 5,
     *,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Map:
     """*cube* with each spectrum changed in a *way* of `transforms.WAYS`.
 
@@ -214,12 +214,12 @@ def transformed(
     SpectrumError
         If there is no such way, or the cube has fewer bands than *window*.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     if way not in WAYS:
         raise SpectrumError(f"Expected one of {', '.join(WAYS)}, got {shown(way, 30)!r}.")
     bands = rising_order(cube.wavelengths).tolist()
-    values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, watch)
+    values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, progress)
     kept = {"smoothed": cube.quantity, "reflectance of absorbance": "reflectance"}
     return Map(replace(cube, quantity=kept.get(way, way)), values)
 
@@ -229,7 +229,7 @@ def _by_pixel(
     bands: Sequence[int],
     change: Callable[[Doubles, Doubles], Doubles],
     count: int,
-    watch: Watched,
+    progress: ProgressLike,
 ) -> Singles:
     """The *count* planes that *change* makes of the values (b, n) of *bands*: (count, H, W).
 
@@ -238,7 +238,7 @@ def _by_pixel(
     """
     planes = range(count) if count else bands
     made = new_planes(len(planes), cube)
-    for rows, strip in raw_strips(cube, watching(watch), bands):
+    for rows, strip in raw_strips(cube, as_progress(progress), bands):
         values = strip.reshape(len(bands), -1).astype(np.float64)
         good = np.isfinite(values).all(axis=0)
         values[:, ~good] = 1

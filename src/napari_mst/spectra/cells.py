@@ -17,12 +17,12 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import usable
 from napari_mst.cube.spectrum import STD
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.library import csv_text, write_text
 from napari_mst.spectra.means import Numbers, Pixels, averages
 from napari_mst.spectra.regions import labelled_pixels
 from napari_mst.spectra.strips import check_enough
-from napari_mst.watch import UNWATCHED, Watched, watching
 
 MOST_COMPARED = 20
 """Labels up to which the separability of each two is measured: cells by thousands have none."""
@@ -43,7 +43,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
     *,
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Table:
     """A row for each label of an (H, W) image but 0.
 
@@ -63,7 +63,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
     SpectrumError
         If *labels* is not an image of whole numbers of the size of the cube, or all are 0.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Examples
     --------
@@ -75,8 +75,8 @@ def label_table(  # noqa: PLR0913 (its options by name)
     """
     from scipy.ndimage import center_of_mass
 
-    watch = watching(watch)
-    pixels = labelled_pixels(cube, labels, watch.part(0, 0.5))
+    progress = as_progress(progress)
+    pixels = labelled_pixels(cube, labels, progress.part(0, 0.5))
     numbers = pixels.numbers
     if not numbers.size:
         raise SpectrumError("Expected an image with labels, got only 0. Draw some.")
@@ -97,19 +97,19 @@ def label_table(  # noqa: PLR0913 (its options by name)
     # A cube of one column, whose pixels are the means.
     means = replace(cube, data=found.mean.T[..., None])
     for name in formulas.indices_of(cube):
-        table[name] = formulas.evaluated(means, name, UNWATCHED)[:, 0].tolist()
+        table[name] = formulas.evaluated(means, name, NO_PROGRESS)[:, 0].tolist()
     large = np.flatnonzero(found.pixels >= FEWEST_PIXELS)
     if 1 < len(large) <= MOST_COMPARED:
         apart = np.full((len(large), len(numbers)), np.nan)
-        apart[:, large] = separability(cube, pixels.labels, numbers[large], watch.part(0.5, 1))
+        apart[:, large] = separability(cube, pixels.labels, numbers[large], progress.part(0.5, 1))
         titles = (f"JM to {number}" for number in numbers[large])
         table |= dict(zip(titles, apart.tolist(), strict=True))
-    watch.reach(1.0)
+    progress.reach(1.0)
     return table
 
 
 def separability(
-    cube: SpectralCube, labels: Numbers, numbers: Numbers, watch: Watched = None
+    cube: SpectralCube, labels: Numbers, numbers: Numbers, progress: ProgressLike = None
 ) -> Doubles:
     """The Jeffries-Matusita distances of the labels *numbers* (N,), (N, N): 0 alike, 2 apart.
 
@@ -123,7 +123,7 @@ def separability(
     SpectrumError
         If fewer than two pixels of a label are numbers in all good bands.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     from spectral import GaussianStats, bdist
 
@@ -131,7 +131,9 @@ def separability(
     counts, totals = np.zeros(len(numbers)), np.zeros((len(numbers), len(data)))
     squares, origin = np.zeros((len(numbers), len(data), len(data))), np.zeros(())
     chosen = np.where(np.isin(labels, numbers), labels, 0)
-    for _, groups, (values,) in Pixels(chosen, numbers, watch=watching(watch)).blocks(data):
+    for _, groups, (values,) in Pixels(chosen, numbers, progress=as_progress(progress)).blocks(
+        data
+    ):
         good = np.isfinite(values.sum(axis=0))
         groups, values = groups.only(good), values[:, good]
         # The squares of numbers far from zero would hide a small variance.

@@ -17,13 +17,13 @@ from napari_mst.cube.lazy import lazy_of
 from napari_mst.cube.metrics import spectral_angles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.regions import point_spectrum
 from napari_mst.spectra.shares import SOLVERS
 from napari_mst.spectra.statistics import components
 from napari_mst.spectra.strips import pixels
 from napari_mst.spectra.transforms import FEWEST_BANDS, covered_bands, resampled, shared_bands
-from napari_mst.watch import Watched, watching
 
 LARGEST_ANGLE = 10.0
 """Degrees: the default of `classes`."""
@@ -44,7 +44,7 @@ def classes(
     spectra: Sequence[Spectrum],
     angle: float = LARGEST_ANGLE,
     *,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Map:
     """Labels of the spectrum that each pixel is most like, up to a spectral *angle* in degrees.
 
@@ -58,7 +58,7 @@ def classes(
         If there are no spectra or more than 250, they share fewer than two bands with the cube, or
         one is zero there.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     if len(spectra) > MOST_CLASSES:
         raise SpectrumError(
@@ -67,7 +67,7 @@ def classes(
     part, members = members_on(cube, spectra)
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     members /= np.linalg.norm(members, axis=1, keepdims=True)
-    for rows, good, values in pixels(part, watching(watch)):
+    for rows, good, values in pixels(part, as_progress(progress)):
         with np.errstate(invalid="ignore"):  # a pixel that is zero everywhere has no angle
             cosines = members @ values / np.sqrt(np.einsum("bn,bn->n", values, values))
         smallest = np.degrees(np.arccos(cosines.max(axis=0).clip(-1, 1)))
@@ -182,7 +182,7 @@ _LEAST_STEP = 1e-6  # of the largest pixel; a smaller one is rounding
 _GROWTH = 1 + 1e-6  # a smaller growth of the simplex is rounding
 
 
-def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> list[Spectrum]:
+def endmembers(cube: SpectralCube, count: int = 3, progress: ProgressLike = None) -> list[Spectrum]:
     """The *count* purest pixels of *cube*: the corners of the largest simplex, by N-FINDR.
 
     The pixels are seen in their first *count* - 1 principal components. The search starts with
@@ -194,7 +194,7 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
     SpectrumError
         If *count* is not within 2 to the number of bands, or fewer than *count* pixels differ.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -217,7 +217,7 @@ def endmembers(cube: SpectralCube, count: int = 3, watch: Watched = None) -> lis
     from scipy.linalg import qr
 
     cube = usable(cube)
-    flat = components(cube, count - 1, watch=watch).data.reshape(count - 1, -1)
+    flat = components(cube, count - 1, progress=progress).data.reshape(count - 1, -1)
     good = np.flatnonzero(np.isfinite(flat).all(axis=0))
     points = np.vstack([np.ones(len(good)), flat[:, good]])
     # Each pivot lies far from the space of those before it.
@@ -251,7 +251,7 @@ def abundances(
     spectra: Sequence[Spectrum],
     constraint: Constraint = "sum to one",
     *,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Map:
     """The shares of *spectra* in each pixel, a plane each, and last the residual.
 
@@ -266,7 +266,7 @@ def abundances(
         If there are no spectra, they share fewer than two bands with the cube or depend on each
         other there, or *constraint* is none of these.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     if constraint not in SOLVERS:
         choices = ", ".join(SOLVERS)
@@ -280,7 +280,7 @@ def abundances(
         )
     planes = np.full((len(members) + 1, *cube.shape[1:]), np.nan, np.float32)
     solve = SOLVERS[constraint](mixing)
-    for rows, good, values in pixels(part, watching(watch)):
+    for rows, good, values in pixels(part, as_progress(progress)):
         shares = solve(base.T @ values)
         values -= members.T @ shares
         residual = np.sqrt(np.einsum("bn,bn->n", values, values) / len(values))
@@ -300,9 +300,9 @@ def abundances(
     is_of_spectra=True,
     colormap="viridis",
 )
-def unmixed(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+def unmixed(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
     """The shares of the *count* purest pixels in each, adding up to 1: see `endmembers`."""
-    watch = watching(watch)
-    found = endmembers(cube, int(count), watch.part(0, 0.3))
-    made = abundances(cube, found, watch=watch.part(0.3, 1))
+    progress = as_progress(progress)
+    found = endmembers(cube, int(count), progress.part(0, 0.3))
+    made = abundances(cube, found, progress=progress.part(0.3, 1))
     return Map(cube, made.data, made.titles)

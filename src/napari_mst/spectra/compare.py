@@ -19,6 +19,7 @@ from napari_mst.cube.gaps import usable
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.means import Moments, Numbers, Pixels
 from napari_mst.spectra.regions import (
     Labelled,
@@ -30,7 +31,6 @@ from napari_mst.spectra.regions import (
 )
 from napari_mst.spectra.strips import strips
 from napari_mst.spectra.transforms import shared_bands
-from napari_mst.watch import Watched, watching
 
 Measure = Literal["difference", "rmse", "mrae", "angle"]
 """The errors that `error_map` measures."""
@@ -96,7 +96,7 @@ def compare_labels(
     cube: SpectralCube,
     reference: SpectralCube,
     labels: Numbers,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Labelled[Comparison]:
     """Compare every label of an (H, W) image but 0, as `compare_region` does, in one pass.
 
@@ -105,9 +105,9 @@ def compare_labels(
     SpectrumError
         If the images differ in size, or share fewer than two bands.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
-    pixels = labelled_pixels(cube, labels, watch)
+    pixels = labelled_pixels(cube, labels, progress)
     scores = Scores(cube, reference, pixels)
 
     def made(at: int) -> Comparison:
@@ -117,7 +117,9 @@ def compare_labels(
     return Labelled(pixels.numbers, scores.mean.T, made)
 
 
-def cube_errors(cube: SpectralCube, reference: SpectralCube, watch: Watched = None) -> "Scores":
+def cube_errors(
+    cube: SpectralCube, reference: SpectralCube, progress: ProgressLike = None
+) -> "Scores":
     """Compare *cube* with *reference*, a few rows at a time: as one label.
 
     Raises
@@ -125,9 +127,11 @@ def cube_errors(cube: SpectralCube, reference: SpectralCube, watch: Watched = No
     SpectrumError
         If the images differ in size, share fewer than two bands, or no pixel is a number in both.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
-    everything = Pixels(np.ones(cube.shape[1:], np.uint8), np.array([1]), watch=watching(watch))
+    everything = Pixels(
+        np.ones(cube.shape[1:], np.uint8), np.array([1]), progress=as_progress(progress)
+    )
     scores = Scores(cube, reference, everything)
     if not scores.pixels.any():
         raise SpectrumError(
@@ -213,7 +217,7 @@ def error_map(
     cube: SpectralCube,
     reference: SpectralCube,
     measure: Measure = "rmse",
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Singles:
     """The error of each pixel of *cube* against *reference*, (H, W), over the bands they share.
 
@@ -226,14 +230,14 @@ def error_map(
     SpectrumError
         If the images differ in size or share fewer than two bands, or *measure* is unknown.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     if measure not in _MEASURES:
         raise SpectrumError(f"Expected one of {', '.join(_MEASURES)}, got {str(measure)[:30]!r}.")
     measured = _MEASURES[measure]
     result = np.empty(cube.shape[1:], dtype=np.float32)
     bands, at_bands = align(cube, reference)
-    for rows, values in strips(cube, watching(watch)):
+    for rows, values in strips(cube, as_progress(progress)):
         ours = values[bands]
         theirs = at_bands(np.asarray(reference.data[:, rows]).astype(np.float64))
         is_bad = ~numbers_in_both(ours, theirs)

@@ -21,8 +21,8 @@ from napari_mst.arrays import Doubles, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import good_bands
 from napari_mst.errors import SpectrumError, shown
+from napari_mst.progress import Progress
 from napari_mst.spectra.strips import raw_strips
-from napari_mst.watch import Watch
 
 
 def _table(name: str) -> Iterator[list[str]]:
@@ -230,7 +230,7 @@ def indices_of(cube: SpectralCube) -> dict[str, Index]:
     }
 
 
-def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
+def evaluated(cube: SpectralCube, text: str, progress: Progress) -> Singles:
     """Return the value of the formula *text* at each pixel, (H, W); NaN where it is no number.
 
     Raises
@@ -238,7 +238,7 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
     SpectrumError
         If *text* is no formula, or the cube lacks a band of it.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     bands_taken(cube, text)
     formula = expanded(text)
@@ -246,7 +246,7 @@ def evaluated(cube: SpectralCube, text: str, watch: Watch) -> Singles:
     shares = {name: _shares(cube, name) for name in bands_in(formula)}
     bands = sorted({band for mix in shares.values() for band in mix})
     result, peak = np.empty(cube.shape[1:], np.float32), 0.0
-    for rows, strip in raw_strips(cube, watch, bands):
+    for rows, strip in raw_strips(cube, progress, bands):
         read = dict(zip(bands, strip.astype(np.float64), strict=True))
         peak = max(peak, float(np.fmax.reduce(strip, axis=None)))
         values = {name: _mixed(read, mix) for name, mix in shares.items()}

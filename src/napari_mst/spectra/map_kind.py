@@ -24,7 +24,7 @@ from napari_mst.cube.showing import new_figure
 from napari_mst.errors import SaveError, SpectrumError, shown
 from napari_mst.formats import check_target, write_cube
 from napari_mst.formats.picture_files import PICTURE, write_picture
-from napari_mst.watch import Watched
+from napari_mst.progress import ProgressLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,7 +124,7 @@ class MapKind(Brief):
     name
         Its name on the command line: that of its function.
     make
-        The function, which takes a cube, what the map asks for, and *watch*.
+        The function, which takes a cube, what the map asks for, and *progress*.
     """
 
     title: str
@@ -324,7 +324,7 @@ class Map:
         return SpectralCube(data, bands, BAND_INDEX, kind.title, past, metadata)
 
     def write(
-        self, path: str | PathLike[str], *, overwrite: bool = False, watch: Watched = None
+        self, path: str | PathLike[str], *, overwrite: bool = False, progress: ProgressLike = None
     ) -> Path:
         """Save the map, crash-safe: as a picture (.png), or the numbers in any format of cubes.
 
@@ -336,7 +336,7 @@ class Map:
         """
         path = Path(path)
         if path.suffix.lower() != PICTURE:
-            return write_cube(path, self.to_cube(), overwrite=overwrite, watch=watch)
+            return write_cube(path, self.to_cube(), overwrite=overwrite, progress=progress)
         if len(self.planes) > 1:
             raise SaveError(
                 f"Expected one picture for {shown(path.name)}, got {len(self.planes)}. "

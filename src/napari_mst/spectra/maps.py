@@ -70,6 +70,7 @@ from napari_mst.cube.pictures import rendering
 from napari_mst.errors import SpectrumError
 from napari_mst.extensions import load_extensions
 from napari_mst.photo.photo import PhotoLike, as_photo
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.band_maps import formula as formula
 from napari_mst.spectra.band_maps import index as index
 from napari_mst.spectra.band_maps import normalised_difference as normalised_difference
@@ -89,7 +90,6 @@ from napari_mst.spectra.statistics import denoised as denoised
 from napari_mst.spectra.statistics import noise_fractions as noise_fractions
 from napari_mst.spectra.statistics import without_noise as without_noise
 from napari_mst.spectra.strips import strips
-from napari_mst.watch import Watched, watching
 
 
 @MapKind(
@@ -105,7 +105,7 @@ def photo_difference(
     cube: SpectralCube,
     photo: PhotoLike,
     *,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Map:
     """CIEDE2000 difference of the true colour of *cube* from *photo* of the same size, (H, W).
 
@@ -119,7 +119,7 @@ def photo_difference(
     SpectrumError
         If the sizes differ, *photo* does not have three channels, or *cube* is not reflectance.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     from skimage import color
 
@@ -133,7 +133,7 @@ def photo_difference(
             "Take the photo that the cube was made from."
         )
     result = np.empty(cube.shape[1:], dtype=np.float32)
-    for rows, strip in strips(cube, watching(watch)):
+    for rows, strip in strips(cube, as_progress(progress)):
         seen = np.tensordot(recipe.weights, strip[recipe.bands], axes=(0, 0))
         shot = source.rows(rows.start, rows.stop, linear=True).astype(np.float64)
         labs = [
@@ -149,8 +149,10 @@ def photo_difference(
 def _error(measure: Measure, title: str, tip: str, **shown: Any) -> Any:
     """Enter the map of one *measure* of the error against a reference."""
 
-    def compute(cube: SpectralCube, reference: SpectralCube, *, watch: Watched = None) -> Map:
-        return Map(cube, error_map(cube, reference, measure, watch=watch))
+    def compute(
+        cube: SpectralCube, reference: SpectralCube, *, progress: ProgressLike = None
+    ) -> Map:
+        return Map(cube, error_map(cube, reference, measure, progress=progress))
 
     compute.__name__ = f"reference_{measure}"
     compute.__doc__ = f"{tip} See `compare.error_map`."

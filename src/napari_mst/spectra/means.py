@@ -16,7 +16,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.gaps import in_all_bands, usable
 from napari_mst.cube.spectrum import STD, Origin
 from napari_mst.errors import SpectrumError, shown
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 READ_PIXELS = 2**18
 """Pixels that are read at a time, where reading copies (a chunked cube)."""
@@ -147,7 +147,7 @@ class Pixels:
     numbers: Numbers
     row: int = 0
     column: int = 0
-    watch: Watch = UNWATCHED
+    progress: Progress = NO_PROGRESS
 
     @property
     def columns(self) -> slice:
@@ -159,7 +159,7 @@ class Pixels:
         height, width = self.labels.shape
         step = max(1, BLOCK_PIXELS // width)
         read_rows = step * max(1, READ_PIXELS // BLOCK_PIXELS)
-        self.watch.reach(0.0)
+        self.progress.reach(0.0)
         for top in range(0, height, read_rows):
             bottom = min(height, top + read_rows)
             if self.labels[top:bottom].any():
@@ -170,7 +170,7 @@ class Pixels:
                     groups = Groups.of(self.labels[rows], self.numbers)
                     read = [groups.of_image(strip[:, start : start + step]) for strip in strips]
                     yield rows, groups, read
-            self.watch.reach(bottom / height)
+            self.progress.reach(bottom / height)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from napari_mst.arrays import Brief, Doubles, Mask
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import STD, Origin, Spectrum
 from napari_mst.errors import SpectrumError, check_pixel, shown
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.means import Numbers, Pixels, Spread, averages
-from napari_mst.watch import Watched, watching
 
 T = TypeVar("T")
 
@@ -330,7 +330,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     cube_name: str = "",
     pixel_area: float = 1.0,
     area_unit: str = "pixel",
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Labelled[Spectrum]:
     """Return the mean spectrum of every label of an (H, W) image but 0, in one pass over the cube.
 
@@ -342,7 +342,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
         If *labels* is not an image of whole numbers of the size of the cube, or *spread* is
         unknown.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -360,7 +360,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     >>> list(spectra), spectra[1].values
     ([1, 2], array([ 2., 14.]))
     """
-    pixels = labelled_pixels(cube, labels, watch)
+    pixels = labelled_pixels(cube, labels, progress)
     numbers = pixels.numbers
     statistics = averages(pixels, cube, spread)
     # The spectra are made later; they must not keep the cube alive until then.
@@ -376,7 +376,7 @@ def label_spectra(  # noqa: PLR0913 (public, its options by name)
     return Labelled(numbers, statistics.mean, made)
 
 
-def labelled_pixels(cube: SpectralCube, labels: Numbers, watch: Watched = None) -> Pixels:
+def labelled_pixels(cube: SpectralCube, labels: Numbers, progress: ProgressLike = None) -> Pixels:
     """Return the pixels of an (H, W) image of labels of *cube*; 0 is no label.
 
     Raises `SpectrumError` if it is not one of whole numbers, or of another size.
@@ -391,4 +391,4 @@ def labelled_pixels(cube: SpectralCube, labels: Numbers, watch: Watched = None) 
     # A mask is an image of one label, 1.
     labels = labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
     numbers = np.unique(labels)
-    return Pixels(labels, numbers[numbers != 0], watch=watching(watch))
+    return Pixels(labels, numbers[numbers != 0], progress=as_progress(progress))

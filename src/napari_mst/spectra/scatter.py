@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError, shown
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.statistics import components
-from napari_mst.watch import Watched, watching
 
 CELLS = 255
 """Cells along each axis: the number of a cell, and one for no cell, then fit into 16 bits."""
@@ -103,7 +103,7 @@ class Scatter:
         return self.x.low + across * self.x.step, self.y.low + up * self.y.step
 
 
-def scatter(cube: SpectralCube, x: str, y: str, *, watch: Watched = None) -> Scatter:
+def scatter(cube: SpectralCube, x: str, y: str, *, progress: ProgressLike = None) -> Scatter:
     """Return the scatter of two values of every pixel of *cube*.
 
     Parameters
@@ -118,14 +118,14 @@ def scatter(cube: SpectralCube, x: str, y: str, *, watch: Watched = None) -> Sca
         If a text is no formula, the cube lacks a band or a component, or a value is a number at no
         pixel.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
-    watch = watching(watch)
+    progress = as_progress(progress)
     numbers = [_component(text) for text in (x, y)]
     most = max(numbers)
-    planes = components(cube, most, watch=watch.part(0, 0.6)).data if most else ()
+    planes = components(cube, most, progress=progress.part(0, 0.6)).data if most else ()
     values = [
-        planes[number - 1] if number else formulas.evaluated(cube, text, watch.part(start, 1))
+        planes[number - 1] if number else formulas.evaluated(cube, text, progress.part(start, 1))
         for text, number, start in ((x, numbers[0], 0.6), (y, numbers[1], 0.8))
     ]
     axes = [_axis(text, one) for text, one in zip((x, y), values, strict=True)]

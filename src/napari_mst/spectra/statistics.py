@@ -16,12 +16,12 @@ from napari_mst.cube import SpectralCube
 from napari_mst.denoising.photos import BEST_H, DISTANCE, PATCH
 from napari_mst.denoising.streaming import Filter, averaged
 from napari_mst.errors import DenoisingError, SpectrumError
+from napari_mst.progress import Progress, ProgressLike, as_progress
 
 # First, whoever imports maps: the table begins with the formula, which is the first in the window.
 from napari_mst.spectra import band_maps as band_maps
 from napari_mst.spectra.map_kind import Map, MapKind, Number
 from napari_mst.spectra.strips import check_enough, new_planes, pixels, raw_strips, strips
-from napari_mst.watch import Watch, Watched, watching
 
 MOST_CLUSTERS = 2**16 - 1
 """Labels are 16-bit, and 0 means no cluster."""
@@ -48,7 +48,7 @@ _WORST = 1e12  # condition of a covariance whose inverse still means something
     content="labels",
     number=Number("count", "Clusters", 6, 2, 200),
 )
-def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Map:
+def clusters(cube: SpectralCube, count: int = 6, *, progress: ProgressLike = None) -> Map:
     """Labels of *count* clusters of pixels with similar values, by k-means.
 
     They are 1 and more, and 0 where a value is not a number. The first centres are pixels, drawn by
@@ -60,20 +60,20 @@ def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Ma
     SpectrumError
         If *count* is not within 2 to 65535, or no pixel is a number in all bands.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     count = int(count)
     if not 2 <= count <= MOST_CLUSTERS:
         raise SpectrumError(f"Expected 2 to {MOST_CLUSTERS} clusters, got {count}.")
-    watch = watching(watch)
+    progress = as_progress(progress)
     passes = ROUNDS + 1
-    centres = _first_centres(cube, count, watch.step(0, passes))
+    centres = _first_centres(cube, count, progress.step(0, passes))
     labels = np.zeros(cube.shape[1:], dtype=np.uint16)
     # The sums and sizes of each cluster; cluster 0 has the pixels that are in none.
     sums, sizes = np.zeros((count + 1, cube.shape[0])), np.zeros((count + 1, 1))
     for number in range(1, passes):
         before = labels.copy()
-        part = watch.step(number, passes)
+        part = progress.step(number, passes)
         for rows, strip in raw_strips(cube, part):
             values = strip.reshape(len(strip), -1)
             old = before[rows].reshape(-1)
@@ -90,11 +90,11 @@ def clusters(cube: SpectralCube, count: int = 6, *, watch: Watched = None) -> Ma
         if np.array_equal(labels, before):
             break
         np.divide(sums[1:], sizes[1:], out=centres, where=sizes[1:] > 0)
-    watch.reach(1.0)
+    progress.reach(1.0)
     return Map(cube, labels, names=tuple(f"cluster {number}" for number in range(1, count + 1)))
 
 
-def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
+def _first_centres(cube: SpectralCube, count: int, progress: Progress) -> Doubles:
     """(k, B) centres from dark to bright, drawn from pixels by greedy k-means++ with a fixed seed.
 
     Each pixel is drawn with a chance that grows with its squared distance from the nearest centre,
@@ -104,7 +104,7 @@ def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
     rng = np.random.default_rng(0)
     share = SAMPLE / (cube.shape[1] * cube.shape[2])
     kept = []
-    for _, good, values in pixels(cube, watch.part(0, 0.5)):
+    for _, good, values in pixels(cube, progress.part(0, 0.5)):
         kept.append(values[:, rng.random(good.shape)[good] < share])
     sample = np.concatenate(kept, axis=1)
     if sample.shape[1] == 0:
@@ -128,7 +128,7 @@ def _first_centres(cube: SpectralCube, count: int, watch: Watch) -> Doubles:
         best = int(nearer.sum(axis=1).argmin())
         chosen.append(int(drawn[best]))
         closest = nearer[best]
-        watch.reach(0.5 + 0.5 * number / count)
+        progress.reach(0.5 + 0.5 * number / count)
     centres = (sample[:, chosen] + mean).T
     return centres[np.argsort(centres.sum(axis=1), kind="stable")]
 
@@ -154,7 +154,7 @@ def _nearest(values: Array, centres: Doubles) -> NDArray[np.uint16]:
     number=Number("count", "Components", 3, 1, 20),
     is_of_spectra=True,
 )
-def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+def components(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
     """The first *count* principal components, the largest variance first, each of mean zero.
 
     Raises
@@ -162,17 +162,17 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
     SpectrumError
         If *count* is not within 1 to B, or fewer than two pixels are numbers in all bands.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     count = int(count)
     if not 1 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 1 to {cube.shape[0]} components, got {count}.")
-    watch = watching(watch)
+    progress = as_progress(progress)
     # The large components need no more digits than the cube has, and half the time.
     read = partial(pixels, kind=np.result_type(cube.data.dtype, np.float32))
-    found = statistics_of(cube, watch.part(0, 0.5), read).principal_components
+    found = statistics_of(cube, progress.part(0, 0.5), read).principal_components
     axes = found.eigenvectors[:, :count].T
-    bands = _projected(cube, axes, found.stats.mean, watch.part(0.5, 1))
+    bands = _projected(cube, axes, found.stats.mean, progress.part(0.5, 1))
     # The pixels of a constant cube have no variance: each component then explains nothing.
     shares = found.eigenvalues[:count] / (found.eigenvalues.sum() or 1)
     titles = (f"PC {number} ({share:.1%})" for number, share in enumerate(shares, 1))
@@ -180,7 +180,7 @@ def components(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> 
 
 
 def _projected(
-    cube: SpectralCube, axes: Doubles, mean: Doubles, watch: Watch, *, is_back: bool = False
+    cube: SpectralCube, axes: Doubles, mean: Doubles, progress: Progress, *, is_back: bool = False
 ) -> Singles:
     """Return what each pixel less *mean* (B,) is along *axes* (n, B), (n, H, W).
 
@@ -189,7 +189,7 @@ def _projected(
     kind = np.result_type(cube.data.dtype, np.float32)
     axes, mean = axes.astype(kind), mean[:, None].astype(kind)
     bands = new_planes(len(axes), cube)
-    for rows, good, values in pixels(cube, watch, None):
+    for rows, good, values in pixels(cube, progress, None):
         place, projected = bands[:, rows], axes @ (values - mean)
         if is_back:
             projected += mean
@@ -207,7 +207,7 @@ def _projected(
     number=Number("count", "Components", 3, 1, 20),
     is_of_spectra=True,
 )
-def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None) -> Map:
+def noise_fractions(cube: SpectralCube, count: int = 3, *, progress: ProgressLike = None) -> Map:
     """The first *count* components of signal over noise, in units of the noise.
 
     The noise is estimated by differences between diagonal neighbours: Green et al., IEEE Trans.
@@ -219,9 +219,9 @@ def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None
         If *count* is not within 0 to B, fewer than two pixels are numbers in all bands, or a band
         has no noise.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
-    bands, ratios, dimensions = separated(cube, int(count), watch=watch)
+    bands, ratios, dimensions = separated(cube, int(count), progress=progress)
     titles = (f"MNF {number} (SNR {ratio:.3g})" for number, ratio in enumerate(ratios, 1))
     note = f"HySime finds {dimensions} dimensions in this cube."
     return Map(cube, bands, tuple(titles), note=note)
@@ -234,15 +234,15 @@ def noise_fractions(cube: SpectralCube, count: int = 3, *, watch: Watched = None
     content="cube",
     number=Number("count", "Components; 0: as many as HySime finds", 0, 0, 1000),
 )
-def without_noise(cube: SpectralCube, count: int = 0, *, watch: Watched = None) -> Map:
+def without_noise(cube: SpectralCube, count: int = 0, *, progress: ProgressLike = None) -> Map:
     """*cube* of its first *count* components alone: see `noise_fractions`."""
-    values, ratios, _ = separated(cube, int(count), is_back=True, watch=watch)
+    values, ratios, _ = separated(cube, int(count), is_back=True, progress=progress)
     note = f"The cube has the {len(ratios)} components of its largest signal over noise (MNF)."
     return Map(cube, values, note=note)
 
 
 def separated(
-    cube: SpectralCube, count: int, *, is_back: bool = False, watch: Watched = None
+    cube: SpectralCube, count: int, *, is_back: bool = False, progress: ProgressLike = None
 ) -> tuple[Singles, Doubles, int]:
     """The planes (n, H, W) of `noise_fractions`, the ratios (n,), and what HySime finds.
 
@@ -257,9 +257,9 @@ def separated(
     """
     if not 0 <= count <= cube.shape[0]:
         raise SpectrumError(f"Expected 0 to {cube.shape[0]} components, got {count}.")
-    watch = watching(watch)
-    signal = statistics_of(cube, watch.part(0, 0.3))
-    noise = statistics_of(cube, watch.part(0.3, 0.6), _differences)
+    progress = as_progress(progress)
+    signal = statistics_of(cube, progress.part(0, 0.3))
+    noise = statistics_of(cube, progress.part(0.3, 0.6), _differences)
     noise.cov = noise.cov / 2
     if np.linalg.cond(noise.cov) > _WORST:
         raise SpectrumError(
@@ -275,7 +275,7 @@ def separated(
     axes = kept.T @ whitening
     if is_back:
         axes = noise.sqrt_cov @ kept @ axes
-    values = _projected(cube, axes, signal.mean, watch.part(0.6, 1), is_back=is_back)
+    values = _projected(cube, axes, signal.mean, progress.part(0.6, 1), is_back=is_back)
     return values, powers[::-1][:count] - 1, dimensions
 
 
@@ -298,10 +298,10 @@ def _dimensions(statistics: Any) -> int:
     return max(1, int((2 * noises < powers).sum()))
 
 
-def _differences(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask, Doubles]]:
+def _differences(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice, Mask, Doubles]]:
     """Yield differences between diagonal neighbours, as `pixels` yields pixels."""
     above = np.empty((cube.shape[0], 0, cube.shape[2]))
-    for rows, strip in strips(cube, watch):
+    for rows, strip in strips(cube, progress):
         both = np.concatenate([above, strip], axis=1)
         steps = both[:, :-1, :-1] - both[:, 1:, 1:]
         good = np.isfinite(steps.sum(axis=0))
@@ -312,7 +312,7 @@ def _differences(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Mask
 @MapKind(
     "Anomalies (RX)", "How far each pixel is from all others, as RX measures it.", colormap="magma"
 )
-def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
+def anomalies(cube: SpectralCube, *, progress: ProgressLike = None) -> Map:
     """RX: the squared Mahalanobis distance of each pixel from all pixels of *cube*.
 
     Reed & Yu, IEEE Trans. Acoust. Speech Signal Process. 38 (1990) 1760, doi:10.1109/29.60107.
@@ -322,10 +322,10 @@ def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
     SpectrumError
         If no more than B + 1 pixels are numbers in all bands: all would be equally far.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
-    watch = watching(watch)
-    statistics = statistics_of(cube, watch.part(0, 0.5))
+    progress = as_progress(progress)
+    statistics = statistics_of(cube, progress.part(0, 0.5))
     bands, count = cube.shape[0], statistics.nsamples
     if count <= bands + 1:
         raise SpectrumError(
@@ -335,13 +335,13 @@ def anomalies(cube: SpectralCube, *, watch: Watched = None) -> Map:
     note = f"{count} pixels are too few for {bands} bands: an anomaly hides itself."
     mean = statistics.mean[:, None]
     result = np.full(cube.shape[1:], np.nan, dtype=np.float32)
-    for rows, good, values in pixels(cube, watch.part(0.5, 1)):
+    for rows, good, values in pixels(cube, progress.part(0.5, 1)):
         values -= mean
         result[rows][good] = np.einsum("bn,bn->n", statistics.inv_cov @ values, values)
     return Map(cube, result, note=note if count < FEW * bands else "")
 
 
-def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
+def statistics_of(cube: SpectralCube, progress: Progress, read: Any = pixels) -> Any:
     """Mean and covariance of all pixels, or of what *read* yields, as `spectral.GaussianStats`.
 
     Differences from the first pixels are added up: the squares of values far from zero would hide
@@ -351,7 +351,7 @@ def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
 
     count = 0
     origin = total = squares = np.zeros(())
-    for _, good, values in read(cube, watch):
+    for _, good, values in read(cube, progress):
         if not good.any():
             continue
         origin = origin if count else values.mean(axis=1)
@@ -370,7 +370,7 @@ def statistics_of(cube: SpectralCube, watch: Watch, read: Any = pixels) -> Any:
     content="cube",
     number=Number("h", "h", BEST_H, 0.1, 10.0, 1, "x noise"),
 )
-def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) -> Map:
+def denoised(cube: SpectralCube, h: float = BEST_H, *, progress: ProgressLike = None) -> Map:
     """*cube* with each pixel as the mean of nearby pixels that look like it.
 
     *h* is in units of the noise of each band, by which patches are compared. NaN stays NaN.
@@ -380,7 +380,7 @@ def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) ->
     DenoisingError
         If *h* is not above 0, or the cube has no measurable noise.
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     """
     using = Filter(h, PATCH, DISTANCE, sigma=1.0)
     data = np.asarray(cube.data)
@@ -397,7 +397,7 @@ def denoised(cube: SpectralCube, h: float = BEST_H, *, watch: Watched = None) ->
         return np.where(is_known[start:stop], data[:, start:stop], 0.0) / scale
 
     note = f"The cube was denoised by non-local means, h = {h:g} x the noise of its bands."
-    return Map(cube, averaged(image, data, is_known, using, watching(watch)), note=note)
+    return Map(cube, averaged(image, data, is_known, using, as_progress(progress)), note=note)
 
 
 def band_noise(data: Floats, is_known: Mask) -> Doubles:

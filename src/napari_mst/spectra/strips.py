@@ -16,7 +16,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import mapped, planes_of
 from napari_mst.errors import SpectrumError
 from napari_mst.formats.numbers import is_large
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 STRIP_NUMBERS = 2**18
 """About how many numbers are worked on at a time: 2 MB of float64, which a processor caches."""
@@ -33,14 +33,14 @@ def new_planes(count: int, cube: SpectralCube) -> Singles:
     return np.empty(shape, np.float32)
 
 
-def strips(cube: SpectralCube, watch: Watch) -> Iterator[tuple[slice, Doubles]]:
+def strips(cube: SpectralCube, progress: Progress) -> Iterator[tuple[slice, Doubles]]:
     """Rows of the image and their (B, k, W) numbers as float64."""
-    for rows, strip in raw_strips(cube, watch):
+    for rows, strip in raw_strips(cube, progress):
         yield rows, strip.astype(np.float64)
 
 
 def raw_strips(
-    cube: SpectralCube, watch: Watch, bands: Sequence[int] | None = None
+    cube: SpectralCube, progress: Progress, bands: Sequence[int] | None = None
 ) -> Iterator[tuple[slice, Array]]:
     """Rows of the image and their (B, k, W) numbers as they are; perhaps a view of the cube.
 
@@ -48,18 +48,18 @@ def raw_strips(
     """
     count, height, width = cube.shape
     step = max(1, STRIP_NUMBERS // (width * (len(bands) if bands else count)))
-    watch.reach(0.0)
+    progress.reach(0.0)
     for start in range(0, height, step):
         rows = slice(start, min(height, start + step))
         if bands is None:
             yield rows, np.asarray(cube.data[:, rows])
         else:
             yield rows, planes_of(cube.data, bands, rows)
-        watch.reach(rows.stop / height)
+        progress.reach(rows.stop / height)
 
 
 def pixels(
-    cube: SpectralCube, watch: Watch, kind: DTypeLike | None = np.float64
+    cube: SpectralCube, progress: Progress, kind: DTypeLike | None = np.float64
 ) -> Iterator[tuple[slice, Mask, Array]]:
     """Read the usable pixels, strip by strip.
 
@@ -67,7 +67,7 @@ def pixels(
     (B, n) values of these pixels in the *kind* of numbers; None leaves them as they are, and may
     yield a view of the cube.
     """
-    for rows, strip in raw_strips(cube, watch):
+    for rows, strip in raw_strips(cube, progress):
         flat = strip.reshape(len(strip), -1)
         # A sum is a number only if all of its terms are. As a product it takes a fifth of the time.
         sums = np.ones(len(strip), np.result_type(strip, np.float32)) @ flat

@@ -13,8 +13,8 @@ from scipy.ndimage import map_coordinates
 from napari_mst.arrays import Doubles, Singles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import SpectrumError
+from napari_mst.progress import NO_PROGRESS, ProgressLike, as_progress
 from napari_mst.spectra import formulas
-from napari_mst.watch import UNWATCHED, Watched, watching
 
 CHUNK = 64
 """Places whose surroundings are read at a time, so that a file is read near the line alone."""
@@ -51,7 +51,7 @@ class Transect:
 
         Raises `SpectrumError` if it is none, or the cube lacks a band of it.
         """
-        return singles(formulas.evaluated(self.cube, text, UNWATCHED)[0])
+        return singles(formulas.evaluated(self.cube, text, NO_PROGRESS)[0])
 
     def table(self, text: str = "") -> dict[str, Any]:
         """Return columns: the distance, row and column, the value of *text*, and each band."""
@@ -75,7 +75,7 @@ def transect(
     *,
     pixel_size: tuple[float, float] = (1.0, 1.0),
     unit: str = "pixel",
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> Transect:
     """Return the spectra of *cube* along a line through *vertices*, interpolated linearly.
 
@@ -91,7 +91,7 @@ def transect(
     SpectrumError
         If the line has no length, or lies beyond the image.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
     """
     corners = np.asarray(vertices, dtype=np.float64)
     if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
@@ -106,9 +106,9 @@ def transect(
     if not is_inside.any():
         raise SpectrumError("Expected a line on the image, got one beside it. Draw it on the cube.")
     values = np.full((len(cube.wavelengths), 1, len(places)), np.nan, np.float32)
-    watch = watching(watch)
+    progress = as_progress(progress)
     for start in range(0, len(places), CHUNK):
-        watch.reach(start / len(places))
+        progress.reach(start / len(places))
         chunk = start + np.flatnonzero(is_inside[start : start + CHUNK])
         if len(chunk):
             values[:, 0, chunk] = _interpolated(cube, np.clip(places[chunk], 0, shape - 1))

@@ -18,8 +18,8 @@ from napari_mst.cube.colour import interpolation
 from napari_mst.cube.parts import ABOUT_BANDS
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CubeError, SpectrumError, shown
+from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra.strips import new_planes, raw_strips
-from napari_mst.watch import Watched, watching
 
 _LEAST_WINDOW = 3  # of a parabola; of two bands it is a line
 
@@ -207,7 +207,7 @@ def resample(
     cube: SpectralCube,
     to: ArrayLike | Sequence[Spectrum],
     *,
-    watch: Watched = None,
+    progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube* at other bands, in float32; it is worked on a few rows at a time.
 
@@ -228,7 +228,7 @@ def resample(
         If the cube has no wavelengths in nm, or they do not rise or fall; a wavelength lies outside
         them; or more than a twentieth of a response does, or the response is nowhere above zero.
     Cancelled
-        Soon after *watch* was cancelled.
+        Soon after *progress* was cancelled.
 
     Notes
     -----
@@ -258,7 +258,7 @@ def resample(
         centres = np.atleast_1d(np.asarray(to, dtype=np.float64))
         matrix = _between_bands(cube.wavelengths, centres)
     data = new_planes(len(matrix), cube)
-    for rows, strip in raw_strips(cube, watching(watch)):
+    for rows, strip in raw_strips(cube, as_progress(progress)):
         for band, weights in enumerate(matrix):
             # Bands that weigh nothing are left out: 0 times no number is no number.
             used = np.flatnonzero(weights)

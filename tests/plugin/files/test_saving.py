@@ -31,7 +31,7 @@ from napari_mst.plugin.files import opening, recognising, saving
 from napari_mst.plugin.files.recognising import attend
 from napari_mst.plugin.files.saving import Save, ask_to_save, write_layer
 from napari_mst.plugin.viewer import picks
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 Choose = Callable[[Path], None]
 
@@ -86,10 +86,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Holds a save up in its middle until it is set."""
     event = threading.Event()
 
-    def held(*arguments: Any, watch: Watch, **options: Any) -> Path:
-        watch.reach(0.5)
+    def held(*arguments: Any, progress: Progress, **options: Any) -> Path:
+        progress.reach(0.5)
         event.wait(30)
-        return write_cube(*arguments, watch=watch, **options)
+        return write_cube(*arguments, progress=progress, **options)
 
     monkeypatch.setattr(saving, "write_cube", held)
     yield event

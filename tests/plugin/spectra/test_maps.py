@@ -29,10 +29,10 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_of
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
+from napari_mst.progress import Progress
 from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.map_kind import Map
 from napari_mst.spectra.maps import MAPS, formula, span
-from napari_mst.watch import Watch
 
 Make = Callable[[str], Any]
 NUMBERS = {kind.title: number for number, kind in enumerate(MAPS.values())}
@@ -338,10 +338,10 @@ def test_what_a_map_lacks_is_said_in_the_dock_and_whole(
     assert told() == []
 
 
-def endless(cube: SpectralCube, *, watch: Watch) -> Map:
+def endless(cube: SpectralCube, *, progress: Progress) -> Map:
     """A map that is never done."""
     while True:
-        watch.reach(0.5)
+        progress.reach(0.5)
 
 
 def test_a_map_is_cancelled_and_another_can_be_made(

@@ -7,11 +7,11 @@ import pytest
 from tests.plugin.spectra.later import Later
 
 from napari_mst.plugin.spectra.reader import Reader, Task
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 
 def task(key: str, read: Callable[[], Any] | None = None, *, is_large: bool = False) -> Task:
-    def run(_: Watch) -> Any:
+    def run(_: Progress) -> Any:
         return f"spectrum of {key}" if read is None else read()
 
     return Task(key, slot=key[0], run=run, is_large=is_large)

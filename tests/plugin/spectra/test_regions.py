@@ -16,7 +16,7 @@ from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra import reader
 from napari_mst.plugin.spectra.regions import Group, LabelRows, ShapeRows
 from napari_mst.plugin.viewer import picks
-from napari_mst.watch import UNWATCHED
+from napari_mst.progress import NO_PROGRESS
 
 SQUARE = np.array([[3, 4], [3, 9], [8, 9], [8, 4]])
 
@@ -28,7 +28,7 @@ def rows_of(layer: Shapes | Labels) -> ShapeRows | LabelRows:
 def read(viewer: ViewerModel, layer: Shapes | Labels) -> list[Any]:
     cube = viewer.layers["cube"]
     reading = reader.spectra_of(cube, "std")
-    return [task.run(UNWATCHED) for task in rows_of(layer).tasks(reading, viewer).values()]
+    return [task.run(NO_PROGRESS) for task in rows_of(layer).tasks(reading, viewer).values()]
 
 
 def looks(rows: ShapeRows | LabelRows, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
@@ -192,6 +192,6 @@ def test_every_label_is_compared_with_the_reference_pixel_by_pixel(
     truth = add_cube(cube_viewer, replace(cube, data=cube.data + noise), "truth")
     reads = reader.errors_of(cube_viewer.layers["cube"], truth)
     (task,) = LabelRows(labels).tasks(reads, cube_viewer).values()
-    comparison = task.run(UNWATCHED)[1]
+    comparison = task.run(NO_PROGRESS)[1]
     assert comparison.rmse == pytest.approx(0.1, rel=1e-5)  # though the mean curves are the same
     np.testing.assert_allclose(comparison.error.values, 0, atol=1e-7)

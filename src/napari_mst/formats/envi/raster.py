@@ -42,7 +42,7 @@ from napari_mst.formats.numbers import (
 from napari_mst.formats.record import CHANGED, Description, described_cube
 from napari_mst.formats.steady import Contents, held, steady_read
 from napari_mst.formats.wavelengths import band_names, percent_encode
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 
 def is_envi(path: Path) -> bool:
@@ -189,10 +189,12 @@ def _numbers(path: Path, layout: DataLayout) -> Array:
     return flat
 
 
-def write_envi(data: Path, header: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_envi(
+    data: Path, header: Path, cube: SpectralCube, dtype: DType, progress: Progress
+) -> None:
     """Save *cube* as the two files of a raster."""
     with data.open("wb") as file:
-        crc = write_planes(file, cube.data, dtype, watch)
+        crc = write_planes(file, cube.data, dtype, progress)
     header.write_text(_header_text(in_envi(cube), dtype, crc), "ascii", newline="\n")
 
 

@@ -56,7 +56,7 @@ from napari_mst.formats.record import (
 )
 from napari_mst.isolation import Answer
 from napari_mst.memory import free_host_memory
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
@@ -238,7 +238,7 @@ VERSION_5_BYTES = 2**31 - 2**16
 _HOLE_BYTES = 4096
 
 
-def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_matlab(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube*: `cube` (H x W x B), `bands` (nm) and our record, uncompressed.
 
     The file is one of version 7.3 (HDF5), as h5py and the published tools read it, and below 2 GB
@@ -279,7 +279,7 @@ def write_matlab(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
         def put(place: tuple[slice, slice], block: Array) -> None:
             stored[place[0], :, place[1]] = block.transpose(0, 2, 1)
 
-        crc = write_blocks(cube.data, dtype, watch, output.checked(put))
+        crc = write_blocks(cube.data, dtype, progress, output.checked(put))
         stored.attrs.modify(SEAL, np.bytes_(seal_of(cube, dtype, crc, others)))
         start = stored.id.get_offset()
         del file["hole"]

@@ -35,7 +35,7 @@ from napari_mst.formats.record import (
     sealed_description,
 )
 from napari_mst.formats.wavelengths import band_names
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 if TYPE_CHECKING:
     from tifffile import TiffFile
@@ -264,7 +264,7 @@ Tag = tuple[int, str | int, int, Any, bool]
 """Code, type, count and value, and True for the first page only, as tifffile takes tags."""
 
 
-def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_tiff(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* for GDAL, with its place on earth and the descriptions of its bands."""
     cube, tags = _located(cube)
     tags.append(_text_tag(GDAL_METADATA, gdal_xml(cube)))
@@ -278,10 +278,10 @@ def write_tiff(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> No
         "planarconfig": "separate" if len(cube.data) > 1 else None,
         "metadata": {"axes": "CYX", **record_of(cube)},
     }
-    _write(path, cube, tags, look, (dtype, watch))
+    _write(path, cube, tags, look, (dtype, progress))
 
 
-def write_imagej(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> None:
+def write_imagej(path: Path, cube: SpectralCube, dtype: DType, progress: Progress) -> None:
     """Save *cube* for ImageJ and Fiji: a channel a band, whose label is its name.
 
     Raises `SaveError` above 4 GB, which ImageJ's own TIFF does not hold.
@@ -295,7 +295,7 @@ def write_imagej(path: Path, cube: SpectralCube, dtype: DType, watch: Watch) -> 
     cube, tags = _located(cube)
     names, record = band_names(cube), json.dumps(record_of(cube))
     look = {"imagej": True, "metadata": {"axes": "CYX", "Labels": names, "Info": record}}
-    _write(path, cube, tags, look, (dtype, watch))
+    _write(path, cube, tags, look, (dtype, progress))
 
 
 def _write(
@@ -303,12 +303,12 @@ def _write(
     cube: SpectralCube,
     tags: list[Tag],
     look: Mapping[str, Any],
-    numbers: tuple[DType, Watch],
+    numbers: tuple[DType, Progress],
 ) -> None:
     """Write the *numbers* of *cube* as tifffile lays them out for *look*, and seal the file."""
     import tifffile
 
-    dtype, watch = numbers
+    dtype, progress = numbers
     seen = seen_by_gdal({code: value for code, _, _, value, _ in tags})
     written: Any = tifffile.imwrite(
         path,
@@ -322,7 +322,7 @@ def _write(
     )
     with path.open("r+b") as file:
         file.seek(written[0])
-        crc = write_planes(file, cube.data, dtype, watch)
+        crc = write_planes(file, cube.data, dtype, progress)
     with tifffile.TiffFile(path, mode="r+") as tif:
         tif.pages.first.tags[SEAL].overwrite(seal_of(cube, dtype, crc, seen))
 

@@ -21,7 +21,7 @@ from napari_mst.errors import SaveError
 from napari_mst.formats.numbers import write_blocks
 from napari_mst.formats.record import OWN, Description, record_of, seal_of
 from napari_mst.formats.zarr.reading import SEAL, stored_chunks
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 _CHUNK = 512  # the longest side of a chunk
 _SMALLEST = 1024  # the longest side of the smallest level: images that a screen shows whole
@@ -33,7 +33,7 @@ def write_zarr(
     folder: Path,
     cube: SpectralCube,
     dtype: DType,
-    watch: Watch,
+    progress: Progress,
     fill: Callable[[Path], object] | None = None,
 ) -> None:
     """Save *cube* in chunks of one band, compressed without loss, and smaller copies of it.
@@ -48,11 +48,11 @@ def write_zarr(
     group = zarr.create_group(str(folder), attributes=attributes, zarr_format=3)
 
     def written(share: float) -> None:
-        watch.reach(share)
+        progress.reach(share)
         # Where the folder has gone, zarr would make it again, with a part of the cube.
         folder.stat()
 
-    rest = Watch(written)
+    rest = Progress(written)
     with _chunks_settled():
         array = _level(group, "0", cube.shape, dtype)
         _, side, _ = array.chunks
@@ -120,7 +120,7 @@ def _add_time(image: Any, seconds: Doubles | None) -> None:
         each[each["type"]].insert(0, (step or 1.0) if each["type"] == "scale" else 0.0)
 
 
-def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
+def write_rows(folder: Path, data: Numbers, share: slice, progress: Progress) -> None:
     """Write a *share* of the rows of chunks of *data* to the array that `write_zarr` has made."""
     import zarr
 
@@ -129,7 +129,7 @@ def write_rows(folder: Path, data: Numbers, share: slice, watch: Watch) -> None:
     tops = range(0, data.shape[1], side)[share]
     for done, top in enumerate(tops, 1):
         array[:, top : top + side] = np.ascontiguousarray(data[:, top : top + side], array.dtype)
-        watch.reach(done / len(tops))
+        progress.reach(done / len(tops))
 
 
 def _level(group: Any, name: str, shape: tuple[int, ...], dtype: DType, fill: float = 0.0) -> Any:
@@ -160,7 +160,7 @@ def _chunk_side(length: int) -> int:
     return -(-length // -(-length // _CHUNK))
 
 
-def _write_half(group: Any, number: int, watch: Watch) -> None:
+def _write_half(group: Any, number: int, progress: Progress) -> None:
     """Add the level *number* to *group*: means of 2 x 2 pixels of the level before."""
     before = group[f"{number - 1}"]
     bands, height, width = before.shape
@@ -172,7 +172,7 @@ def _write_half(group: Any, number: int, watch: Watch) -> None:
         pairs = np.pad(rows, [(0, length % 2) for length in rows.shape], "edge")
         means = pairs.reshape(len(pairs) // 2, 2, -1, 2).mean((1, 3), np.float64)
         half[band, top : top + side] = means.astype(before.dtype)
-        watch.reach((band + 1) / bands)
+        progress.reach((band + 1) / bands)
 
 
 def _ome(cube: SpectralCube, name: str) -> dict[str, Any]:

@@ -241,9 +241,9 @@ def recording_order(
         ready = exploration.ready(request, reports)
         # The maps that pixels need are kept on the way; a block of both kinds is heard as well.
         if ready.has_pixels:
-            recorded = ready.pixels().watched_by(reports).record()
+            recorded = ready.pixels().reporting_to(reports).record()
         else:
-            recorded = ready.channels().watched_by(reports).record()
+            recorded = ready.channels().reporting_to(reports).record()
         reports.record(recorded)
         return recorded
 
@@ -258,7 +258,7 @@ def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Re
     def make(ready: Ready, reports: Reports) -> AttentionMap:
         if overlay == EFFECT.name:
             return ready.effects().map(selection.block, selection.head, reports)
-        return ready.channels().watched_by(reports).map(overlay, selection)
+        return ready.channels().reporting_to(reports).map(overlay, selection)
 
     return order_of_run(viewer, exploration, make, show_map)
 
@@ -268,7 +268,7 @@ def features_order(viewer: ViewerModel, exploration: Exploration, layer: str) ->
     return order_of_run(
         viewer,
         exploration,
-        lambda ready, reports: ready.effects().watched_by(reports).features(layer),
+        lambda ready, reports: ready.effects().reporting_to(reports).features(layer),
         show_map,
     )
 
@@ -290,7 +290,7 @@ def steps_order(viewer: ViewerModel, exploration: Exploration) -> Request:
     return order_of_run(
         viewer,
         exploration,
-        lambda ready, reports: ready.channels().watched_by(reports).steps(head.block, head.head),
+        lambda ready, reports: ready.channels().reporting_to(reports).steps(head.block, head.head),
         lambda _, steps, __: exploration.keep_steps(head, steps),
     )
 

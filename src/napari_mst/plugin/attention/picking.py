@@ -252,7 +252,7 @@ class Picking(ViewerHelper):
             raise AttentionError(OUTSIDE)
 
         def make(ready: Ready, reports: Reports) -> "WindowSteps | PixelWeights":
-            pixels = ready.pixels().watched_by(reports)
+            pixels = ready.pixels().reporting_to(reports)
             # Of a window that is too large to be read, the weights are all that is shown.
             with suppress(AttentionError):
                 return pixels.steps(head.block, head.head, row, column)

@@ -181,7 +181,7 @@ class Save(QObject):
         def run(reports: Reports) -> Path:
             for index, (path, cube) in enumerate(cubes.items()):
                 part = reports.step(index, len(cubes))
-                written = write_cube(path, cube, overwrite=may_replace, watch=part)
+                written = write_cube(path, cube, overwrite=may_replace, progress=part)
             return written
 
         self.cancel = start(Job(run, self._take, self._take, self._on_end, self._on_progress))

@@ -16,7 +16,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw_header import is_raw_file
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 if TYPE_CHECKING:
     from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -66,16 +66,16 @@ class FolderRun(Batch):
         return self.reconstructor.origin(sha256, "linear" if is_linear else "srgb")
 
     def cubes(
-        self, job: BatchJob, done: set[Path], watch: Watch
+        self, job: BatchJob, done: set[Path], progress: Progress
     ) -> Iterator[tuple[Path, SpectralCube | None]]:
         """See `Batch`."""
         is_done = job.target in done
-        yield job.target, None if is_done else self._reconstruct(job.photo, watch)
+        yield job.target, None if is_done else self._reconstruct(job.photo, progress)
 
     def saved(self, path: Path) -> None:
         """See `Batch`; the end of the job says how many there are."""
 
-    def _reconstruct(self, path: Path, watch: Watch) -> SpectralCube:
+    def _reconstruct(self, path: Path, progress: Progress) -> SpectralCube:
         capture = self.request.options.capture
         if capture is not None:
             _check_camera(path, capture.camera)
@@ -84,7 +84,7 @@ class FolderRun(Batch):
             photo.check_linear()
         for correction in self.request.corrections:
             photo = correction.corrected(photo)
-        return self.reconstructor.see(photo).reconstruct(watch)
+        return self.reconstructor.see(photo).reconstruct(progress)
 
 
 def _check_camera(path: Path, camera: str) -> None:

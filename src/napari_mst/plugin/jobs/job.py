@@ -10,7 +10,7 @@ from typing import Any
 
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import SpectralCube
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 Cancel = Callable[[], None]
 """Asks a job to stop; nobody hears of it any more, except of its end."""
@@ -21,7 +21,7 @@ def ignore(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Reports(Watch):
+class Reports(Progress):
     """Watches a job, and takes what it has to say; called on the job's thread.
 
     Attributes
@@ -49,7 +49,7 @@ class Job:
     Attributes
     ----------
     run
-        Computes; it may be called on another thread, and raises `Cancelled` soon after its watch
+        Computes; it may be called on another thread, and raises `Cancelled` soon after its progress
         asks for that.
     on_done, on_failed
         Gets what `run` has returned, or the error that it has raised.

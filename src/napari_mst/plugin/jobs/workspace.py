@@ -27,8 +27,8 @@ from napari_mst.memory import free_host_memory
 from napari_mst.photo.photo import Photo
 from napari_mst.plugin.jobs.job import Cancel, Job, Reports, Start, ignore
 from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
-from napari_mst.watch import Watch
 
 if TYPE_CHECKING:
     from napari_mst.adaptation.calibrating import Calibration
@@ -166,7 +166,7 @@ class Request:
         reconstructor.prepare(reports.say, reports)
         return reconstructor
 
-    def adapted(self, cube: SpectralCube, photo: Photo, watch: Watch) -> SpectralCube:
+    def adapted(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """Correct the *cube* of *photo* by the second one, and by the patches of its chart."""
         # These import torch, as a job does anyway.
         from napari_mst.adaptation.calibrating import Calibration
@@ -174,12 +174,12 @@ class Request:
 
         if self.second is not None:
             shot = Shot(self._read(self.second), self.second_light)
-            cube = add_shots(cube, photo, [shot], watch)
+            cube = add_shots(cube, photo, [shot], progress)
         if cube.provenance.region:
             return cube
         for correction in self.corrections:
             if isinstance(correction, Calibration):
-                cube = correction.adapted(cube, photo, watch=watch)
+                cube = correction.adapted(cube, photo, progress=progress)
         return cube
 
 

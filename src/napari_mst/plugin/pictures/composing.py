@@ -41,7 +41,7 @@ from napari_mst.plugin.viewer.layers import (
 )
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper, calling, picture_choices, report
-from napari_mst.watch import UNWATCHED, Watch
+from napari_mst.progress import NO_PROGRESS, Progress
 
 AT_ONCE = 2**21
 """Numbers of a cube in memory up to which its picture is made at once: some 20 ms."""
@@ -97,11 +97,11 @@ class Sitter:
     painting: Latest = field(default_factory=partial(Latest, start))
 
 
-def painted(cube: SpectralCube, colours: Colours, watch: Watch = UNWATCHED) -> Painted:
+def painted(cube: SpectralCube, colours: Colours, progress: Progress = NO_PROGRESS) -> Painted:
     """Paint the picture of *cube*: averaged down, and what is looked at later, where it is lazy."""
     small = replace(cube, data=coarse_of(cube.data), quality=None)
     recipe = colours.recipe(small)
-    picture = paint(small, recipe, watch=watch)
+    picture = paint(small, recipe, progress=progress)
     if small.data is cube.data:
         return picture, recipe.title
 

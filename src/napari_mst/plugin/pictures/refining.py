@@ -13,7 +13,7 @@ from napari_mst.cube.lazy import Lazy, Level, Place
 from napari_mst.plugin.jobs.job import Job
 from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.viewer.sharing import ViewerHelper, report
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 AT_A_TIME = 4
 """Tiles after which the layer is drawn again: as many take about half a second."""
@@ -72,10 +72,10 @@ def _level_of(layer: Image) -> Any:
     return getattr(level, "base", None) or level
 
 
-def _compute(numbers: Lazy, places: Sequence[Place], watch: Watch) -> None:
+def _compute(numbers: Lazy, places: Sequence[Place], progress: Progress) -> None:
     _, height, width = numbers.sides
     for _, row, column in places:
-        watch.check()
+        progress.check()
         try:
             numbers[:, row * height : (row + 1) * height, column * width : (column + 1) * width]
         except RuntimeError:

@@ -44,7 +44,7 @@ from napari_mst.plugin.viewer.layers import (
 from napari_mst.plugin.viewer.photos import MAP, LayerPhoto, photo_layers
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.viewer.sharing import ViewerHelper
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 ADAPTED = " adapted"
 """Ends the name of the layer of an adapted cube."""
@@ -231,7 +231,7 @@ class Ground:
 
 
 def adapted(
-    ground: Ground, known: Sequence[KnownSpectrum], watch: Reports
+    ground: Ground, known: Sequence[KnownSpectrum], progress: Reports
 ) -> tuple[tuple[str, ...], SpectralCube]:
     """Return the doubts about *known* spectra, and the cube that is adapted to them.
 
@@ -239,7 +239,7 @@ def adapted(
     of an image (h, w) that covers the cube. It is the cube of *ground* if no spectrum can be used.
     """
     cube, parts = ground.cube, ground.parts
-    watch.check()
+    progress.check()
     learnt = learn(cube, known, view_of(cube, ground.photo))
     adaptation = learnt.adaptation
     if not adaptation.known:
@@ -250,8 +250,8 @@ def adapted(
     numbers = parts.adapted(learnt.process, Part(rows, columns))
     preview = with_history(cube, numbers, adaptation, "")
     past = replace(preview.provenance, is_preview=True)
-    watch.preview(replace(preview, provenance=past, quality=None))
-    return adaptation.doubts, applied(cube, ground.photo, learnt, watch)
+    progress.preview(replace(preview, provenance=past, quality=None))
+    return adaptation.doubts, applied(cube, ground.photo, learnt, progress)
 
 
 class Adapter:
@@ -327,11 +327,11 @@ class Adapter:
         layer: Any = self._layers.adapted or self._layers.base
         cube = cube_at(layer)
 
-        def width(watch: Watch) -> Singles:
+        def width(progress: Progress) -> Singles:
             # It may import torch, which takes seconds: here, where that is on another thread.
             from napari_mst.adaptation.bands import band_width
 
-            return band_width(cube, watch=watch)
+            return band_width(cube, progress=progress)
 
         self.run("Computing the width of the error band", width, self._layers.show_width)
 

@@ -38,11 +38,11 @@ from napari_mst.plugin.spectra.scene import SpectraScene, restore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
+from napari_mst.progress import Progress
 from napari_mst.spectra.cells import Table, label_table, write_table
 from napari_mst.spectra.classification import Match, best_matches
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.watch import Watch
 
 NO_LABELS = "Show a layer of labels over a cube: classes, cells, or regions above a threshold."
 NO_STACK = "Select a pick on the cubes of a stack: run a stack of photos with all of its pages."
@@ -248,8 +248,8 @@ class Bench(SpectraScene):
         names, (_, labels) = rows.names(), image
         del facts["cube_name"]
 
-        def run(watch: Watch) -> Table:
-            table = label_table(cube, labels(), names, **facts, watch=watch)
+        def run(progress: Progress) -> Table:
+            table = label_table(cube, labels(), names, **facts, progress=progress)
             if path:
                 write_table(path, table, overwrite=True)
             return table
@@ -407,7 +407,7 @@ class Bench(SpectraScene):
         """
         entries = self.shown
 
-        def run(_: Watch) -> Any:
+        def run(_: Progress) -> Any:
             return use(spectra_of(entries))
 
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.

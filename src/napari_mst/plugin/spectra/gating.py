@@ -28,9 +28,9 @@ from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer.layers import MAP_KEY, cube_at, cube_layer_in, selection_kept
 from napari_mst.plugin.viewer.picks import COLOURS, hexes
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.progress import Progress
 from napari_mst.spectra.regions import Region
 from napari_mst.spectra.scatter import Scatter, scatter
-from napari_mst.watch import Watch
 
 ROLE = "gates"
 """Marks the layer of the labels in its metadata."""
@@ -187,7 +187,7 @@ class Gating:
         if layer is not None and layer.data.max() >= MOST_GATES:
             raise SpectrumError(f"Expected at most {MOST_GATES} gates. Remove their layer first.")
 
-        def run(_: Watch) -> Mask:
+        def run(_: Progress) -> Mask:
             return found.inside(outline)
 
         use = partial(self._on_gate, weakref.ref(source))
@@ -246,20 +246,20 @@ class Gating:
             )
 
 
-def _scatter(cube: SpectralCube, x: str, y: str, watch: Watch) -> Scatter:
-    return scatter(cube, x, y, watch=watch)
+def _scatter(cube: SpectralCube, x: str, y: str, progress: Progress) -> Scatter:
+    return scatter(cube, x, y, progress=progress)
 
 
 def _density(found: Scatter, region: Region) -> NDArray[np.int_]:
     return found.density(region)
 
 
-def _densities(found: Scatter, labels: Array, watch: Watch) -> dict[int, NDArray[np.int_]]:
+def _densities(found: Scatter, labels: Array, progress: Progress) -> dict[int, NDArray[np.int_]]:
     """Return the density of each of the first labels but 0."""
     sizes = np.bincount(np.maximum(labels, 0).ravel())
     numbers = np.flatnonzero(sizes[1:])[:MOST_LABELS] + 1
     densities = {}
     for number in numbers.tolist():
-        watch.check()
+        progress.check()
         densities[number] = found.density(Region.of_label(labels, number))
     return densities

@@ -29,9 +29,9 @@ from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, shown_cube_layers
+from napari_mst.progress import Progress
 from napari_mst.spectra import library
 from napari_mst.spectra.regions import point_spectrum
-from napari_mst.watch import Watch
 
 NO_PICK = "No pick is selected. Click on the image, or select rows of picks in the table."
 STAYS = "The cube was saved adapted to this spectrum, and stays so. Reconstruct it to start again."
@@ -173,9 +173,11 @@ class KnownSpectra(Adapter):
         known |= {(spot.row, spot.column): spot for spot in self._known(layer).values()}
         ground = self.ground_of(cube)
 
-        def run(watch: Watch) -> list[Pixel]:
+        def run(progress: Progress) -> list[Pixel]:
             # The photo is read here, on the thread of the job.
-            return suggest_spots(cube, ground.photo, tuple(known.values()), count, watch=watch)
+            return suggest_spots(
+                cube, ground.photo, tuple(known.values()), count, progress=progress
+            )
 
         self.run("Looking for spots to measure", run, self._put_spots)
 

@@ -39,10 +39,10 @@ from napari_mst.plugin.viewer.photos import (
     photo_layers,
 )
 from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.progress import Progress
 from napari_mst.spectra.classification import MOST_CLASSES
 from napari_mst.spectra.map_kind import ESTIMATED, Map, MapKind, regions_between
 from napari_mst.spectra.maps import MAPS
-from napari_mst.watch import Watch
 
 MISSING = {
     "spectra": "Keep a spectrum of each class first: click on the image.",
@@ -79,7 +79,7 @@ def make_map(
     cube: SpectralCube,
     asked: Mapping[str, Any],
     on: CubeLayer,
-    watch: Watch,
+    progress: Progress,
 ) -> tuple[list[LayerTuple], str]:
     """The job: the layers of a map *on* its cube, the topmost last, and the note of the map.
 
@@ -90,7 +90,7 @@ def make_map(
         name: thing.read() if isinstance(thing, LayerPhoto) else thing
         for name, thing in asked.items()
     }
-    made = kind.make(cube, **read, watch=watch)
+    made = kind.make(cube, **read, progress=progress)
     if kind.content == "cube":
         layers = [cube_layer(made.to_cube(), f"{kind.title}: {on.name}", on.placement)]
     else:
@@ -363,7 +363,7 @@ class MapMaker:
         if image is not None:
             pixels, use = image.data, partial(self._on_numbered, weakref.ref(image))
 
-            def run(_: Watch) -> Array:
+            def run(_: Progress) -> Array:
                 return regions_between(np.asarray(pixels), least)
 
             self._latest.run(Job(run, use, self._scene.fail, self._scene.publish))

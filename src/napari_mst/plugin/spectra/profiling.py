@@ -23,9 +23,9 @@ from napari_mst.plugin.spectra.reader import Identity
 from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
+from napari_mst.progress import Progress
 from napari_mst.spectra.cells import write_table
 from napari_mst.spectra.transects import Transect, transect
-from napari_mst.watch import Watch
 
 PIXEL = "pixel"
 NO_LINE = "Draw a line on the cube first: press Draw a line, then drag the mouse over the image."
@@ -144,9 +144,9 @@ def spectrogram(found: Transect) -> tuple[Singles, float, float]:
     return found.values[nearest], low, high
 
 
-def _transect(cube: SpectralCube, line: Doubles, place: Placement, watch: Watch) -> Transect:
+def _transect(cube: SpectralCube, line: Doubles, place: Placement, progress: Progress) -> Transect:
     unit = str(place.units[-1])
     is_measured = unit != PIXEL
     height, width = place.scale if is_measured else (1.0, 1.0)
     size = {"pixel_size": (float(height), float(width)), "unit": unit}
-    return transect(cube, line, **size, watch=watch)
+    return transect(cube, line, **size, progress=progress)

@@ -24,10 +24,10 @@ from napari_mst.plugin.jobs.job import Job, Latest, Start, run_now
 from napari_mst.plugin.viewer.layers import cube_at
 from napari_mst.plugin.viewer.photos import page_shown
 from napari_mst.plugin.viewer.placement import image_matrix, to_pixels
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.spectra.compare import compare_labels, compare_region
 from napari_mst.spectra.means import Spread
 from napari_mst.spectra.regions import Region, label_spectra, region_spectrum
-from napari_mst.watch import UNWATCHED, Watch
 
 logger = logging.getLogger("napari_mst")
 
@@ -61,7 +61,7 @@ class Task:
     slot
         Identifies the region: while a shape is dragged its slot stays, and its key changes.
     run
-        Reads; it gets a watch, and raises `Cancelled` soon after that is cancelled.
+        Reads; it gets a progress, and raises `Cancelled` soon after that is cancelled.
     is_quick
         Whether it is read at once, on the thread that asks.
     is_large
@@ -70,7 +70,7 @@ class Task:
 
     key: Hashable
     slot: Hashable
-    run: Callable[[Watch], Any]
+    run: Callable[[Progress], Any]
     is_quick: bool = False
     is_large: bool = False
 
@@ -113,7 +113,7 @@ class Reader:
         keys = {task.key for task in tasks}
         self.results = {key: read for key, read in self.results.items() if key in keys}
         quick = [task for task in tasks if task.is_quick and task.key not in self.results]
-        self.results |= _run(quick, UNWATCHED)
+        self.results |= _run(quick, NO_PROGRESS)
         # A new result of a slot comes before the last one.
         read = self.results
         found = {task.slot: read.get(task.key, self.latest.get(task.slot)) for task in tasks}
@@ -144,12 +144,12 @@ class Reader:
         self.read_more.emit()
 
 
-def _run(tasks: Sequence[Task], watch: Watch) -> Results:
+def _run(tasks: Sequence[Task], progress: Progress) -> Results:
     """Run *tasks*; returns what they have read, by their keys. Raises `Cancelled`."""
     results: Results = {}
     for task in tasks:
-        watch.check()
-        results[task.key] = task.run(watch)
+        progress.check()
+        results[task.key] = task.run(progress)
     return results
 
 
@@ -174,17 +174,17 @@ class Reading:
     on: Image
     what: tuple[Hashable, ...]
     of_region: Callable[[Region], Any]
-    of_labels: Callable[[Array, Watch], Any]
-    of_band: Callable[[int, int, Watch], Any] | None = None
+    of_labels: Callable[[Array, Progress], Any]
+    of_band: Callable[[int, int, Progress], Any] | None = None
 
     def task(
-        self, slot: Hashable, place: Hashable, read: Callable[[Watch], Any], **how: bool
+        self, slot: Hashable, place: Hashable, read: Callable[[Progress], Any], **how: bool
     ) -> Task:
         """Return the task that reads a *place* of a *slot*; it gives None off the image."""
 
-        def run(watch: Watch) -> Any:
+        def run(progress: Progress) -> Any:
             try:
-                return read(watch)
+                return read(progress)
             except SpectrumError:  # or what is to be compared does not fit together
                 return None
 
@@ -226,7 +226,7 @@ def spectra_of(on: Image, spread: Spread) -> Reading:
         on,
         ("spectra", Identity(cube.data), spread, *facts.values()),
         of_region,
-        lambda labels, watch: label_spectra(cube, labels, spread, **facts, watch=watch),
+        lambda labels, progress: label_spectra(cube, labels, spread, **facts, progress=progress),
         partial(_error_band, cube) if has_band and not past.is_preview else None,
     )
 
@@ -238,7 +238,7 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
     return replace(spectrum, origin=replace(spectrum.origin, row=None, column=None, vertices=()))
 
 
-def _error_band(cube: SpectralCube, row: int, column: int, _: Watch) -> dict[str, Any] | None:
+def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[str, Any] | None:
     """Return the bounds of the 90 % error band of a pixel for its spectrum; None without one."""
     # It imports torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.adaptation.bands import spectrum_band

@@ -24,10 +24,10 @@ from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at
 from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
+from napari_mst.progress import Progress
 from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.regions import Region
-from napari_mst.watch import Watch
 
 ELLIPSE_CORNERS = 256
 """Corners of the polygon that stands for an ellipse."""
@@ -172,7 +172,7 @@ class PickRows(LayerRows):
 
 
 def _read_pick(
-    reading: Reading, shape: tuple[int, int], pick: tuple[int, int, int], _: Watch
+    reading: Reading, shape: tuple[int, int], pick: tuple[int, int, int], _: Progress
 ) -> Any:
     """Read the window of a *pick*: its row, its column, and the side of the square."""
     row, column, side = pick
@@ -189,7 +189,7 @@ class ShapeRows(LayerRows):
         if matrix is None:
             return {}
 
-        def read(vertices: Doubles, kind: str, _: Watch) -> Any:
+        def read(vertices: Doubles, kind: str, _: Progress) -> Any:
             trace = _line if kind in OPEN_SHAPES else Region.of_polygon
             return reading.of_region(trace(vertices, shape))
 
@@ -283,8 +283,8 @@ class LabelRows(LayerRows):
         # one, as nothing public reports an undo.
         place = (id(layer), self._pixel_version, len(layer._redo_history), where)
 
-        def read(watch: Watch) -> Any:
-            return reading.of_labels(labels(), watch)
+        def read(progress: Progress) -> Any:
+            return reading.of_labels(labels(), progress)
 
         return {0: reading.task(id(layer), place, read, is_large=True)}
 

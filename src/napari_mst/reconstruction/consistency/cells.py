@@ -16,7 +16,7 @@ from napari_mst.cube.colour import linear_to_srgb, srgb_to_linear
 from napari_mst.cube.lazy import Numbers
 from napari_mst.engine.kernels import fault_of
 from napari_mst.photo.photo import Photo
-from napari_mst.watch import Watch
+from napari_mst.progress import Progress
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -205,19 +205,19 @@ def row_blocks(shape: tuple[int, int], most: int = BLOCK_PIXELS) -> list[slice]:
 
 
 def each_block(
-    work: Callable[[B], T], blocks: Sequence[B], watch: Watch, threads: int = THREADS
+    work: Callable[[B], T], blocks: Sequence[B], progress: Progress, threads: int = THREADS
 ) -> list[T]:
     """The results of *work* for all *blocks*, as of rows, in their order; several run at a time."""
 
     def unless_cancelled(block: B) -> T:
-        watch.check()
+        progress.check()
         return work(block)
 
     results = []
     with ThreadPoolExecutor(threads) as pool:
         for result in pool.map(unless_cancelled, blocks):
             results.append(result)
-            watch.reach(len(results) / len(blocks))
+            progress.reach(len(results) / len(blocks))
     return results
 
 

@@ -14,6 +14,7 @@ from napari_mst.arrays import Doubles, Floats, Indices, Singles
 from napari_mst.cube.lazy import mapped
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import MAX_PIXELS
+from napari_mst.progress import NO_PROGRESS, Progress
 from napari_mst.reconstruction.consistency.cells import (
     Bounds,
     Cells,
@@ -25,7 +26,6 @@ from napari_mst.reconstruction.consistency.cells import (
 )
 from napari_mst.reconstruction.consistency.moving import move
 from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
-from napari_mst.watch import UNWATCHED, Watch
 
 REGION = 16
 """Pixels along each side of a region: a block of JPEG whose colours have half the resolution."""
@@ -55,7 +55,7 @@ def correct_colours(
     data: Floats,
     photo: Photo,
     response: Floats,
-    watch: Watch = UNWATCHED,
+    progress: Progress = NO_PROGRESS,
     *,
     least: float = 0.0,
 ) -> Correction:
@@ -63,7 +63,7 @@ def correct_colours(
 
     *data* is changed in place, block by block of rows; this needs `bytes_to_correct` besides the
     spectra. *response* (B, 3) takes reflectance to linear light as the photo shows it (see
-    `colour.srgb_response`). *watch* hears the share that is done.
+    `colour.srgb_response`). *progress* receives the share that is done.
 
     *least* is for linear photos, whose codes are finer than any noise: cells are then that many
     8-bit codes wide to each side, and the spectra of a noisy photo stay as they are.
@@ -71,13 +71,15 @@ def correct_colours(
     Raises
     ------
     Cancelled
-        As soon as *watch* says so.
+        As soon as *progress* is cancelled.
     """
     comparison = ColourCheck(data, photo, response.astype(np.float32), least)
-    return corrected(comparison, removed_noise(comparison, watch), watch)
+    return corrected(comparison, removed_noise(comparison, progress), progress)
 
 
-def corrected(comparison: ColourCheck, noise: Noise | None, watch: Watch = UNWATCHED) -> Correction:
+def corrected(
+    comparison: ColourCheck, noise: Noise | None, progress: Progress = NO_PROGRESS
+) -> Correction:
     """Do what `correct_colours` does to a photo, or a part of it, whose *noise* is known.
 
     A part is as it is in the whole, except within `REGION` pixels of its edges; it begins at a
@@ -87,12 +89,12 @@ def corrected(comparison: ColourCheck, noise: Noise | None, watch: Watch = UNWAT
     is_large = photo.shape[0] * photo.shape[1] > MAX_PIXELS
     quality = (mapped if is_large else np.empty)(photo.shape, np.float32)
     if noise is None:
-        moved = _move_pixels(comparison, quality, watch)
+        moved = _move_pixels(comparison, quality, progress)
     elif comparison.least:
-        _measure_only(comparison, quality, watch)
+        _measure_only(comparison, quality, progress)
         moved = 0
     else:
-        moved = _move_regions(comparison, noise, quality, watch)
+        moved = _move_regions(comparison, noise, quality, progress)
     if photo.valid is not None:
         quality[~photo.valid] = np.nan
     text = f"{aim(comparison, noise)}: {moved / quality.size:.1%} of its pixels"
@@ -109,7 +111,7 @@ def aim(comparison: ColourCheck, noise: Noise | None) -> str:
     return f"spectra moved to the colours of the photo within {within}"
 
 
-def _move_pixels(comparison: ColourCheck, quality: Singles, watch: Watch) -> int:
+def _move_pixels(comparison: ColourCheck, quality: Singles, progress: Progress) -> int:
     """Move every spectrum of a clean photo to its cell, and fill *quality*; counts those moved."""
 
     def moved(rows: slice) -> int:
@@ -117,19 +119,21 @@ def _move_pixels(comparison: ColourCheck, quality: Singles, watch: Watch) -> int
         quality[rows] = comparison.cells.difference(srgb_codes(rendered), rows).distance
         return move(comparison, rows, rendered, comparison.cells.bounds(rows))
 
-    return sum(each_block(moved, row_blocks(comparison.shape), watch))
+    return sum(each_block(moved, row_blocks(comparison.shape), progress))
 
 
-def _measure_only(comparison: ColourCheck, quality: Singles, watch: Watch) -> None:
+def _measure_only(comparison: ColourCheck, quality: Singles, progress: Progress) -> None:
     """Fill *quality* and move nothing."""
 
     def measured(rows: slice) -> None:
         quality[rows] = comparison.difference(rows).distance
 
-    each_block(measured, row_blocks(comparison.shape), watch)
+    each_block(measured, row_blocks(comparison.shape), progress)
 
 
-def _move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch: Watch) -> int:
+def _move_regions(
+    comparison: ColourCheck, noise: Noise, quality: Singles, progress: Progress
+) -> int:
     """Move what is off by more than the *noise* of a photo, and fill *quality*.
 
     Returns about how many pixels were moved.
@@ -154,9 +158,9 @@ def _move_regions(comparison: ColourCheck, noise: Noise, quality: Singles, watch
         return max(count, singles)
 
     # A pixel lies between the centres of regions, so all gains have to be known before any moves.
-    sums = each_block(compared, strips, watch.part(0, 0.5))
+    sums = each_block(compared, strips, progress.part(0, 0.5))
     gains = _gains(np.stack(sums, axis=1))
-    return sum(each_block(moved, strips, watch.part(0.5, 1)))
+    return sum(each_block(moved, strips, progress.part(0.5, 1)))
 
 
 def _move_by(comparison: ColourCheck, rows: slice, gain: Doubles) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 
 from napari_mst.arrays import Floats, Singles
 from napari_mst.denoising.noise import COSINES, SIDE
+from napari_mst.progress import Progress
 from napari_mst.reconstruction.consistency.cells import Cells, ColourCheck
-from napari_mst.watch import Watch
 
 BLOCK = SIDE
 """Pixels along each side of a block of JPEG."""
@@ -70,9 +70,9 @@ class Noise:
         return np.full(3, np.inf) if self.is_jpeg else np.square(self.deviation) / _OWN_ERROR
 
 
-def removed_noise(comparison: ColourCheck, watch: Watch) -> Noise | None:
+def removed_noise(comparison: ColourCheck, progress: Progress) -> Noise | None:
     """The noise, or the errors of JPEG, that the network removed; None where there is neither."""
-    removed, shown = _flat_places(comparison, watch)
+    removed, shown = _flat_places(comparison, progress)
     if removed.shape[1] < FEWEST:
         return None
     is_jpeg = has_jpeg_grid(comparison.cells)
@@ -82,7 +82,7 @@ def removed_noise(comparison: ColourCheck, watch: Watch) -> Noise | None:
     return Noise((red, green, blue), is_jpeg)
 
 
-def _flat_places(comparison: ColourCheck, watch: Watch) -> tuple[Floats, Floats]:
+def _flat_places(comparison: ColourCheck, progress: Progress) -> tuple[Floats, Floats]:
     """Differences between neighbours in flat places (C, n), in 8-bit codes of a single pixel.
 
     First what the network took from the photo there, then what the photo shows; in a sample of
@@ -92,7 +92,7 @@ def _flat_places(comparison: ColourCheck, watch: Watch) -> tuple[Floats, Floats]
     """
     residuals, codes = [], []
     for rows in _strips(comparison.shape):
-        watch.check()  # from a file, a strip takes a while
+        progress.check()  # from a file, a strip takes a while
         residual = comparison.difference(rows).residual
         shown = comparison.cells.codes(rows)
         for axis in (1, 2):

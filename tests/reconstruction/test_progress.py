@@ -13,11 +13,11 @@ from napari_mst import load_model
 from napari_mst.engine.forms import native
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Photo
+from napari_mst.progress import Progress
 from napari_mst.reconstruction import setup
 from napari_mst.reconstruction.consistency.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup
-from napari_mst.watch import Watch
 
 
 @pytest.mark.parametrize("compilers", [0, 1])
@@ -35,7 +35,7 @@ def test_preparing_is_said_once_and_only_where_kernels_are_compiled(
 def test_cancelled_run_raises_and_leaves_the_model_usable() -> None:
     reconstructor = Reconstructor(small_model(), "cpu")
     with pytest.raises(Cancelled):
-        reconstructor.reconstruct(PHOTO, watch=Watch(is_cancelled=lambda: True))
+        reconstructor.reconstruct(PHOTO, progress=Progress(is_cancelled=lambda: True))
     assert reconstructor.reconstruct(Photo.from_array(PHOTO)).shape == (31, 20, 13)
 
 
@@ -44,7 +44,7 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch: pytest.MonkeyPatc
     ended, before = threading.Event(), set(threading.enumerate())
     monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
     with pytest.raises(Cancelled):
-        Reconstructor(small_model(), "cpu").prepare(print, Watch(is_cancelled=lambda: True))
+        Reconstructor(small_model(), "cpu").prepare(print, Progress(is_cancelled=lambda: True))
     preparing = [
         t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)
     ]
@@ -58,7 +58,9 @@ def test_cancel_acts_while_a_photo_is_reduced_for_its_preview(
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.run", Mock())
     asked = [False, False, True]
     with pytest.raises(Cancelled):
-        Reconstructor(small_model(), "cpu").preview(PHOTO, Watch(is_cancelled=lambda: asked.pop(0)))
+        Reconstructor(small_model(), "cpu").preview(
+            PHOTO, Progress(is_cancelled=lambda: asked.pop(0))
+        )
     assert asked == []
 
 
@@ -70,7 +72,7 @@ def test_cancel_acts_while_the_mean_of_an_ensemble_is_added_up(
     monkeypatch.setattr(Setup, "cube_of", lambda *_: np.zeros((31, 13, 20), np.float32))
     with pytest.raises(Cancelled):
         Reconstructor(small_model(), "cpu").reconstruct(
-            PHOTO, watch=Watch(is_cancelled=lambda: asked.pop(0)), ensemble=True
+            PHOTO, progress=Progress(is_cancelled=lambda: asked.pop(0)), ensemble=True
         )
     assert asked == []
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from napari_mst.errors import Cancelled
 
-Progress = Callable[[float], None]
+Report = Callable[[float], None]
 """Called with the share of the work that is done, 0-1, from the thread that computes."""
 
 IsCancelled = Callable[[], bool]
@@ -13,18 +13,18 @@ IsCancelled = Callable[[], bool]
 
 
 @dataclass(frozen=True)
-class Watch:
+class Progress:
     """Follows a long computation, and can cancel it.
 
-    Every long function takes one as *watch*; a plain function of the share that is done will do
+    Every long function takes one as *progress*; a plain function of the share that is done will do
     where nothing is to be cancelled.
 
     Attributes
     ----------
-    progress
+    report
         Called with the share of the work that is done, 0-1.
     is_cancelled
-        Asked as often as *progress* is called. Once it returns True the computation ends with
+        Asked as often as *report* is called. Once it returns True the computation ends with
         `Cancelled`, and nothing of it remains.
 
     Notes
@@ -36,21 +36,21 @@ class Watch:
     Examples
     --------
     >>> shares = []
-    >>> watch = nm.Watch(shares.append, is_cancelled=lambda: False)
+    >>> progress = nm.Progress(shares.append, is_cancelled=lambda: False)
     >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
-    >>> cube = reconstructor.reconstruct(np.full((4, 6, 3), 128, np.uint8), watch)
+    >>> cube = reconstructor.reconstruct(np.full((4, 6, 3), 128, np.uint8), progress)
     >>> shares[-1]
     1.0
-    >>> watch.part(0, 0.5).reach(0.5)  # in a long function of your own
+    >>> progress.part(0, 0.5).reach(0.5)  # in a long function of your own
     >>> shares[-1]
     0.25
-    >>> watch.step(1, 2).reach(0)  # the second of two equal parts
+    >>> progress.step(1, 2).reach(0)  # the second of two equal parts
     >>> shares[-1]
     0.5
-    >>> watch.check()
+    >>> progress.check()
     """
 
-    progress: Progress | None = None
+    report: Report | None = None
     is_cancelled: IsCancelled | None = None
 
     def check(self) -> None:
@@ -61,30 +61,30 @@ class Watch:
     def reach(self, share: float) -> None:
         """Report the *share* that is done, 0-1, or raise `Cancelled` if it is cancelled."""
         self.check()
-        if self.progress is not None:
-            self.progress(min(share, 1.0))
+        if self.report is not None:
+            self.report(min(share, 1.0))
 
-    def part(self, start: float, stop: float) -> "Watch":
-        """Return the watch of the part from *start* to *stop*, which are shares of the whole."""
-        progress = self.progress
-        if progress is None:
+    def part(self, start: float, stop: float) -> "Progress":
+        """Return the progress of the part from *start* to *stop*, which are shares of the whole."""
+        report = self.report
+        if report is None:
             return self  # a cancel is the same for all parts
-        return Watch(lambda share: progress(start + share * (stop - start)), self.is_cancelled)
+        return Progress(lambda share: report(start + share * (stop - start)), self.is_cancelled)
 
-    def step(self, index: int, count: int) -> "Watch":
-        """Return the watch of one of *count* equal parts, which are counted from 0."""
+    def step(self, index: int, count: int) -> "Progress":
+        """Return the progress of one of *count* equal parts, which are counted from 0."""
         return self.part(index / count, (index + 1) / count)
 
 
-UNWATCHED = Watch()
-"""Nobody watches."""
+NO_PROGRESS = Progress()
+"""Reports to nobody, and is never cancelled."""
 
-Watched = Watch | Progress | None
-"""The follower of a long function: a `Watch`, a function of the share that is done, or none."""
+ProgressLike = Progress | Report | None
+"""The progress that a long function takes: a `Progress`, a function of the share done, or none."""
 
 
-def watching(watch: Watched) -> Watch:
-    """Return *watch* as a `Watch`."""
-    if watch is None:
-        return UNWATCHED
-    return watch if isinstance(watch, Watch) else Watch(watch)
+def as_progress(progress: ProgressLike) -> Progress:
+    """Return *progress* as a `Progress`."""
+    if progress is None:
+        return NO_PROGRESS
+    return progress if isinstance(progress, Progress) else Progress(progress)
