@@ -6,7 +6,7 @@ Here `evaluate` has all baselines, and `train` needs no cubes.
 import sys
 
 from lab import baselines
-from lab.known_spectra import KNOWN
+from lab.reference_spectra import KNOWN
 from lab.retrain import RETRAIN
 from lab.training import CALIBRATE, TRAIN
 from lab.two_photos import SHOTS

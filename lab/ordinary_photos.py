@@ -514,8 +514,8 @@ def _lights(held_out: bool) -> _Lights:
 @functools.cache
 def _sensitivities(held_out: bool) -> Tensor:
     """(C, B, 3) of all `cameras`."""
-    known = load_cameras()
-    return torch.from_numpy(np.stack([known[name] for name in cameras(held_out)])).float()
+    references = load_cameras()
+    return torch.from_numpy(np.stack([references[name] for name in cameras(held_out)])).float()
 
 
 @functools.cache

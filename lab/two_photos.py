@@ -15,8 +15,6 @@ import numpy as np
 from PIL import Image
 from scipy.ndimage import map_coordinates
 
-from napari_mst.adaptation.bands import error_bands
-from napari_mst.adaptation.shots import Shot, add_shots
 from napari_mst.arrays import Doubles, Floats
 from napari_mst.cli.arguments import Command
 from napari_mst.cube import SpectralCube
@@ -33,6 +31,8 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.references.intervals import error_bands
+from napari_mst.references.shots import Shot, add_shots
 from napari_mst.training.scenes import Scene, read_scenes
 
 

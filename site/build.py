@@ -60,7 +60,7 @@ UNLISTED = ("README.md", "docs/README.md")
 NOTEBOOKS = (
     "Notebooks",
     "Six, each run while this site was built.",
-    ("first_cube", "known_spectra", "compare", "foreign_cube", "attention", "train"),
+    ("first_cube", "reference_spectra", "compare", "foreign_cube", "attention", "train"),
 )
 MORE = {
     "Reference": ("reference/*", "CHANGELOG"),

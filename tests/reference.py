@@ -75,11 +75,11 @@ TASKS = {
         "non_local_weights",
     ),
     "Cubes and files": ("SpectralCube", "Provenance", "read_cube", "write_cube", "add_cube"),
-    "Known spectra, further photos and error bands": (
-        "adapt",
-        "KnownSpectrum",
+    "Reference spectra, further photos and error bands": (
+        "refine",
+        "ReferenceSpectrum",
         "suggest_spots",
-        "adapt_to_cube",
+        "refine_with_cube",
         "Shot",
         "add_shots",
         "error_bands",

@@ -137,7 +137,7 @@ def test_reprs_of_public_things_are_short() -> None:
     explorer = napari_mst.attention.Explorer(reconstructor, photo)
     selection = napari_mst.attention.Selection("stages.0.bottleneck")
     light = napari_mst.light.estimate(photo, "sRGB")
-    known = napari_mst.KnownSpectrum(0, 2, np.full(31, 0.5), is_certain=True)
+    known = napari_mst.ReferenceSpectrum(0, 2, np.full(31, 0.5), is_certain=True)
     things = [
         MODELS,
         MAPS,
@@ -152,7 +152,9 @@ def test_reprs_of_public_things_are_short() -> None:
     ]
     texts = map(repr, things)
     assert [text for text in texts if len(text) > 300 or "\n" in text] == []
-    assert repr(known) == "KnownSpectrum(row=0, column=2, spectrum=(31,) float64, is_certain=True)"
+    assert (
+        repr(known) == "ReferenceSpectrum(row=0, column=2, spectrum=(31,) float64, is_certain=True)"
+    )
 
 
 def test_no_two_public_names_differ_by_case_alone_and_there_are_few() -> None:

@@ -89,7 +89,7 @@ def raw_chart() -> Figure:
     calibration = nm.calibrate(photo, place)
     camera = nm.Reconstructor(nm.load_model("mstpp-camera"), capture=calibration.capture)
     corrected = calibration.corrected(photo)
-    cube = calibration.adapted(camera.reconstruct(corrected), corrected)
+    cube = calibration.refined(camera.reconstruct(corrected), corrected)
     made, (before, after, curves) = panels(3, (12, 2.9))
     show(
         before,
@@ -123,8 +123,8 @@ def known() -> Figure:
     photo = truth.render()
     before = reconstructor().reconstruct(photo)
     spots = nm.suggest_spots(before, photo, count=8)
-    true = [nm.KnownSpectrum(*spot, nm.point_spectrum(truth, *spot, 3)) for spot in spots]
-    after = nm.adapt(before, photo, true)
+    true = [nm.ReferenceSpectrum(*spot, nm.point_spectrum(truth, *spot, 3)) for spot in spots]
+    after = nm.refine(before, photo, true)
     made, axes = panels(4, (12, 2.9))
     show(axes[0], photo, "photo, and eight spots")
     for row, column in spots:

@@ -175,7 +175,7 @@ def real(folder: Path) -> None:
             place = Region.of_window(row, column, photo.shape, min(chart.window, 19))
             corrected = calibration.corrected(photo)
             plain = reconstructor.reconstruct(corrected)
-            cube = calibration.adapted(plain, corrected)
+            cube = calibration.refined(plain, corrected)
             low, high = (region_spectrum(side, place).values for side in error_bands(cube))
             found = [region_spectrum(one, place).values for one in (plain, cube)]
             errors = [float(np.abs(one / true - 1).mean()) for one in found]
@@ -183,7 +183,7 @@ def real(folder: Path) -> None:
             rows.append([*errors, float(held), float(((high - low) / found[1]).mean())])
         plain_error, error, holds, width = np.mean(rows, axis=0)
         print(
-            f"{name}: calibrated {plain_error:.3f}, and adapted {error:.3f}, "
+            f"{name}: calibrated {plain_error:.3f}, and refined {error:.3f}, "
             f"bands hold {holds:.3f}, width {width:.2f}"
         )
 

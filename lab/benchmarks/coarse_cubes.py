@@ -2,8 +2,8 @@
 
 `python -m lab.benchmarks.coarse_cubes FOLDER`
 
-Each scene in FOLDER is photographed, reconstructed with `pixelwise-srgb`, and adapted to a cube of
-few blocks. `python -m lab known FOLDER` prints what known spectra bring.
+Each scene in FOLDER is photographed, reconstructed with `pixelwise-srgb`, and refined to a cube of
+few blocks. `python -m lab known FOLDER` prints what reference spectra bring.
 """
 
 import warnings
@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from lab.benchmarks import common
-from lab.known_spectra import taken_of
-from napari_mst.adaptation.companion import adapt_to_cube
+from lab.reference_spectra import taken_of
 from napari_mst.arrays import Doubles, Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.references.coarse_cube import refine_with_cube
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
 
@@ -72,7 +72,7 @@ def main() -> None:
             errors = []
             for taken in all_taken:
                 coarse = block_means(moved(taken.scene.cube, shift), count)
-                better = adapt_to_cube(taken.cube, taken.photo, SpectralCube(coarse, GRID))
+                better = refine_with_cube(taken.cube, taken.photo, SpectralCube(coarse, GRID))
                 errors.append(taken.errors(better.data))
             show(f"coarse {count} x {count}, moved by {shift[0]}, {shift[1]}", errors, before)
 

@@ -22,14 +22,14 @@ from lab.benchmarks.ordinary import CHART_PHOTOS, SEED, Tally, chart_patches
 from lab.ordinary_photos import draw_processing, photograph_scene
 from napari_mst import (
     Chart,
-    KnownSpectrum,
     Photo,
     Reconstructor,
+    ReferenceSpectrum,
     Spectrum,
-    adapt,
     calibrate,
     error_bands,
     load_model,
+    refine,
 )
 from napari_mst.cube.cube import SpectralCube
 from napari_mst.cube.metrics import DARK
@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
     photo: Photo
     centres: Array
-    spots: list[KnownSpectrum]
+    spots: list[ReferenceSpectrum]
 
     def greys(self, patches: list[int]) -> list[GreyPatch]:
         """The grey patches of these numbers."""
@@ -67,30 +67,30 @@ class Known(NamedTuple):
         ]
 
 
-def with_greys(known: Known, reconstructor: Reconstructor, patches: list[int]) -> SpectralCube:
+def with_greys(references: Known, reconstructor: Reconstructor, patches: list[int]) -> SpectralCube:
     """The cube of the photo that these greys corrected."""
-    scale = calibrate_greys(known.photo, known.greys(patches))
-    return reconstructor.reconstruct(scale.corrected(known.photo))
+    scale = calibrate_greys(references.photo, references.greys(patches))
+    return reconstructor.reconstruct(scale.corrected(references.photo))
 
 
-def with_spectra(known: Known, reconstructor: Reconstructor) -> SpectralCube:
+def with_spectra(references: Known, reconstructor: Reconstructor) -> SpectralCube:
     """The cube that the spectra of the spots corrected."""
-    return adapt(reconstructor.reconstruct(known.photo), known.photo, known.spots)
+    return refine(reconstructor.reconstruct(references.photo), references.photo, references.spots)
 
 
-def with_chart(known: Known, reconstructor: Reconstructor) -> SpectralCube:
+def with_chart(references: Known, reconstructor: Reconstructor) -> SpectralCube:
     """The cube that the whole chart corrected."""
-    corners = [tuple(known.centres[patch].tolist()) for patch in (0, 5, 23, 18)]
+    corners = [tuple(references.centres[patch].tolist()) for patch in (0, 5, 23, 18)]
     first, second, third, fourth = corners
-    calibration = calibrate(known.photo, Chart((first, second, third, fourth)))
-    photo = calibration.corrected(known.photo)
-    return calibration.adapted(reconstructor.reconstruct(photo), photo)
+    calibration = calibrate(references.photo, Chart((first, second, third, fourth)))
+    photo = calibration.corrected(references.photo)
+    return calibration.refined(reconstructor.reconstruct(photo), photo)
 
 
 WAYS: dict[str, Way] = {
-    "nothing": lambda known, reconstructor: reconstructor.reconstruct(known.photo),
-    "one grey": lambda known, reconstructor: with_greys(known, reconstructor, [ONE]),
-    "six greys": lambda known, reconstructor: with_greys(known, reconstructor, [*GREYS]),
+    "nothing": lambda references, reconstructor: reconstructor.reconstruct(references.photo),
+    "one grey": lambda references, reconstructor: with_greys(references, reconstructor, [ONE]),
+    "six greys": lambda references, reconstructor: with_greys(references, reconstructor, [*GREYS]),
     "four spectra": with_spectra,
     "chart": with_chart,
 }
@@ -124,12 +124,14 @@ def known_photos(folder: Path) -> Iterator[tuple[Known, Array]]:
             yield Known(photo, (centres + 0.5) / step - 0.5, spots), truth
 
 
-def spots_of(truth: Array, seed: int) -> list[KnownSpectrum]:
+def spots_of(truth: Array, seed: int) -> list[ReferenceSpectrum]:
     """Four random pixels that are bright enough, and their spectra."""
     rows, columns = np.nonzero((truth > 2 * DARK).all(axis=0))
     picked = np.random.default_rng(seed).choice(len(rows), SPECTRA, replace=False)
     return [
-        KnownSpectrum(int(row), int(column), Spectrum(GRID, truth[:, row, column].astype(float)))
+        ReferenceSpectrum(
+            int(row), int(column), Spectrum(GRID, truth[:, row, column].astype(float))
+        )
         for row, column in zip(rows[picked], columns[picked], strict=True)
     ]
 
@@ -143,8 +145,8 @@ def sides_of(cube: SpectralCube) -> tuple[Array, Array] | None:
 def judge(way: Way, reconstructor: Reconstructor, folder: Path) -> Tally:
     """The errors on simulated photos."""
     tally = Tally()
-    for known, truth in known_photos(folder):
-        cube = way(known, reconstructor)
+    for references, truth in known_photos(folder):
+        cube = way(references, reconstructor)
         tally.add(np.asarray(cube.data), truth, sides_of(cube))
     return tally
 
@@ -156,7 +158,7 @@ def judge_charts(way: Way, reconstructor: Reconstructor, folder: Path) -> Iterat
         centres = np.array(chart.centres(), float)
         spectra = np.asarray(CHARTS["classic"].reflectances)
         spots = [
-            KnownSpectrum(*map(round, centres[patch]), Spectrum(GRID, spectra[patch]), 9)
+            ReferenceSpectrum(*map(round, centres[patch]), Spectrum(GRID, spectra[patch]), 9)
             for patch in (2, 8, 13, 14)
         ]
         cube = way(Known(photo, centres, spots), reconstructor)

@@ -196,12 +196,12 @@ def by_surfaces(network, cube, camera, light):
     values = sensor(small, camera, light)
     bright = np.argwhere(small.mean(axis=0) > 0.08)
     white = unbalanced_response(camera, light).sum(axis=0)
-    known = {"nothing": None, "a grey": (np.ones((1, 31)), white[None])}
+    references = {"nothing": None, "a grey": (np.ones((1, 31)), white[None])}
     for count in (4, 16):
         at = tuple(bright[random.integers(len(bright), size=count)].T)
-        known[f"{count} spectra"] = small[:, *at].T, values[:, *at].T
+        references[f"{count} spectra"] = small[:, *at].T, values[:, *at].T
     powers = {"light told": light_power(light)}
-    for what, seen in known.items():
+    for what, seen in references.items():
         powers[f"with {what}"] = estimated(photo, camera, light, random, seen).power
     return {
         label: mrae(spectra_of(network, values, (camera, power, None), small), small)

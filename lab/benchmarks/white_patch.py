@@ -52,9 +52,9 @@ def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
     patch = GreyPatch((2, 2), GREY)
     clicked = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
     white, balance = clicked.white, clicked.balance
-    known = load_illuminants()
+    references = load_illuminants()
     try:  # the same click where the true light is none of those that are known
-        white_module.load_illuminants = lambda: {n: p for n, p in known.items() if n != light}
+        white_module.load_illuminants = lambda: {n: p for n, p in references.items() if n != light}
         white_module._FROM_LIGHTS = 90.0
         other = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
     finally:

@@ -200,7 +200,8 @@ class Actions:
             self.make_map(kind)
         self.save()
         self.many_picks()
-        # Last, as clusters of 12 MP take minutes: a pause on the way counts, whether they end or not.
+        # Last, as clusters of 12 MP take minutes: a pause on the way counts, whether they end or
+        # not.
         self.make_map("clusters")
         viewer.close()
 

@@ -1,10 +1,10 @@
-"""The worth of the check of known spectra: one is exchanged, too bright or misplaced, or all are.
+"""The worth of the check of reference spectra: one is exchanged, too bright or misplaced, or all are.
 
     python -m lab.benchmarks.wrong_spectra SCENES [KIND ...]
 
 SCENES is a folder of reflectance cubes; KIND a kind of photo, as clean or 'JPEG 75'. For 1, 4 and
-24 known spectra it prints MRAE before, with what the check leaves, and with all as they are; how
-often something is said; and the share of right spectra that are left out or moved.
+24 reference spectra it prints MRAE before, with what the check leaves, and with all as they are;
+how often something is said; and the share of right spectra that are left out or moved.
 """
 
 import sys
@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.known_spectra import Taken, taken_of
-from napari_mst.adaptation.adapting import adapt
-from napari_mst.adaptation.known import KnownSpectrum
-from napari_mst.adaptation.memory import known_spectra
+from lab.reference_spectra import Taken, taken_of
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.reconstructor import Reconstructor
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
+from napari_mst.references.refinement_record import known_spectra
+from napari_mst.references.refining import refine
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
 from napari_mst.training.tables import RENDERED
@@ -33,14 +33,16 @@ DRAWS = 2
 OFF = 2  # pixels
 
 
-def brighter(spot: KnownSpectrum) -> KnownSpectrum:
+def brighter(spot: ReferenceSpectrum) -> ReferenceSpectrum:
     """*spot*, measured 30 % too bright."""
     return replace(spot, spectrum=Spectrum(GRID, np.minimum(spot.values * 1.3, 1.9)))
 
 
-def faults(taken: Taken, count: int, seed: int) -> Iterator[tuple[str, list[KnownSpectrum], int]]:
-    """Lists of known spectra by their fault, and how many of each are wrong."""
-    *right, other = taken.known(taken.random_spots(count + 1, seed))
+def faults(
+    taken: Taken, count: int, seed: int
+) -> Iterator[tuple[str, list[ReferenceSpectrum], int]]:
+    """Lists of reference spectra by their fault, and how many of each are wrong."""
+    *right, other = taken.references(taken.random_spots(count + 1, seed))
     first, *rest = right
     yield "right", right, 0
     yield "one exchanged", [replace(first, spectrum=other.spectrum), *rest], 1
@@ -54,11 +56,11 @@ def faults(taken: Taken, count: int, seed: int) -> Iterator[tuple[str, list[Know
     yield f"all {OFF} pixels off", moved, count
 
 
-def adapted(taken: Taken, known: list[KnownSpectrum]) -> tuple[SpectralCube, bool]:
-    """The adapted cube, and whether anything was said about the spectra."""
+def refined(taken: Taken, references: list[ReferenceSpectrum]) -> tuple[SpectralCube, bool]:
+    """The refined cube, and whether anything was said about the spectra."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cube = adapt(taken.cube, taken.photo, known)
+        cube = refine(taken.cube, taken.photo, references)
     return cube, bool(caught)
 
 
@@ -74,13 +76,15 @@ def main(folder: Path, names: list[str]) -> None:
             before, _ = taken.errors(taken.cube.data)
             for count in COUNTS:
                 for seed in range(DRAWS):
-                    for fault, known, wrong in faults(taken, count, seed):
-                        cube, is_said = adapted(taken, known)
+                    for fault, references, wrong in faults(taken, count, seed):
+                        cube, is_said = refined(taken, references)
                         places = {spot.place for spot in known_spectra(cube.provenance)}
-                        lost = sum(spot.place not in places for spot in known[min(wrong, 1) :])
-                        trusting, _ = adapted(taken, [replace(k, is_certain=True) for k in known])
+                        lost = sum(spot.place not in places for spot in references[min(wrong, 1) :])
+                        trusting, _ = refined(
+                            taken, [replace(k, is_certain=True) for k in references]
+                        )
                         errors = (taken.errors(each.data)[0] for each in (cube, trusting))
-                        share = lost / max(len(known) - min(wrong, 1), 1)
+                        share = lost / max(len(references) - min(wrong, 1), 1)
                         rows.setdefault((count, fault), []).append(
                             (before, *errors, is_said, share)
                         )

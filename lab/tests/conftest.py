@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.conftest import shared_data as shared_data
 
-from lab.known_spectra import KNOWN
+from lab.reference_spectra import KNOWN
 from lab.retrain import RETRAIN
 from lab.training import CALIBRATE
 from napari_mst.cli import main

@@ -5,16 +5,6 @@
 
 from napari_mst import attention as attention
 from napari_mst import light as light
-from napari_mst.adaptation.adapting import adapt as adapt
-from napari_mst.adaptation.bands import error_bands as error_bands
-from napari_mst.adaptation.bands import spectrum_band as spectrum_band
-from napari_mst.adaptation.calibrating import Calibration as Calibration
-from napari_mst.adaptation.calibrating import calibrate as calibrate
-from napari_mst.adaptation.companion import adapt_to_cube as adapt_to_cube
-from napari_mst.adaptation.known import KnownSpectrum as KnownSpectrum
-from napari_mst.adaptation.shots import Shot as Shot
-from napari_mst.adaptation.shots import add_shots as add_shots
-from napari_mst.adaptation.suggesting import suggest_spots as suggest_spots
 from napari_mst.cube import Provenance as Provenance
 from napari_mst.cube import SpectralCube as SpectralCube
 from napari_mst.cube.spectrum import Spectrum as Spectrum
@@ -37,6 +27,16 @@ from napari_mst.plugin.adding import add_cube as add_cube
 from napari_mst.progress import Progress as Progress
 from napari_mst.reconstruction.choosing import reconstruct as reconstruct
 from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstructor
+from napari_mst.references.calibrating import Calibration as Calibration
+from napari_mst.references.calibrating import calibrate as calibrate
+from napari_mst.references.coarse_cube import refine_with_cube as refine_with_cube
+from napari_mst.references.intervals import error_bands as error_bands
+from napari_mst.references.intervals import spectrum_band as spectrum_band
+from napari_mst.references.reference_spectrum import ReferenceSpectrum as ReferenceSpectrum
+from napari_mst.references.refining import refine as refine
+from napari_mst.references.shots import Shot as Shot
+from napari_mst.references.shots import add_shots as add_shots
+from napari_mst.references.suggestions import suggest_spots as suggest_spots
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.classification import best_matches as best_matches
 from napari_mst.spectra.classification import endmembers as endmembers

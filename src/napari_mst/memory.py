@@ -57,7 +57,7 @@ def keep_blocks() -> None:
 
     It would give it back to the system otherwise, and up to a tenth of a run would go into getting
     it again, and half of the time of reading a file chunk by chunk. (Its M_MMAP_THRESHOLD and
-    M_TRIM_THRESHOLD adapt to the largest block that was freed, see mallopt(3).)
+    M_TRIM_THRESHOLD refine to the largest block that was freed, see mallopt(3).)
     """
     np.empty(_LARGEST_BLOCK, np.uint8)
 

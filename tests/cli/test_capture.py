@@ -233,12 +233,12 @@ def test_known_spectra_tell_the_light_better(run: Run) -> None:
     code, err = reconstruct(run, f"wall.tif -o told.hdr {UNBALANCED} {option}")
     assert code == 0
     told = read_cube("told.hdr").provenance
-    assert err.count("The illuminant was estimated from 1 known spectrum in the photo: ") == 1
-    assert any("from 1 known spectrum" in each for each in told.assumptions)
+    assert err.count("The illuminant was estimated from 1 reference spectrum in the photo: ") == 1
+    assert any("from 1 reference spectrum" in each for each in told.assumptions)
     assert told.is_light_estimated
     photo = Photo.read("wall.tif", encoding="linear")
-    known = {(5, 5): Spectrum(GRID, np.full(31, 0.5))}
-    assert told.illuminant == estimate_light(photo, "Nikon_D5100", known).illuminant
+    references = {(5, 5): Spectrum(GRID, np.full(31, 0.5))}
+    assert told.illuminant == estimate_light(photo, "Nikon_D5100", references).illuminant
     white = unbalanced_response("Nikon_D5100", told.illuminant).sum(axis=0)
     np.testing.assert_allclose(white, WHITE, rtol=0.01)
     code, err = reconstruct(run, f"wall.tif -o no.hdr {TOLD} {option}")
@@ -298,7 +298,7 @@ def test_chart_calibrates_an_srgb_photo_and_its_patches_are_known(run: Run) -> N
     assert "calibrated with a chart" in err
     cube = read_cube("cube.hdr")
     np.testing.assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.04)
-    assert "24 known spectra" in " ".join(cube.provenance.assumptions)
+    assert "24 reference spectra" in " ".join(cube.provenance.assumptions)
 
 
 def test_chart_tells_camera_light_and_white_of_a_linear_photo(run: Run) -> None:
@@ -306,7 +306,7 @@ def test_chart_tells_camera_light_and_white_of_a_linear_photo(run: Run) -> None:
     cube = read_cube("cube.hdr")
     assert cube.provenance.camera.startswith("chart ")
     assert cube.provenance.illuminant == "by its ColorChecker"
-    unadapted = replace(cube.provenance, adaptation={})
+    unadapted = replace(cube.provenance, refinement={})
     assert unadapted.calibration == "calibrated by its ColorChecker"
     np.testing.assert_allclose(cube.data[5:, 2, 2], 0.3, atol=0.03)
 

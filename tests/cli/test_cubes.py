@@ -381,7 +381,7 @@ def test_rendering_is_saved_as_the_method_makes_it(run: Run) -> None:
         "labels open.npz labels.tif -o out.csv",
         "compare open.npz reference.hdr",
         "compare reference.hdr open.npz",
-        "adapt open.npz --photo photo.png --suggest 1",
+        "refine open.npz --photo photo.png --suggest 1",
     ],
 )
 def test_every_command_takes_what_a_file_leaves_open(run: Run, command: str) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import napari_mst as nm
-from napari_mst.adaptation.parts import photo_of
 from napari_mst.cube import BAND_INDEX, Provenance, SpectralCube
 from napari_mst.cube.georeference import FIELD, Georeference
 from napari_mst.errors import CubeError, PhotoError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.photo import Photo, as_photo
+from napari_mst.references.colour_views import photo_of
 
 DATA = np.random.default_rng(0).random((5, 8, 9), dtype=np.float32)
 WAVELENGTHS = np.array([500.0, 525, 550, 575, 600])
@@ -292,7 +292,7 @@ def test_a_spectrum_is_what_point_spectrum_gives() -> None:
     assert np.asarray(cube.spectrum(3, 4)).dtype == np.float64
 
 
-@pytest.mark.parametrize("guess", ["save", "resample", "adapt", "error_bands"])
+@pytest.mark.parametrize("guess", ["save", "resample", "refine", "error_bands"])
 def test_a_function_that_is_taken_for_a_method_is_named(guess: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{guess}'. Use nm\.(\w+)") as raised:
         getattr(a_cube(), guess)
@@ -376,7 +376,7 @@ def test_a_list_of_wavelengths_gives_the_cube_of_their_nearest_bands() -> None:
         cube.sel(wavelength=[520, 700])
 
 
-def test_an_adapted_cube_says_so() -> None:
-    adapted = replace(a_cube(), provenance=Provenance(adaptation={"known": [1]}))
-    assert "adapted" in repr(adapted)
-    assert "adapted" not in repr(a_cube())
+def test_a_refined_cube_says_so() -> None:
+    refined = replace(a_cube(), provenance=Provenance(refinement={"references": [1]}))
+    assert "refined" in repr(refined)
+    assert "refined" not in repr(a_cube())

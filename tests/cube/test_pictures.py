@@ -28,7 +28,7 @@ OBSERVER = colour.MSDS_CMFS["CIE 1931 2 Degree Standard Observer"]
 LEDS = [name for name in illuminant_names() if name.startswith("LED")]
 
 
-def judged(light: str, *, is_adapted: bool) -> Doubles:
+def judged(light: str, *, is_chromatically_adapted: bool) -> Doubles:
     """Linear sRGB of the chart under *light*, (4, 6, 3), as colour-science has it."""
     shape = colour.SpectralShape(400, 700, 10)
     power = colour.SDS_ILLUMINANTS[light].copy().align(shape)
@@ -41,22 +41,22 @@ def judged(light: str, *, is_adapted: bool) -> Doubles:
     ]
     xyz = np.array(seen, dtype=np.float64)
     daylight = np.linalg.inv(colour.models.RGB_COLOURSPACE_sRGB.matrix_XYZ_to_RGB).sum(axis=1)
-    if is_adapted:
+    if is_chromatically_adapted:
         adapted = colour.chromatic_adaptation(
             xyz, xyz[-1], daylight, method="Von Kries", transform="Bradford"
         )
         xyz = np.asarray(adapted, dtype=np.float64)
     linear = xyz @ colour.models.RGB_COLOURSPACE_sRGB.matrix_XYZ_to_RGB.T
-    brightest = 1.0 if is_adapted else linear[-1].max()
+    brightest = 1.0 if is_chromatically_adapted else linear[-1].max()
     return np.asarray(linear[:-1] / brightest).reshape(4, 6, 3)
 
 
-@pytest.mark.parametrize("is_adapted", [True, False])
+@pytest.mark.parametrize("is_chromatically_adapted", [True, False])
 @pytest.mark.parametrize("light", ["D65", "A", "LED-B3", "LED-RGB1"])
-def test_rendering_is_colour_sciences(light: str, is_adapted: bool) -> None:
-    expected = judged(light, is_adapted=is_adapted)
+def test_rendering_is_colour_sciences(light: str, is_chromatically_adapted: bool) -> None:
+    expected = judged(light, is_chromatically_adapted=is_chromatically_adapted)
     encoded = colour.cctf_encoding(np.clip(expected, 0, 1), function="sRGB")
-    found = CUBE.render(light, adapted=is_adapted)
+    found = CUBE.render(light, adapted=is_chromatically_adapted)
     assert found.dtype == np.uint8
     assert found.shape == (4, 6, 3)
     assert np.abs(found - 255 * encoded).max() < 1.5

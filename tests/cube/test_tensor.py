@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.denoising.non_local_means import non_local_means
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.spectra.regions import Region, label_spectra
 
 WAVELENGTHS = np.array([500.0, 550])
@@ -66,7 +66,7 @@ def test_masked_spectra_labels_and_images_keep_their_gaps() -> None:
     assert Spectrum([500, 550], values).values.tolist()[0] == 0.5  # type: ignore[arg-type]
     assert np.isnan(Spectrum([500, 550], values).values[1])  # type: ignore[arg-type]
     with pytest.raises(SpectrumError, match="got NaN"):
-        KnownSpectrum(1, 1, values)
+        ReferenceSpectrum(1, 1, values)
     labels = np.ma.array([[1, 1], [2, 2]], mask=[[True, False], [True, True]])
     assert Region.of_label(labels, 1).box == (slice(0, 1), slice(1, 2))
     cube = SpectralCube(np.ones((2, 2, 2)), WAVELENGTHS)

@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from napari_mst import Capture, Photo, Reconstructor
-from napari_mst.adaptation.adapting import adapt
-from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, reflectances
@@ -19,6 +17,8 @@ from napari_mst.models.cards import PUBLISHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
+from napari_mst.references.refining import refine
 
 NIKON = Capture("Nikon_D5100", "A")
 torch.manual_seed(0)
@@ -141,7 +141,7 @@ def test_camera_and_illuminant_are_remembered(model: Model) -> None:
 
 
 @pytest.mark.parametrize("balance", ["as stored", OF_SENSOR])
-def test_a_cube_of_a_camera_from_a_file_can_be_adapted_without_the_file(
+def test_a_cube_of_a_camera_from_a_file_can_be_refined_without_the_file(
     model: Model, tmp_path: Path, balance: str
 ) -> None:
     """The photo's colours are those of the camera that the file told, though it is gone."""
@@ -154,9 +154,10 @@ def test_a_cube_of_a_camera_from_a_file_can_be_adapted_without_the_file(
     again = Provenance.from_json(cubes[0].provenance.to_json())
     assert again == cubes[0].provenance
     photo = Photo.from_array(LINEAR, encoding="linear")
-    known = [KnownSpectrum(5, 6, np.full(31, 0.4), is_certain=True)]
+    references = [ReferenceSpectrum(5, 6, np.full(31, 0.4), is_certain=True)]
     better, expected = (
-        adapt(cube, photo, known).data for cube in (replace(cubes[0], provenance=again), cubes[1])
+        refine(cube, photo, references).data
+        for cube in (replace(cubes[0], provenance=again), cubes[1])
     )
     np.testing.assert_allclose(better, expected, atol=1e-3)
     # The colours were moved, by both alike.

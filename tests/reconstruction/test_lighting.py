@@ -124,10 +124,10 @@ def test_a_white_that_is_known_leaves_less_doubt(
 ) -> None:
     capture = nm.Capture(CAMERA, ESTIMATED)
     balanced = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
-    known, unknown = (
+    references, unknown = (
         np.mean(cube.provenance.error_band["doubt"]) for cube in (balanced, estimated)
     )
-    assert known < unknown
+    assert references < unknown
 
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["as stored", "divided by a white frame"])
@@ -175,20 +175,20 @@ def test_spectra_that_are_known_in_the_photo_tell_its_light(
     pixels[:, 10:20, 10:20] = grey.astype(np.uint16)[:, None, None]
     pixels[:, 30:40, 30:40] = 65_535
     shown = replace(photo, pixels=pixels)
-    known = {(15, 15): 0.3, (35, 35): 0.3}
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR, known=known)
+    references = {(15, 15): 0.3, (35, 35): 0.3}
+    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR, references=references)
     reconstructor = nm.Reconstructor(model, "cpu", capture=capture)
     past = reconstructor.reconstruct(shown).provenance
     assert past.illuminant == nm.light.estimate(shown, CAMERA, {(15, 15): 0.3}).illuminant
     said = "\n".join(past.assumptions)
-    assert "The illuminant was estimated from 1 known spectrum in the photo: " in said
-    assert "The known spectrum at row 35, column 35 does not tell the light: Expected" in said
+    assert "The illuminant was estimated from 1 reference spectrum in the photo: " in said
+    assert "The reference spectrum at row 35, column 35 does not tell the light: Expected" in said
     assert past.is_light_estimated
     assert np.mean(past.error_band["doubt"]) < np.mean(estimated.provenance.error_band["doubt"])
     # A batch makes the cube anew where something else is known.
     assert past.gives_the_cube_of(reconstructor.origin(photo.sha256, "linear"))
     assert not past.gives_the_cube_of(
-        nm.Reconstructor(model, "cpu", capture=replace(capture, known={})).origin(
+        nm.Reconstructor(model, "cpu", capture=replace(capture, references={})).origin(
             photo.sha256, "linear"
         )
     )

@@ -138,7 +138,9 @@ def render(
     with asked_to_stop():
         check_picture_target(target, overwrite=overwrite)
     whole = opened(cube, reading)
-    recipe = rendering(whole, illuminant, is_adapted=not unadapted, full_scale=full_scale)
+    recipe = rendering(
+        whole, illuminant, is_chromatically_adapted=not unadapted, full_scale=full_scale
+    )
     facts = {
         "source": cube.name,
         "illuminant": illuminant_title(illuminant),

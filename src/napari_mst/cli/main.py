@@ -68,7 +68,7 @@ COMMANDS: list[Command] = [
     ),
     Command("labels", "measure classes or cells of a cube, as a table", "cubes:measure_labels"),
     Command("compare", "measure how far a cube is from a reference", "cubes:compare"),
-    Command("adapt", "correct a cube by spectra measured in the scene", "adaptation:adapt_cube"),
+    Command("refine", "correct a cube by spectra measured in the scene", "refine:refine_cube"),
     Command("attention", "save the attention: matrices, maps, pixels", "attention:save_attention"),
     Command("evaluate", "measure how well models do on real scenes", "training:evaluate"),
     Command("train", "train a new model, or tune one to your cubes", "training:train_model"),

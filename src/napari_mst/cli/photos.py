@@ -30,8 +30,8 @@ from napari_mst.reconstruction.options import RunOptions, rectangle
 from napari_mst.spectra.library import read_spectra
 
 if TYPE_CHECKING:
-    from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.reconstruction.reconstructor import Reconstructor
+    from napari_mst.references.calibrating import Calibration
 
 
 def place(text: str) -> Place:
@@ -153,12 +153,12 @@ def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibratio
     """
     if taken.chart is None and not taken.find_chart:
         return None
-    known = ["camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame", "balance"]
+    given = ["camera", "illuminant", "white", "unbalanced", "white_patch", "white_frame", "balance"]
     option = "--chart"
     if taken.find_chart:
-        known.append("chart")
+        given.append("chart")
         option = "--find-chart"
-    others = [name for name in known if getattr(taken, name)]
+    others = [name for name in given if getattr(taken, name)]
     if others:
         raise CameraError(
             f"Expected {option} alone, got --{others[0].replace('_', '-')} as well. "
@@ -166,7 +166,7 @@ def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibratio
         )
     path = one_photo(taken.chart_photo, photos, option, "chart")
     # It imports torch, which a refused argument must not wait for.
-    from napari_mst.adaptation.calibrating import calibrate
+    from napari_mst.references.calibrating import calibrate
 
     photo = Photo.read(path, encoding="linear" if taken.linear else None)
     if taken.chart is not None:
@@ -283,7 +283,7 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | N
 
 
 def told_by_spectra(capture: Capture | None, file: Path, photos: Sequence[Path]) -> Capture:
-    """The *capture* with the known spectra of a *file*, which tell the light of the only photo.
+    """The *capture* with the reference spectra of a *file*, which tell the light of the only photo.
 
     Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
     """
@@ -294,13 +294,13 @@ def told_by_spectra(capture: Capture | None, file: Path, photos: Sequence[Path])
     if len(photos) != 1:
         raise PhotoError(f"Expected one photo with --light-spectra, got {len(photos)}. Name one.")
     pairs = placed(read_spectra(file, as_reflectance=True), file)
-    known = dict(pairs)
-    if len(known) < len(pairs):
+    references = dict(pairs)
+    if len(references) < len(pairs):
         raise SpectrumError(
             f"Expected each spectrum of {shown(file.name)} at another pixel, got two at one. "
             "Leave one out."
         )
-    return replace(capture, known=known)
+    return replace(capture, references=references)
 
 
 def _camera_of(photos: Sequence[Path]) -> str:
@@ -347,7 +347,7 @@ class PhotoOptions:
         The grey patches by which sRGB photos are corrected, or `ESTIMATED` where each photo shows
         its own white; None if they stay as they are.
     chart
-        The calibration by a chart that the photo itself shows: its patches are known spectra.
+        The calibration by a chart that the photo itself shows: its patches are reference spectra.
     """
 
     is_linear: bool
@@ -411,11 +411,11 @@ class PhotoOptions:
             return self._balanced(photo)
         return photo if self.correction is None else self.correction.corrected(photo)
 
-    def adapted(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
+    def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """The *cube* of *photo*, corrected by the patches of the chart if all of it shows one."""
         if self.chart is None or cube.provenance.region:
             return cube
-        return self.chart.adapted(cube, photo, progress=progress)
+        return self.chart.refined(cube, photo, progress=progress)
 
     def sha256_of(self, path: Path, photo_sha256: str) -> str:
         """The sha256 that the photo at *path* is known by, from that of its file."""

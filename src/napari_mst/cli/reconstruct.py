@@ -84,7 +84,7 @@ class ShotAnswers:
 
     def added(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """The *cube* of *photo*, corrected by the further photos."""
-        from napari_mst.adaptation.shots import Shot, add_shots
+        from napari_mst.references.shots import Shot, add_shots
 
         read = partial(Photo.read, encoding=photo.encoding if photo.shot is None else None)
         pairs = zip(map(read, self.further), self.light, strict=True)
@@ -165,7 +165,7 @@ class Run(Batch):
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
             return
-        from napari_mst.adaptation.bands import error_bands
+        from napari_mst.references.intervals import error_bands
 
         whole = read_cube(job.target) if cube is None else cube
         note(f"{job.name}: error bands {whole.provenance.calibration}")
@@ -183,7 +183,7 @@ class Run(Batch):
         if self.shots.further:
             cube = self.shots.added(cube, photo, progress)
         if not self.is_batch:
-            cube = self.photos.adapted(cube, photo, progress)
+            cube = self.photos.refined(cube, photo, progress)
         for assumption in cube.provenance.assumptions:
             note(f"{job.name}: {assumption}")
         return cube

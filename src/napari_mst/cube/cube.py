@@ -46,7 +46,7 @@ _FUNCTIONS = {
     "save": "write_cube(path, cube)",
     "write": "write_cube(path, cube)",
     "resample": "resample(cube, wavelengths)",
-    "adapt": "adapt(cube, photo, known)",
+    "refine": "refine(cube, photo, references)",
     "error_bands": "error_bands(cube)",
     "to_netcdf": "write_cube('cube.nc', cube)",
 }
@@ -121,8 +121,8 @@ class SpectralCube(PlainCube):
         facts = [f"{self.shape} {self.data.dtype}", self._axis_text()]
         if self.quantity:
             facts.append(shown(self.quantity, 40))
-        if self.provenance.adaptation:
-            facts.append("adapted")
+        if self.provenance.refinement:
+            facts.append("refined")
         if self.provenance.model:
             facts.append(f"by {shown(self.provenance.model, 40)}")
         return f"<SpectralCube {', '.join(facts)}>"
@@ -286,7 +286,9 @@ class SpectralCube(PlainCube):
         >>> cube.render()[0, 0]
         array([188, 188, 188], dtype=uint8)
         """
-        recipe = rendering(self, illuminant, is_adapted=adapted, full_scale=full_scale)
+        recipe = rendering(
+            self, illuminant, is_chromatically_adapted=adapted, full_scale=full_scale
+        )
         return paint(self, recipe, WHOLE, as_progress(progress))
 
     def composite(

@@ -1,6 +1,6 @@
 """Curves, and the numbers and units in tables of them.
 
-Lights, camera responses, known spectra and libraries follow the same rules, which docs/files.md
+Lights, camera responses, reference spectra and libraries follow the same rules, which docs/files.md
 lists; `tables` reads texts. Assumptions are reported as a `CurveWarning`.
 Letters: B wavelengths, n curves.
 """

@@ -58,7 +58,7 @@ _EVEN = 0.01  # share of a step by which bands may lie off an even axis
 BRADFORD = np.array(
     [[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]]
 )
-"""Takes CIE XYZ to sharpened cones, on which von Kries' rule adapts: ICC.1:2022, annex E."""
+"""Takes CIE XYZ to sharpened cones, on which von Kries' rule refines: ICC.1:2022, annex E."""
 
 
 LightTable = tuple[Doubles, Doubles]
@@ -94,11 +94,11 @@ def illuminant_title(light: Light) -> str:
 
 
 def colour_weights(
-    wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_adapted: bool = True
+    wavelengths: ArrayLike, light: Light = DAYLIGHT, *, is_chromatically_adapted: bool = True
 ) -> Doubles:
     """The (B, 3) matrix that takes reflectance at *wavelengths* (nm) to linear sRGB under *light*.
 
-    Adapted, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
+    Refined, reflectance 1 is white, (1, 1, 1), under any light: Bradford's transform (ICC.1:2022,
     annex E). Else it has the colour of the light beside D65, and its largest channel is 1, so that
     nothing white is clipped.
 
@@ -112,14 +112,14 @@ def colour_weights(
         return srgb_response(at)
     weights = _xyz_weights(at, light)
     weights = weights / weights[:, 1].sum()
-    if is_adapted:
+    if is_chromatically_adapted:
         # It turns X, Y, Z seen in a light of this white into those seen in D65.
         daylight = np.linalg.inv(XYZ_TO_SRGB).sum(axis=1)
         gains = (BRADFORD @ daylight) / (BRADFORD @ weights.sum(axis=0))
         weights = weights @ (np.linalg.inv(BRADFORD) @ (gains[:, None] * BRADFORD)).T
     rgb = weights @ XYZ_TO_SRGB.T
     # The printed matrix has four decimals: its white is off (1, 1, 1) by so much.
-    return rgb / (rgb.sum(axis=0) if is_adapted else rgb.sum(axis=0).max())
+    return rgb / (rgb.sum(axis=0) if is_chromatically_adapted else rgb.sum(axis=0).max())
 
 
 def render_lab(cube: Floats, wavelengths: ArrayLike, light: Light = DAYLIGHT) -> Doubles:

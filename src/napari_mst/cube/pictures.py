@@ -96,7 +96,11 @@ WHOLE = (slice(None), slice(None))
 
 
 def rendering(
-    cube: PlainCube, light: Light, *, is_adapted: bool = True, full_scale: float | None = None
+    cube: PlainCube,
+    light: Light,
+    *,
+    is_chromatically_adapted: bool = True,
+    full_scale: float | None = None,
 ) -> Recipe:
     """The recipe of a reflectance *cube* under *light*; see `SpectralCube.render`."""
     if full_scale is None and cube.quantity != "reflectance":
@@ -110,7 +114,7 @@ def rendering(
         raise CubeError(
             f"Expected a full scale above 0, got {scale:g}. Give the value of a white surface."
         )
-    recipe = _seen(cube, light, is_adapted)
+    recipe = _seen(cube, light, is_chromatically_adapted)
     return replace(recipe, weights=recipe.weights / np.float32(scale))
 
 
@@ -119,7 +123,7 @@ def composite_of(cube: PlainCube, wavelengths: Sequence[float] | None = None) ->
     if wavelengths is not None:
         return _stretched(cube, _of_wavelengths(cube, wavelengths))
     if has_colour(cube):
-        seen = _seen(cube, DAYLIGHT, is_adapted=True)
+        seen = _seen(cube, DAYLIGHT, is_chromatically_adapted=True)
         return _stretched(cube, seen, is_reflectance=cube.quantity == "reflectance")
     return _stretched(cube, _of_bands(cube, best_bands(cube)))
 
@@ -186,7 +190,7 @@ def _of_bands(cube: PlainCube, bands: Sequence[int]) -> Recipe:
 # -------------------------------------------------------------------------------------- colour
 
 
-def _seen(cube: PlainCube, light: Light, is_adapted: bool) -> Recipe:
+def _seen(cube: PlainCube, light: Light, is_chromatically_adapted: bool) -> Recipe:
     """Linear sRGB of reflectance 0-1 under *light*."""
     if not has_colour(cube):
         low = cube.wavelengths.min()
@@ -196,7 +200,9 @@ def _seen(cube: PlainCube, light: Light, is_adapted: bool) -> Recipe:
             f"got {low:g}-{high:g} {shown(cube.unit, 20)}. Make a composite of bands instead."
         )
     good = good_bands(cube)
-    weights = colour_weights(cube.wavelengths[good], light, is_adapted=is_adapted)
+    weights = colour_weights(
+        cube.wavelengths[good], light, is_chromatically_adapted=is_chromatically_adapted
+    )
     is_used = np.abs(weights).max(axis=1) > 1e-7 * np.abs(weights).max()
     title = f"CIE colour, {illuminant_title(light)}"
     return Recipe(title, good[is_used], weights[is_used].astype(np.float32))

@@ -119,7 +119,7 @@ class Provenance(Brief):
     cut: str = ""
     is_ensemble: bool = False
     is_preview: bool = False
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    refinement: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
@@ -135,10 +135,10 @@ class Provenance(Brief):
 
         It is "" for a cube without an error band.
         """
-        if self.adaptation:
-            count = len(self.adaptation.get("known", ()))
-            spectra = f"{count} known spectra" if count != 1 else "1 known spectrum"
-            return f"calibrated by {self.adaptation.get('source') or spectra}"
+        if self.refinement:
+            count = len(self.refinement.get("references", ()))
+            spectra = f"{count} reference spectra" if count != 1 else "1 reference spectrum"
+            return f"calibrated by {self.refinement.get('source') or spectra}"
         if not self.error_band:
             return ""
         if len(factors := self.error_band.get("brightness", ())) == 2:

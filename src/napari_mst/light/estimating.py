@@ -173,7 +173,7 @@ class LightEstimate(Brief):
 
 
 def estimate_light(
-    photo: PhotoLike, camera: str, known: Mapping[Any, Spectrum | float] | None = None
+    photo: PhotoLike, camera: str, references: Mapping[Any, Spectrum | float] | None = None
 ) -> LightEstimate:
     """The light that *photo* was taken in by this *camera*.
 
@@ -186,7 +186,7 @@ def estimate_light(
         in sRGB: then the light is what its white balance has left.
     camera
         As `Capture` takes it.
-    known
+    references
         Places in the photo, as of a `GreyPatch`, and their reflectances: a `Spectrum`, or a share
         for a grey. Brightness does not matter.
 
@@ -201,17 +201,17 @@ def estimate_light(
 
     Notes
     -----
-    =======  =================================================================
-    photo    linear values of the sensor, uint16 0-65535 or float 0-1; or sRGB
-    known    reflectance, 0 to about 1; wavelengths in nm
-    returns  probabilities 0-1, relative power at 400-700 nm
-    =======  =================================================================
+    ==========  =================================================================
+    photo       linear values of the sensor, uint16 0-65535 or float 0-1; or sRGB
+    references  reflectance, 0 to about 1; wavelengths in nm
+    returns     probabilities 0-1, relative power at 400-700 nm
+    ==========  =================================================================
 
     Examples
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
     >>> estimate = nm.light.estimate(photo, "Nikon_D5100")
-    >>> capture = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
+    >>> shot = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
     >>> len(estimate.candidates)
     3
     >>> nm.light.estimate(photo, "Nikon_D5100", {(20, 30): 0.18}).spread < estimate.spread
@@ -220,9 +220,9 @@ def estimate_light(
     photo = as_photo(photo)
     _check(photo, camera)
     sample = sampled(photo, _network().hyperparameters.size)
-    known = known or {}
-    values = np.array([patch_values(photo, place) for place in known]).reshape(-1, 3)
-    reflectances = np.array([*map(reflectance_of, known.values())]).reshape(-1, len(GRID))
+    references = references or {}
+    values = np.array([patch_values(photo, place) for place in references]).reshape(-1, 3)
+    reflectances = np.array([*map(reflectance_of, references.values())]).reshape(-1, len(GRID))
     encoding, probabilities, shares = _likely(sample, camera, reflectances, values)
     table = light_table()
     illuminant = _named_mixture(table, shares)
@@ -237,19 +237,19 @@ def estimate_light(
     return LightEstimate(camera, candidates, illuminant, spread, attention)
 
 
-def reflectance_of(known: Spectrum | float) -> Doubles:
-    """The reflectance (31,) of a *known* surface. Raises `PhotoError` for less than 420-680 nm."""
-    if not isinstance(known, Spectrum):
-        return np.full(len(GRID), float(known))
-    is_known = np.isfinite(known.values)
-    at = known.wavelengths[is_known]
+def reflectance_of(references: Spectrum | float) -> Doubles:
+    """The reflectance (31,) of a *references* surface. Raises `PhotoError` for less than 420-680 nm."""
+    if not isinstance(references, Spectrum):
+        return np.full(len(GRID), float(references))
+    is_known = np.isfinite(references.values)
+    at = references.wavelengths[is_known]
     if not (at.size and at.min() <= GRID[2] and at.max() >= GRID[-3]):
         raise PhotoError(
-            f"Expected a known spectrum of {GRID[2]:g} to {GRID[-3]:g} nm, got less. "
+            f"Expected a reference spectrum of {GRID[2]:g} to {GRID[-3]:g} nm, got less. "
             "Measure a wider range."
         )
     order = at.argsort()
-    return np.interp(GRID, at[order], known.values[is_known][order])
+    return np.interp(GRID, at[order], references.values[is_known][order])
 
 
 def _likely(

@@ -211,7 +211,7 @@ class CellColours(NamedTuple):
     is_known: Tensor
 
     @property
-    def known(self) -> Tensor:
+    def references(self) -> Tensor:
         """(N, 3, P): the colours, 0 where they are not known."""
         return self.common.clamp_min(0) * self.is_known[:, None]
 
@@ -254,12 +254,12 @@ def picture(means: CellColours, brightest: CellColours) -> tuple[Tensor, Tensor]
 
     Cells that are not known, as clipped ones, look black and grey.
     """
-    white = _white(means.known)
-    mean_colour = _shades_of_grey(brightest.known, _SHADES)
+    white = _white(means.references)
+    mean_colour = _shades_of_grey(brightest.references, _SHADES)
     guesses = (
-        _shades_of_grey(means.known, _GREY_WORLD),
-        _shades_of_grey(means.known, _BRIGHTEST),
-        _shades_of_grey(brightest.known, _BRIGHTEST),
+        _shades_of_grey(means.references, _GREY_WORLD),
+        _shades_of_grey(means.references, _BRIGHTEST),
+        _shades_of_grey(brightest.references, _BRIGHTEST),
     )
     beside = torch.cat([mean_colour, *(guess - mean_colour for guess in guesses)], dim=1)
     channels = [
@@ -275,7 +275,7 @@ def _seen(cells: CellColours, white: Tensor, mean_colour: Tensor) -> Tensor:
     colour = log_ratios((cells.common.clamp_min(0) + _DARK * white[:, None]).movedim(1, -1))
     relative = (colour.movedim(-1, 1) - mean_colour[..., None]).clamp(-_LIMIT, _LIMIT)
     relative = relative * cells.is_known[:, None]
-    brightness = 2 * (cells.known.mean(1) / white).clamp(0, 1.5) ** _GAMMA
+    brightness = 2 * (cells.references.mean(1) / white).clamp(0, 1.5) ** _GAMMA
     # One linear map of a patch cannot weigh colours by brightness, which parts whites from hues.
     weighed = relative * brightness[:, None]
     return torch.cat([relative, brightness[:, None] - 1, weighed], dim=1)

@@ -78,7 +78,7 @@ class Capture:
     balance
         `BALANCED`, or `OF_SENSOR` for the values of the sensor as they are; or what the photo has
         for a white surface, red, green and blue in one text: "0.52 1 0.67".
-    known
+    references
         Places in the photo and their reflectances, which tell an estimated illuminant, as
         `light.estimate` takes them.
 
@@ -92,7 +92,7 @@ class Capture:
     ===============  ==============================================================================
     white            a stored value: up to 255 for 8 bits, 65535 for 16 bits, 1 for floats; 0: full
                      scale
-    known            reflectance, 0 to about 1; wavelengths in nm
+    references       reflectance, 0 to about 1; wavelengths in nm
     response         (31, 3): reflectance 0-1 to linear RGB 0-1
     sensor           (31, 3): reflectance 0-1 to values of the sensor, green of white being 1
     gains            (3,) factors, 1 for a photo that is balanced
@@ -101,10 +101,10 @@ class Capture:
 
     Examples
     --------
-    >>> capture = nm.Capture("nikon d5100", "D65", white=52000, balance="by the sensitivities")
-    >>> capture.camera
+    >>> shot = nm.Capture("nikon d5100", "D65", white=52000, balance="by the sensitivities")
+    >>> shot.camera
     'Nikon_D5100'
-    >>> capture.gains.round(2)
+    >>> shot.gains.round(2)
     array([1.72, 1.  , 1.17])
     """
 
@@ -112,7 +112,7 @@ class Capture:
     illuminant: str
     white: float = 0.0
     balance: str = BALANCED
-    known: Mapping[Any, Spectrum | float] = field(default_factory=dict, hash=False)
+    references: Mapping[Any, Spectrum | float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.white) and self.white >= 0):

@@ -83,17 +83,21 @@ def estimated(photo: Photo, capture: Capture) -> tuple[LightEstimate, tuple[str,
             "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
             "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
         )
-    known, left_out = dict(capture.known), list[str]()
-    for place, surface in capture.known.items():
+    references, left_out = dict(capture.references), list[str]()
+    for place, surface in capture.references.items():
         try:
             patch_values(photo, place)
             reflectance_of(surface)
         except PhotoError as error:
-            del known[place]
+            del references[place]
             where = "row {}, column {}".format(*place[:2])
-            left_out.append(f"The known spectrum at {where} does not tell the light: {error}")
-    estimate = estimate_light(photo, capture.camera, known)
-    spectra = f"{len(known)} known spectr{'um' if len(known) == 1 else 'a'} in " if known else ""
+            left_out.append(f"The reference spectrum at {where} does not tell the light: {error}")
+    estimate = estimate_light(photo, capture.camera, references)
+    spectra = (
+        f"{len(references)} reference spectr{'um' if len(references) == 1 else 'a'} in "
+        if references
+        else ""
+    )
     note = f"The illuminant was estimated from {spectra}the photo: {estimate}."
     return estimate, (note, *left_out)
 
@@ -115,7 +119,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     white = lit.options.capture.white if lit.options.capture else 0
     scale = np.float32(photo.full_scale / white if white else 1)
     linear = scale * values.rows(linear=True).reshape(3, -1, 1)
-    gains = _known_gains(photo, lit.options.capture)
+    gains = _gains_by_references(photo, lit.options.capture)
 
     def spectra(power: Doubles) -> Singles:
         response = unbalanced_response(estimate.camera, "E") * power[:, None]
@@ -136,7 +140,7 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     return tuple(doubt.round(4).tolist())
 
 
-def _known_gains(photo: Photo, capture: Capture | None) -> Doubles | None:
+def _gains_by_references(photo: Photo, capture: Capture | None) -> Doubles | None:
     if capture is None or capture.balance == OF_SENSOR:
         return None
     return balancing_gains(photo, capture)

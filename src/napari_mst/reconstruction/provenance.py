@@ -179,11 +179,11 @@ def _capture_fields(capture: Capture | None) -> dict[str, Any]:
 
 def _known(capture: Capture | None) -> dict[str, str]:
     """The option that names what is known in the photo by a checksum; none if nothing is."""
-    if capture is None or not capture.known:
+    if capture is None or not capture.references:
         return {}
     numbers = [
         (place, *np.ravel(getattr(surface, "values", surface)).tolist())
-        for place, surface in capture.known.items()
+        for place, surface in capture.references.items()
     ]
     checksum = hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
     return {"known in the photo": f"{len(numbers)} ({checksum})"}

@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 from qtpy.QtWidgets import QFormLayout
 from tests.plugin.in_viewer import add_cube
 
-from napari_mst.adaptation.calibrating import calibrate
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, srgb_response
 from napari_mst.cube.layer import METADATA_KEY
@@ -59,12 +58,13 @@ from napari_mst.plugin.reconstruct.orders import (
 )
 from napari_mst.plugin.reconstruct.sections import FindingRows, show_attention
 from napari_mst.plugin.spectra.bench import Bench
-from napari_mst.plugin.spectra.known import grey
+from napari_mst.plugin.spectra.marking import grey
 from napari_mst.plugin.spectra.regions import region_layers
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import layer_of_role
 from napari_mst.plugin.viewer.photos import FRAME, photo_layers
 from napari_mst.plugin.viewer.sharing import shared
+from napari_mst.references.calibrating import calibrate
 
 CAMERA = "Nikon_D5100"
 CORNERS = ((20.0, 20.0), (20.0, 80.0), (56.0, 80.0), (56.0, 20.0))
@@ -298,7 +298,7 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
         assert capture is not None
         return capture
 
-    assert capture_of(ESTIMATED).known == {}
+    assert capture_of(ESTIMATED).references == {}
     history = Provenance(source=photo.name)
     data = np.full((31, 80, 100), 0.3, np.float32)
     add_cube(viewer, SpectralCube(data, GRID, provenance=history))
@@ -307,14 +307,14 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     for place in ((5, 8), (70, 90)):
         assert picks.pin(viewer, (400, *place))
     tile = grey(30, GRID)
-    bench.known.mark(bench.finish().entries[:1], tile)
-    known = capture_of(ESTIMATED).known
-    assert [*known] == [(5, 8)]
-    np.testing.assert_array_equal(np.asarray(known[5, 8].values), tile.values)  # type: ignore[union-attr]
+    bench.references.mark(bench.finish().entries[:1], tile)
+    references = capture_of(ESTIMATED).references
+    assert [*references] == [(5, 8)]
+    np.testing.assert_array_equal(np.asarray(references[5, 8].values), tile.values)  # type: ignore[union-attr]
     finding = done(light_order(form, viewer), viewer)
     seen = Photo.from_array(photo.data, encoding="linear")
-    assert finding.light.illuminant == estimate_light(seen, CAMERA, known).illuminant
-    assert "estimated from 1 known spectrum in the photo" in finding.text
+    assert finding.light.illuminant == estimate_light(seen, CAMERA, references).illuminant
+    assert "estimated from 1 reference spectrum in the photo" in finding.text
     # They say nothing of a light that is named, of pages, nor of another photo of the same size.
     assert capture_of("A") == Capture(CAMERA, "A", balance=OF_SENSOR)
     viewer.layers.remove(photo)
@@ -322,7 +322,7 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     for pixels, name in ((photo.data, "another"), (pages, photo.name)):
         layer = viewer.add_image(pixels, rgb=True, name=name)
         form.photo = weakref.ref(layer)
-        assert (layer.name, capture_of(ESTIMATED).known) == (name, {})
+        assert (layer.name, capture_of(ESTIMATED).references) == (name, {})
 
 
 def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(

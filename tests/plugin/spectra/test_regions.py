@@ -38,8 +38,8 @@ def looks(rows: ShapeRows | LabelRows, numbers: Iterable[int]) -> dict[int, tupl
 
 
 def names(layer: Shapes | Labels, *indices: int) -> list[str]:
-    known = looks(rows_of(layer), range(len(layer.data) if isinstance(layer, Shapes) else 10))
-    return [known[index][0] for index in indices]
+    references = looks(rows_of(layer), range(len(layer.data) if isinstance(layer, Shapes) else 10))
+    return [references[index][0] for index in indices]
 
 
 def mean(mask: NDArray[np.bool_]) -> NDArray[np.float64]:

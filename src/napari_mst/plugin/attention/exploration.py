@@ -31,7 +31,7 @@ from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.orders import chosen_photo, known_in, request_of
+from napari_mst.plugin.reconstruct.orders import chosen_photo, references_in, request_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 Shares = dict[str, tuple[float, ...]]
@@ -248,7 +248,7 @@ def recording_order(
         return recorded
 
     photo = chosen_photo(form, viewer)
-    return replace(request_of(form, photo, known_in(form, viewer)), job=SideJob(record))
+    return replace(request_of(form, photo, references_in(form, viewer)), job=SideJob(record))
 
 
 def map_order(viewer: ViewerModel, exploration: Exploration, overlay: str) -> Request:

@@ -31,12 +31,12 @@ from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
-    from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.engine.plan import Plan
     from napari_mst.light.balancing import WhiteBalance
     from napari_mst.models import Model
     from napari_mst.photo.greys import GreyScale
     from napari_mst.reconstruction.reconstructor import Reconstructor
+    from napari_mst.references.calibrating import Calibration
 
     Correction = WhiteBalance | Calibration | GreyScale
 
@@ -166,11 +166,11 @@ class Request:
         reconstructor.prepare(reports.say, reports)
         return reconstructor
 
-    def adapted(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
+    def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
         """Correct the *cube* of *photo* by the second one, and by the patches of its chart."""
         # These import torch, as a job does anyway.
-        from napari_mst.adaptation.calibrating import Calibration
-        from napari_mst.adaptation.shots import Shot, add_shots
+        from napari_mst.references.calibrating import Calibration
+        from napari_mst.references.shots import Shot, add_shots
 
         if self.second is not None:
             shot = Shot(self._read(self.second), self.second_light)
@@ -179,7 +179,7 @@ class Request:
             return cube
         for correction in self.corrections:
             if isinstance(correction, Calibration):
-                cube = correction.adapted(cube, photo, progress=progress)
+                cube = correction.refined(cube, photo, progress=progress)
         return cube
 
 
@@ -245,7 +245,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
     if opens:
         cube = seen.open(reports, estimate=True)
         if not cube.provenance.is_estimate:
-            return request.adapted(cube, photo, reports)
+            return request.refined(cube, photo, reports)
         reports.preview(cube)
         error = cube.provenance.estimate_error
         reports.say(f"Estimate, off by up to {error:.2%}. Adding up what makes it exact ...")
@@ -253,7 +253,7 @@ def reconstruct(request: Request, reports: Reports) -> SpectralCube:
         reports.preview(seen.preview(reports))
     with record_attention(reconstructor.model) as record:
         cube = seen.open(reports) if opens else seen.reconstruct(reports)
-    cube = request.adapted(cube, photo, reports)
+    cube = request.refined(cube, photo, reports)
     # A network without attention leaves the record empty.
     if record:
         # By the provenance the attention dock finds the cube of this run again.
@@ -280,7 +280,7 @@ def reconstruct_pages(request: Request, reports: Reports) -> Stack:
             shape = (len(pages), reconstructor.network.out_bands, *seen.shape)
             check_room(f"the cubes of {len(pages)} pages", 4 * math.prod(shape))
             numbers = np.empty(shape, np.float32)
-        cube = request.adapted(seen.reconstruct(part), photo, part)
+        cube = request.refined(seen.reconstruct(part), photo, part)
         numbers[index] = cube.data
         cubes.append(replace(cube, data=numbers[index]))
     return Stack(numbers, cubes)

@@ -33,11 +33,11 @@ from napari_mst.plugin.viewer.photos import has_pages, is_of_sensor, is_raw
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
-    from napari_mst.adaptation.calibrating import Calibration
     from napari_mst.engine.device import DeviceChoice
     from napari_mst.light.balancing import WhiteBalance
     from napari_mst.light.estimating import LightEstimate
     from napari_mst.plugin.jobs.workspace import Correction
+    from napari_mst.references.calibrating import Calibration
 
 
 Part = Literal["whole", "visible", "drawn"]

@@ -32,7 +32,7 @@ from napari_mst.plugin.reconstruct.form import (
 )
 from napari_mst.plugin.reconstruct.marks import Marks, photo_part
 from napari_mst.plugin.viewer.photos import LayerPhoto
-from napari_mst.plugin.viewer.picks import SOURCE, known_on, picks_layer
+from napari_mst.plugin.viewer.picks import SOURCE, picks_layer, references_on
 from napari_mst.plugin.viewer.sharing import shared
 
 NO_WEIGHTS = "Choose the weights file of this model first."
@@ -45,9 +45,9 @@ SAMPLE = 100_000
 MORE = "Another grey of a scale shows more of the curve: set how bright it is, and click it."
 TICK_TO_CORRECT = "tick below to have the next run correct it."
 
-Known = Mapping[Place, Spectrum]
+References = Mapping[Place, Spectrum]
 """Spectra that are known at places of a photo."""
-NONE: Known = {}
+NONE: References = {}
 Look = Callable[[Photo], Finding]
 """Looks at a photo, on the job's thread."""
 
@@ -63,7 +63,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     photo = chosen_photo(form, viewer)
     if not form.is_ready:
         raise PhotoError(NO_DEVICES)
-    request = request_of(form, photo_part(viewer, photo, form.part), known_in(form, viewer))
+    request = request_of(form, photo_part(viewer, photo, form.part), references_in(form, viewer))
     if not (form.all_pages and form.has_pages):
         return request
     # This shows layers, and so needs Qt, which a script may lack.
@@ -72,7 +72,7 @@ def resolve(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     return request_of_pages(request)
 
 
-def known_in(form: ReconstructionForm, viewer: ViewerModel) -> Known:
+def references_in(form: ReconstructionForm, viewer: ViewerModel) -> References:
     """The spectra at pixels of the chosen photo that are known by the marked picks of its cube.
 
     None of a stack: nothing says which of its pages they are of.
@@ -82,15 +82,17 @@ def known_in(form: ReconstructionForm, viewer: ViewerModel) -> Known:
         return {}
     if points.metadata.get(SOURCE) != layer.name:
         return {}
-    spots = known_on(points, layer).values()
+    spots = references_on(points, layer).values()
     curves = ((spot, spot.spectrum) for spot in spots)
     return {(s.row, s.column): curve for s, curve in curves if isinstance(curve, Spectrum)}
 
 
-def request_of(form: ReconstructionForm, source: LayerPhoto, known: Known = NONE) -> Request:
+def request_of(
+    form: ReconstructionForm, source: LayerPhoto, references: References = NONE
+) -> Request:
     """Return the order for the photo of *source*, or the photos, with the settings of *form*.
 
-    Spectra that are *known* in the photo tell its light, where that is to be estimated.
+    Spectra that are *references* in the photo tell its light, where that is to be estimated.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def request_of(form: ReconstructionForm, source: LayerPhoto, known: Known = NONE
         raise PhotoError(NO_WEIGHTS)
     capture = _capture(form) if form.needs_camera else None
     if capture is not None and capture.is_estimated:
-        capture = replace(capture, known=known)
+        capture = replace(capture, references=references)
     by = RENDERING if form.is_rendered else form.options.calibrated_by
     options = replace(form.options, capture=capture, calibrated_by=by)
     request = Request(
@@ -164,8 +166,8 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     camera = form.camera.strip()
     if not camera:
         raise PhotoError(NO_CAMERA)
-    known = known_in(form, viewer)
-    capture = Capture(camera, ESTIMATED, balance=_balance(form), known=known)
+    references = references_in(form, viewer)
+    capture = Capture(camera, ESTIMATED, balance=_balance(form), references=references)
     return _order(form, viewer, partial(_light, capture))
 
 
@@ -308,7 +310,7 @@ def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:
 
 
 def _calibrated(chart: Chart, photo: Photo) -> Finding:
-    from napari_mst.adaptation.calibrating import calibrate
+    from napari_mst.references.calibrating import calibrate
 
     calibration = calibrate(photo, chart)
     means = calibration.means

@@ -28,8 +28,8 @@ from napari_mst.errors import NapariMstError, SpectrumError
 from napari_mst.plugin.jobs.job import Job, Start, run_now
 from napari_mst.plugin.spectra import regions
 from napari_mst.plugin.spectra.gating import Gating
-from napari_mst.plugin.spectra.known import KnownSpectra
 from napari_mst.plugin.spectra.maps import MapMaker
+from napari_mst.plugin.spectra.marking import ReferenceSpectra
 from napari_mst.plugin.spectra.profiling import Profile
 from napari_mst.plugin.spectra.reader import facts_of, label_image
 from napari_mst.plugin.spectra.resolve import HINT, Settings, Snapshot
@@ -66,8 +66,8 @@ class Bench(SpectraScene):
         Makes maps of the selected cube.
     gating, profile
         The scatter of two values of the pixels with its gates, and the spectra along a line.
-    known
-        Marks picks as known, and adapts the cube to them.
+    references
+        Marks picks as known, and refines the cube to them.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Bench(SpectraScene):
         self.library: Sequence[Spectrum] = ()
         self._connected: list[tuple[Any, Callable[..., None]]] = []
         self._start = start_job
-        self.known = KnownSpectra(self, start_job)
+        self.references = ReferenceSpectra(self, start_job)
         self.maps = MapMaker(self, start_job)
         self.gating = Gating(self, self.maps, start_job)
         self.profile = Profile(self, self.maps, start_job)
@@ -151,7 +151,7 @@ class Bench(SpectraScene):
             self._is_stale = False
             if is_recording:
                 self.record()
-                self.known.follow()
+                self.references.follow()
             self.gather()
             rows = self.rows_of_points()
             if rows is not None:
@@ -172,7 +172,7 @@ class Bench(SpectraScene):
 
     def publish(self, **changes: Any) -> None:
         """See `SpectraScene`."""
-        super().publish(known=self.known.state, **changes)
+        super().publish(references=self.references.state, **changes)
 
     @contextmanager
     def reported(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ from napari_mst.plugin.dock import Link
 from napari_mst.plugin.pictures.composing import Composer, Wavelengths
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.bench_dock import BenchDock
-from napari_mst.plugin.spectra.known import grey, pasted
+from napari_mst.plugin.spectra.marking import grey, pasted
 from napari_mst.plugin.spectra.menus import (
     FilledMenu,
     SpectraMenus,
@@ -33,7 +33,7 @@ from napari_mst.plugin.spectra.menus import (
     menu_button,
     style_of,
 )
-from napari_mst.plugin.spectra.resolve import KnownState, Marker, Snapshot
+from napari_mst.plugin.spectra.resolve import Marker, ReferenceState, Snapshot
 from napari_mst.plugin.spectra.rows import Entry
 from napari_mst.plugin.spectra.table import SpectraModel, SpectraTable
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, cube_of, is_picture_shown
@@ -52,7 +52,7 @@ KNOWN = (
     "Say what is true at the selected picks: it corrects the cube everywhere.\n"
     "A pick that is known is a diamond. Undo (Ctrl+Z) takes it back.",
 )
-AFTER = "Pressed, the cube adapted to the known spectra is shown; otherwise the cube before."
+AFTER = "Pressed, the cube refined to the reference spectra is shown; otherwise the cube before."
 GREY = "The pixels around the pick are a matt tile that reflects so much of the light everywhere."
 LIBRARY = "Choose the measured spectrum of the material from a list, the most alike first."
 FILE = (
@@ -61,7 +61,7 @@ FILE = (
 )
 PASTE = "One value for each band, or lines of a wavelength in nm and a value."
 CUBE = "The spectra of a cube that is right, such as a measured one of the same view."
-INSIST = "Correct the cube by the known spectra of the selected picks as they are, unchecked."
+INSIST = "Correct the cube by the reference spectra of the selected picks as they are, unchecked."
 SUGGEST = "Puts numbered picks where a measurement helps most; dark and clipped pixels are avoided."
 WIDTH = (
     "How wide the 90 % error band is, over the mean of the spectrum: measure where it is bright."
@@ -71,27 +71,27 @@ BUSY = "Wait for what is being computed, or stop it."
 NO_PICK = "Click on the image where you know the true spectrum, or select rows of picks."
 
 
-class KnownMenu:
+class ReferenceMenu:
     """Asks over *parent* what is known, and has *bench* do what is chosen."""
 
     def __init__(self, bench: Bench, parent: QWidget) -> None:
         self._bench = bench
         self._parent = parent
         self.button = menu_button(bench, KNOWN, self._fill)
-        self.after = QToolButton(text="Adapted", toolTip=AFTER, checkable=True)
+        self.after = QToolButton(text="Refined", toolTip=AFTER, checkable=True)
         # "clicked" comes from a person alone; "toggled" would also answer `show`.
-        self.after.clicked.connect(bench.known.show_after)
+        self.after.clicked.connect(bench.references.show_after)
         self.after.hide()
 
-    def show(self, state: KnownState) -> None:
+    def show(self, state: ReferenceState) -> None:
         """Draw *state*."""
-        self.after.setVisible(state.has_adapted)
+        self.after.setVisible(state.has_refined)
         self.after.setChecked(state.is_after)
 
     def _fill(self, menu: FilledMenu) -> None:
         """List all that the selected picks can be, and what comes of it."""
-        known = self._bench.known
-        state = self._bench.snapshot.known
+        references = self._bench.references
+        state = self._bench.snapshot.references
         no_cube = self._lacks_cube()
         lacks = no_cube or ("" if self._picks() else NO_PICK)
         menu.entry("A grey ...", self._mark_grey, GREY, lacks=lacks)
@@ -103,26 +103,26 @@ class KnownMenu:
         menu.entry("From a file ...", self._mark_from_file, FILE, lacks=no_cube)
         menu.entry("From the clipboard", self._mark_from_clipboard, PASTE, lacks=lacks)
         for layer in self._bench.viewer.layers:
-            # The picks may be as on any cube except the one to adapt.
-            if cube_of(layer) is not None and not known.is_ours(layer):
-                mark = partial(known.mark, self._picks(), layer)
+            # The picks may be as on any cube except the one to refine.
+            if cube_of(layer) is not None and not references.is_ours(layer):
+                mark = partial(references.mark, self._picks(), layer)
                 menu.entry(f"As in: {layer.name}", mark, CUBE, lacks=lacks)
         is_any_known = any(entry.mark is not None for entry in self._picks())
         no_mark = "" if is_any_known else "No selected pick is known."
-        menu.entry("Not known", partial(known.unmark, self._picks()), lacks=no_mark)
+        menu.entry("Not known", partial(references.unmark, self._picks()), lacks=no_mark)
         if state.doubts:
-            insist = partial(known.insist, self._picks())
+            insist = partial(references.insist, self._picks())
             menu.entry("Use it nevertheless", insist, INSIST, lacks=no_mark)
         menu.addSeparator()
         menu.entry("Suggest where to measure ...", self._suggest, SUGGEST, lacks=no_cube)
         too_early = no_cube or (BUSY if state.is_busy else "")
-        menu.entry("Layer: width of the error band", known.show_width, WIDTH, lacks=too_early)
+        menu.entry("Layer: width of the error band", references.show_width, WIDTH, lacks=too_early)
         if state.is_busy:
-            menu.entry("Stop", known.stop, "Leave the cube as coarse as it is.")
+            menu.entry("Stop", references.stop, "Leave the cube as coarse as it is.")
 
     def _lacks_cube(self) -> str:
         try:
-            _ = self._bench.known.cube
+            _ = self._bench.references.cube
         except CubeError as error:
             return plain(error)
         return ""
@@ -134,15 +134,15 @@ class KnownMenu:
             self._parent, "A grey tile", "It reflects (%):", USUAL_GREY, 0.1, 100.0, 1
         )
         if is_given:
-            known = self._bench.known
-            known.mark(self._picks(), grey(percent, known.cube.wavelengths))
+            references = self._bench.references
+            references.mark(self._picks(), grey(percent, references.cube.wavelengths))
 
     def _mark_from_file(self) -> None:
-        use = self._mark_one_of if self._bench.chosen else self._bench.known.open
-        ask_spectra(self._parent, "Open known spectra", use, as_reflectance=True)
+        use = self._mark_one_of if self._bench.chosen else self._bench.references.open
+        ask_spectra(self._parent, "Open reference spectra", use, as_reflectance=True)
 
     def _mark_from_clipboard(self) -> None:
-        wavelengths = self._bench.known.cube.wavelengths
+        wavelengths = self._bench.references.cube.wavelengths
         self._mark_one_of(pasted(QApplication.clipboard().text(), wavelengths))
 
     def _picks(self) -> Sequence[Entry]:
@@ -158,12 +158,12 @@ class KnownMenu:
             ranked = _by_likeness(spectra, picks[0])
             titles = [f"{number}. {spectrum.name}" for number, spectrum in enumerate(ranked, 1)]
             title, is_given = QInputDialog.getItem(
-                self._parent, "Known spectrum", "The picks are:", titles, 0, False
+                self._parent, "Reference spectrum", "The picks are:", titles, 0, False
             )
             if not is_given:
                 return
             chosen = ranked[titles.index(title)]
-        self._bench.known.mark(picks, chosen)
+        self._bench.references.mark(picks, chosen)
 
     # ------------------------------------------------------------ what comes of it
 
@@ -172,7 +172,7 @@ class KnownMenu:
             self._parent, "Where to measure", "Spots:", USUAL_COUNT, 1, MOST_SPOTS
         )
         if is_given:
-            self._bench.known.suggest(count)
+            self._bench.references.suggest(count)
 
 
 def _by_likeness(spectra: Sequence[Spectrum], entry: Entry) -> list[Spectrum]:
@@ -209,7 +209,7 @@ class SpectraDock(BenchDock):
         self.matches = QListWidget()
         self.text = Paragraph()
         self.menus = SpectraMenus(self.bench, self.plot, self)
-        self.known = KnownMenu(self.bench, self)
+        self.references = ReferenceMenu(self.bench, self)
         self._composer = Composer.of(self.viewer)
         self._lay_out()
         self.table.customContextMenuRequested.connect(self._show_row_menu)
@@ -223,9 +223,9 @@ class SpectraDock(BenchDock):
         row.setContentsMargins(0, 0, 0, 0)
         row.setHorizontalSpacing(1)
         row.setVerticalSpacing(1)
-        menus, known = self.menus, self.known
+        menus, references = self.menus, self.references
         choices = (menus.pick, menus.regions, menus.view, menus.compare)
-        for button in (*choices, known.button, known.after, menus.save):
+        for button in (*choices, references.button, references.after, menus.save):
             row.addWidget(button)
         self.stack(row, self.plot, self.problem, self.text, self.table, self.matches)
         self.matches.hide()
@@ -248,7 +248,7 @@ class SpectraDock(BenchDock):
 
     def _draw_rows(self, new: Snapshot) -> None:
         self.menus.show(new.settings)
-        self.known.show(new.known)
+        self.references.show(new.references)
         self.table.show_rows(new)
         self._draw_handles()
         self._draw_matches(new)

@@ -91,8 +91,8 @@ class ProfilePlot(pg.GraphicsLayoutWidget):
             return
         self._shown = found
         picture, low, high = spectrogram(found)
-        known = picture[np.isfinite(picture)]
-        levels = np.percentile(known, (1, 99)) if known.size else (0, 1)
+        references = picture[np.isfinite(picture)]
+        levels = np.percentile(references, (1, 99)) if references.size else (0, 1)
         self.image.setImage(picture, levels=levels)
         # The rows of one band, and of a line of one length, have some height as well.
         length, height = float(found.distances[-1]), max(high - low, 1.0)

@@ -215,7 +215,7 @@ def spectra_of(on: Image, spread: Spread) -> Reading:
     cube = cube_at(on)
     facts = facts_of(on)
     past = cube.provenance
-    has_band = cube.has_wavelengths and bool(past.error_band or past.adaptation)
+    has_band = cube.has_wavelengths and bool(past.error_band or past.refinement)
 
     def of_region(region: Region) -> Spectrum:
         # A single pixel does not vary.
@@ -241,7 +241,7 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
 def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[str, Any] | None:
     """Return the bounds of the 90 % error band of a pixel for its spectrum; None without one."""
     # It imports torch, which takes seconds: here, where that happens on another thread.
-    from napari_mst.adaptation.bands import spectrum_band
+    from napari_mst.references.intervals import spectrum_band
 
     band = spectrum_band(cube, row, column)
     if band is None:

@@ -14,7 +14,6 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike
 from skimage.draw import line
 
-from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Doubles
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.spectra.reader import Reading, Task, label_image
@@ -25,6 +24,7 @@ from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.progress import Progress
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison
 from napari_mst.spectra.regions import Region
@@ -81,7 +81,7 @@ class LayerRows(Rows, ABC):
     def rgba(self, numbers: Any) -> Any:
         """(n, 4) colours of these rows."""
 
-    def marks(self) -> Mapping[int, KnownSpectrum | None]:
+    def marks(self) -> Mapping[int, ReferenceSpectrum | None]:
         """Return what is known of the rows."""
         return {}
 
@@ -141,7 +141,7 @@ class PickRows(LayerRows):
         bands = {key[1]: read.pop(key) for key in [*read] if isinstance(key, tuple)}
         return read | {number: replace(read[number], **band) for number, band in bands.items()}
 
-    def marks(self) -> Mapping[int, KnownSpectrum | None]:
+    def marks(self) -> Mapping[int, ReferenceSpectrum | None]:
         """See `LayerRows`."""
         return dict(enumerate(picks.marks_of(self.layer)))
 

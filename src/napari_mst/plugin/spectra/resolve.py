@@ -87,24 +87,24 @@ class Bands(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KnownState:
-    """The state of an adaptation to known spectra.
+class ReferenceState:
+    """The state of a refinement to reference spectra.
 
     Attributes
     ----------
-    has_adapted
-        Whether there is a cube that was adapted to them.
+    has_refined
+        Whether there is a cube that was refined to them.
     is_after
         Whether that cube is shown, rather than the one before it.
     is_busy
-        Whether a cube is being adapted, or spots are being looked for.
+        Whether a cube is being refined, or spots are being looked for.
     notes
         Sentences for the person: how far it is, and the doubts.
     doubts
-        Those about known spectra that contradict the photo or each other.
+        Those about reference spectra that contradict the photo or each other.
     """
 
-    has_adapted: bool = False
+    has_refined: bool = False
     is_after: bool = True
     is_busy: bool = False
     notes: tuple[str, ...] = ()
@@ -202,8 +202,8 @@ class Snapshot:
         What is said while no spectrum is under the mouse.
     matches, match_row
         The spectra of a library that the selected one is most like, and which of them is drawn.
-    known
-        What has become of the known spectra.
+    references
+        What has become of the reference spectra.
     problem
         The error of the last action; "" if there is none.
     axes
@@ -228,7 +228,7 @@ class Snapshot:
     hint: str = HINT
     matches: tuple[Match, ...] = ()
     match_row: int = 0
-    known: KnownState = KnownState()
+    references: ReferenceState = ReferenceState()
     problem: str = ""
 
     axes: Axes | None = None
@@ -249,7 +249,7 @@ MOST_CURVES = 1000
 """Rows whose curves are drawn: more would take seconds, and cover each other."""
 MOST_BANDS = 4
 """Selected picks whose error bands are drawn: those of more would cover each other."""
-MATCH_STYLE = KNOWN_STYLE = 2
+MATCH_STYLE = REFERENCE_STYLE = 2
 """Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
 
@@ -264,7 +264,7 @@ def resolve(new: Snapshot, last: Snapshot) -> Snapshot:
     live = last.live if _live_inputs(new) == _live_inputs(last) else _live(new)
     has_other_curves = _curve_inputs(new) != _curve_inputs(last)
     curves = _curves(new) if has_other_curves else last.curves
-    return replace(new, curves=curves, live=live, notes=(*new.known.notes, *curves.notes))
+    return replace(new, curves=curves, live=live, notes=(*new.references.notes, *curves.notes))
 
 
 def _curve_inputs(new: Snapshot) -> tuple[Any, ...]:
@@ -388,11 +388,13 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
         if spectrum is not None and _is_drawn(new, style)
     ]
     if entry.mark is not None and not is_faded:
-        lines.append(DrawnCurve(_known_curve(entry.first, curve_of(entry.mark)), KNOWN_STYLE, row))
+        lines.append(
+            DrawnCurve(_reference_curve(entry.first, curve_of(entry.mark)), REFERENCE_STYLE, row)
+        )
     return lines
 
 
-def _known_curve(first: Spectrum, true: Spectrum) -> Spectrum:
+def _reference_curve(first: Spectrum, true: Spectrum) -> Spectrum:
     """Return what is *true* of a pick, as far as the wavelengths of its *first* cube reach."""
     low, high = first.wavelengths.min(), first.wavelengths.max()
     is_inside = (true.wavelengths >= low) & (true.wavelengths <= high)

@@ -1,7 +1,7 @@
 """The rows of the table of spectra: their kinds, and what is known of a pick.
 
-The feature "known" of a pick is its mark, a `KnownSpectrum`. So a mark moves with its pick, and an
-undo of the picks brings it back.
+The feature "references" of a pick is its mark, a `ReferenceSpectrum`. So a mark moves with its
+pick, and an undo of the picks brings it back.
 """
 
 import weakref
@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 from napari.layers import Image, Points
 
-from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.plugin.jobs.job import ignore
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import cube_at
-from napari_mst.plugin.viewer.picks import KNOWN, marks_of
+from napari_mst.plugin.viewer.picks import REFERENCE, marks_of
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.spectra.compare import Comparison
 
 SPOT = "spot "
@@ -27,15 +27,15 @@ Spectra = tuple[Spectrum | None, ...]
 """One spectrum for each cube that is shown; None off the image."""
 
 
-def curve_of(mark: KnownSpectrum) -> Spectrum:
-    """Return the known spectrum, which has wavelengths and a name on every pick."""
+def curve_of(mark: ReferenceSpectrum) -> Spectrum:
+    """Return the reference spectrum, which has wavelengths and a name on every pick."""
     return cast(Spectrum, mark.spectrum)
 
 
-def put_marks(points: Points, marks: Mapping[int, KnownSpectrum | None]) -> None:
+def put_marks(points: Points, marks: Mapping[int, ReferenceSpectrum | None]) -> None:
     """Mark the picks at these indices; None takes a mark away."""
     every = [marks.get(index, mark) for index, mark in enumerate(marks_of(points))]
-    picks.set_feature(points, KNOWN, every)
+    picks.set_feature(points, REFERENCE, every)
 
 
 def tidy_marks(points: Points) -> None:
@@ -142,7 +142,7 @@ class Entry:
     spectra_of: Callable[[int], Spectra]
     comparison_of: Callable[[int], Comparison | None] = ignore
     is_shown: bool = True
-    mark: KnownSpectrum | None = None
+    mark: ReferenceSpectrum | None = None
 
     def __post_init__(self) -> None:
         # Strong, so that an entry can still be changed just after its layer was deleted.

@@ -243,7 +243,7 @@ class Lesson:
 
 
 def codes_of(spectrum: Spectrum, light: str = DAYLIGHT) -> Codes:
-    """The 8-bit sRGB codes of a reflectance under *light*, adapted to its white."""
+    """The 8-bit sRGB codes of a reflectance under *light*, refined to its white."""
     linear = np.clip(spectrum.values @ colour_weights(spectrum.wavelengths, light), 0, 1)
     red, green, blue = np.round(255 * linear_to_srgb(linear)).astype(int).tolist()
     return red, green, blue

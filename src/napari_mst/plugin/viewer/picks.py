@@ -19,11 +19,11 @@ from napari.layers import Image, Layer, Points
 from napari.utils.colormaps.standardize_color import rgb_to_hex, transform_color
 from numpy.typing import NDArray
 
-from napari_mst.adaptation.known import KnownSpectrum
 from napari_mst.arrays import Doubles, Floats, Mask
 from napari_mst.cube.layer import METADATA_KEY, LayerTuple
 from napari_mst.plugin.viewer.layers import layer_of_role, shown_cube_layers
 from napari_mst.plugin.viewer.placement import Placement, pixel_at, to_pixels
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
 
 ROLE = "picks"
 """Marks the Points layer of this plugin in its metadata."""
@@ -47,9 +47,9 @@ SAME_COLOUR = 0.01
 """The most that two colours that count as one differ in red, green or blue, of 0-1."""
 WINDOWS = (1, 3, 5, 9)
 """Sides, in pixels, of the squares that a pick may be the mean of."""
-KNOWN = "known"
-"""The feature that holds what is known of a pick, a `KnownSpectrum`; see `marks_of`."""
-SOURCE = "napari_mst_known_in"
+REFERENCE = "references"
+"""The feature that holds what is known of a pick, a `ReferenceSpectrum`; see `marks_of`."""
+SOURCE = "napari_mst_references_in"
 """The key, in the metadata of the layer of picks, of the photo in which their spectra are known."""
 STATES = 100
 """The number of changes that can be undone."""
@@ -142,13 +142,13 @@ def texts(points: Points, feature: str) -> list[str]:
     return [text if isinstance(text, str) else "" for text in stored]
 
 
-def marks_of(points: Points) -> list[KnownSpectrum | None]:
+def marks_of(points: Points) -> list[ReferenceSpectrum | None]:
     """Return what is known of each pick, or was where it was marked; None if nothing is."""
-    stored = points.features.get(KNOWN, [None] * len(points.data))
-    return [mark if isinstance(mark, KnownSpectrum) else None for mark in stored]
+    stored = points.features.get(REFERENCE, [None] * len(points.data))
+    return [mark if isinstance(mark, ReferenceSpectrum) else None for mark in stored]
 
 
-def known_on(points: Points, layer: Layer) -> dict[KnownSpectrum, KnownSpectrum]:
+def references_on(points: Points, layer: Layer) -> dict[ReferenceSpectrum, ReferenceSpectrum]:
     """Return what is known at pixels of *layer*, by the marks of the picks."""
     pixels, inside = pixels_of(points, layer)
     places = zip(marks_of(points), pixels.tolist(), inside, strict=True)
@@ -170,7 +170,7 @@ def hexes(rgba: Floats) -> list[str]:
 
 
 def set_feature(points: Points, feature: str, values: Sequence[object]) -> None:
-    """Set the "name", the "window" or what is "known" of all picks; the next window stays."""
+    """Set the "name", the "window" or what is "references" of all picks; the next window stays."""
     with _next_kept(points):
         points.features = points.features.assign(**{feature: list(values)})
 
@@ -186,7 +186,7 @@ def _next_kept(points: Points) -> Iterator[None]:
 
 def set_next(points: Points, window: int, name: str = "") -> None:
     """Give the next pick a *name* and the side of its square, *window*; nothing is known of it."""
-    own = {"name": name, "window": window, KNOWN: ""}
+    own = {"name": name, "window": window, REFERENCE: ""}
     others = points.feature_defaults.iloc[0].to_dict()
     # napari wants one default for each feature that there is, and no others.
     points.feature_defaults = {key: own.get(key, others[key]) for key in points.features}
@@ -375,7 +375,7 @@ def _arguments(
         "features": {
             "name": np.array(called, dtype=object),
             "window": np.array(sides, dtype=int),
-            KNOWN: np.full(len(called), "", dtype=object),
+            REFERENCE: np.full(len(called), "", dtype=object),
         },
     }
 

@@ -1,0 +1,369 @@
+"""Refines a cube whenever something else is known: at once for the screen, then all of it.
+
+marks on picks -> `follow` -> `refined` -> a coarse cube in its layer, and then the exact one. A
+newer run takes the place of an older one, of which nothing is heard any more.
+
+Until the whole cube is there, a coarse one lies on its place. Letters: B bands, H rows, W columns.
+"""
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+
+from napari_mst.arrays import Singles
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.layer import METADATA_KEY, contrast_limits
+from napari_mst.errors import PhotoError
+from napari_mst.photo.photo import Encoding, Photo
+from napari_mst.plugin.jobs.job import Job, Latest, Reports, Start, ignore
+from napari_mst.plugin.spectra.reader import Identity
+from napari_mst.plugin.spectra.resolve import ReferenceState
+from napari_mst.plugin.spectra.scene import SpectraScene
+from napari_mst.plugin.viewer.layers import (
+    ALIKE_KEY,
+    UNIT_KEY,
+    composites_of,
+    cube_at,
+    cube_layer,
+    cube_layer_in,
+    is_cube_shown,
+    is_picture_shown,
+    put_cube,
+    put_on_top,
+    selection_kept,
+)
+from napari_mst.plugin.viewer.photos import MAP, LayerPhoto, photo_layers
+from napari_mst.plugin.viewer.placement import Placement
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+from napari_mst.progress import Progress
+from napari_mst.references.colour_views import Part, Parts, photo_of, view_of
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
+from napari_mst.references.refining import applied, learn, with_history
+
+ADAPTED = " refined"
+"""Ends the name of the layer of a refined cube."""
+RELATIVE_WIDTH = "relative width"
+WIDTH = "Error band width: "
+"""Begins the name of the layer that shows how wide its band is."""
+
+_LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
+
+
+class KnownLayers(ViewerHelper):
+    """The layer of a cube, that of the cube refined from it, and that of its width.
+
+    None of them is kept alive: a person may delete each at any time.
+    """
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
+        self._layers = weakref.WeakValueDictionary[str, Image]()
+        self._has_added = False  # and nobody has noticed that it was deleted
+        self._is_picture = True  # else a person looks at the bands
+
+    @property
+    def base(self) -> Image | None:
+        """The layer of the cube before it was refined."""
+        return self._there("base")
+
+    @property
+    def refined(self) -> Image | None:
+        """The layer of the refined cube."""
+        return self._there("refined")
+
+    def _there(self, role: str) -> Image | None:
+        layer = self._layers.get(role)
+        # A layer that was removed lives on until it is collected, as if it were there.
+        return layer if self.has(layer) else None
+
+    def set_base(self, layer: Image) -> None:
+        """Refine *layer* from now on; what was refined from another one stays as it is."""
+        if layer not in (self.base, self.refined):
+            self._layers.clear()
+            self._layers["base"] = layer
+            self._has_added = False
+
+    def show_cube(self, cube: SpectralCube) -> None:
+        """Show the refined *cube*, of any size, where the one before lies."""
+        base, layer = self.base, self.refined
+        if base is None:
+            return
+        # It was that of the cube before.
+        self.remove("width")
+        step = np.array(base.data.shape[-2:]) / cube.shape[1:]
+        # The first pixel of a coarse cube is centred between the pixels that it covers.
+        place = Placement.of(base).of_part((step - 1) / 2, step)
+        data, arguments, _ = cube_layer(cube, base.name + ADAPTED, place)
+        if layer is not None:
+            put_cube(layer, data, arguments)
+            return
+        self._note_look(base)
+        arguments["metadata"] |= {ALIKE_KEY: weakref.ref(base)}
+        # Before and after are compared: they have the same colours for the same numbers.
+        look = {"contrast_limits": base.contrast_limits, "colormap": base.colormap}
+        self._add("refined", cube.data, {**arguments, "multiscale": False, **look})
+        self._has_added = True
+        self.show_after(True)
+
+    def _add(self, role: str, data: Any, arguments: dict[str, Any]) -> None:
+        """Add a layer above all images; what was selected stays selected."""
+        with selection_kept(self.viewer):
+            self._layers[role] = self.viewer.add_image(data, **arguments)
+            put_on_top(self.viewer, self._layers[role])
+
+    def remove(self, role: str) -> None:
+        """Take the layer of the refined cube away, or that of the width."""
+        layer = self._there(role)
+        if layer is not None:
+            self.viewer.layers.remove(layer)
+
+    @property
+    def is_after(self) -> bool:
+        """True while the refined cube is shown: its bands or its picture."""
+        layer = self.refined
+        return layer is not None and is_cube_shown(self.viewer, layer)
+
+    def show_after(self, is_after: bool) -> None:
+        """Show the refined cube, or else the one before: its picture, if a picture was shown."""
+        base, refined, selection = self.base, self.refined, self.viewer.layers.selection
+        if base is None or refined is None:
+            return
+        self._note_look(refined if self.is_after else base)
+        shown, hidden = (refined, base) if is_after else (base, refined)
+        active = selection.active
+        was_active = active and (cube_layer_in(active.metadata) or active) in (base, refined)
+        # In this order there is a cube at every moment: curves would go away and come back.
+        self._show(shown, True)
+        if was_active:
+            selection.active = shown
+        self._show(hidden, False)
+
+    def notice_deletion(self) -> None:
+        """Show the cube before again, if a person has deleted the refined one."""
+        base = self.base
+        if self._has_added and self.refined is None:
+            self._has_added = False
+            if base is not None:
+                self._show(base, True)
+
+    def end(self) -> None:
+        """Take the refined cube away, and show the one before."""
+        self.show_after(False)
+        self.remove("refined")
+        self.remove("width")
+        self._has_added = False
+
+    def show_width(self, width: Singles) -> None:
+        """Show the *width* (H, W) of the error band, in place of the one before."""
+        base = self.base
+        self.remove("width")
+        if base is not None:
+            _, high = contrast_limits(width[None])
+            arguments: dict[str, Any] = {
+                **Placement.of(base).image_kwargs(),
+                "name": WIDTH + base.name,
+                "rgb": False,
+                "colormap": "viridis",
+                "contrast_limits": (0.0, max(high, _LEAST_WIDTH)),
+                "metadata": {METADATA_KEY: MAP, UNIT_KEY: RELATIVE_WIDTH},
+            }
+            self._add("width", width, arguments)
+
+    def _note_look(self, layer: Image) -> None:
+        """Remember whether *layer* shows its picture. One that is still painted shows nothing."""
+        if composites_of(self.viewer, layer):
+            self._is_picture = is_picture_shown(self.viewer, layer)
+
+    def _show(self, cube_layer: Image, is_shown: bool) -> None:
+        """Show the bands of *cube_layer*, and its pictures if they were shown last, or hide all."""
+        cube_layer.visible = is_shown
+        for picture in composites_of(self.viewer, cube_layer):
+            picture.visible = is_shown and self._is_picture
+
+
+NO_REFERENCE = "Nothing is known any more: the cube is as it was."
+
+PIXELS = 1 << 16
+"""Pixels of a coarse cube for few reference spectra; each costs as much as one of the whole cube."""
+_BANDS = (
+    32  # reference spectra whose kernel takes about as long as all else that is done for a pixel
+)
+
+
+@dataclass(eq=False)
+class Ground:
+    """All that does not depend on what is known: a cube, its photo, and parts of both.
+
+    The photo is one of *photos*, and is read when it is first needed, on the thread of a job.
+    """
+
+    cube: SpectralCube
+    photos: Sequence[LayerPhoto] = ()
+
+    @cached_property
+    def photo(self) -> Photo:
+        """The one of *photos* that the cube was made from, cut to what the cube shows.
+
+        It is recognised by its pixels: they are the very ones, or have the colours of the cube.
+        Raises `PhotoError` if there is none.
+        """
+        encoding: Encoding | None = "linear" if self.cube.provenance.camera else None
+        others = ""
+        for photo in self.photos:
+            try:
+                return photo_of(self.cube, photo.read(encoding))
+            except PhotoError:
+                others = f"; {photo.name[:30]!r} is another one"
+        rows, columns = self.cube.shape[1:]
+        raise PhotoError(
+            f"No layer shows the photo of the cube, {rows} x {columns} pixels{others}. "
+            "Open the photo that the cube was made from."
+        )
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Parts of the cube. Raises `PhotoError` as well."""
+        return Parts(self.cube, self.photo)
+
+
+def refined(
+    ground: Ground, references: Sequence[ReferenceSpectrum], progress: Reports
+) -> tuple[tuple[str, ...], SpectralCube]:
+    """Return the doubts about *references* spectra, and the cube that is refined to them.
+
+    As many pixels of it as can be had at once are shown before: those in the middle of the pixels
+    of an image (h, w) that covers the cube. It is the cube of *ground* if no spectrum can be used.
+    """
+    cube, parts = ground.cube, ground.parts
+    progress.check()
+    learnt = learn(cube, references, view_of(cube, ground.photo))
+    refinement = learnt.refinement
+    if not refinement.references:
+        return refinement.doubts, cube
+    pixels = PIXELS * _BANDS / (_BANDS + len(learnt.process.points))
+    step = max(1, int(np.ceil(np.sqrt(cube.shape[1] * cube.shape[2] / pixels))))
+    rows, columns = (range(min(step // 2, side - 1), side, step) for side in cube.shape[1:])
+    numbers = parts.refined(learnt.process, Part(rows, columns))
+    preview = with_history(cube, numbers, refinement, "")
+    past = replace(preview.provenance, is_preview=True)
+    progress.preview(replace(preview, provenance=past, quality=None))
+    return refinement.doubts, applied(cube, ground.photo, learnt, progress)
+
+
+class Refiner:
+    """Keeps a refined cube in a layer that is true to what is known."""
+
+    def __init__(self, scene: SpectraScene, start: Start) -> None:
+        self._layers = KnownLayers(scene.viewer)
+        self._latest = Latest(start)
+        self._scene = scene
+        self._ground: Any = None
+        self._asked: list[Any] = []
+        self._progress = ""
+        self._doubts: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> ReferenceState:
+        """The state of the refinement."""
+        is_busy = self._latest.is_busy
+        return ReferenceState(
+            has_refined=self._layers.refined is not None,
+            is_after=self._layers.is_after,
+            is_busy=is_busy,
+            notes=((self._progress,) if is_busy else ()) + self._doubts,
+            doubts=self._doubts,
+        )
+
+    def ground_of(self, cube: SpectralCube) -> Ground:
+        """The ground of *cube*: the one that was prepared before, if it is still the same cube."""
+        if self._ground is None or self._ground.cube.data is not cube.data:
+            self._ground = Ground(cube)
+        ground: Ground = self._ground
+        ground.photos = photos_for(self._scene.viewer, cube)
+        return ground
+
+    # ------------------------------------------------------------ refining
+
+    def refine_to(
+        self, cube: SpectralCube, references: Mapping[ReferenceSpectrum, ReferenceSpectrum]
+    ) -> None:
+        """Refine *cube* to what is *references*, where the marks lie, unless that was done."""
+        # A cube whose photo was not there waits for it: each photo that is opened may be it.
+        ground = self.ground_of(cube)
+        grounds = (Identity(cube.data), *(Identity(photo.pixels) for photo in ground.photos))
+        asked = [(mark, spot.row, spot.column, grounds) for mark, spot in references.items()]
+        # Spots may be looked for while nothing is known: that goes on.
+        if asked == self._asked:
+            return
+        self._asked = asked
+        self.stop()
+        if references:
+            run = partial(refined, ground, tuple(references.values()))
+            self.run("Refining the cube", run, self._on_refined, self._layers.show_cube)
+            return
+        if self._layers.refined is not None:
+            self._scene.say(NO_REFERENCE)
+        self._doubts = ()
+        self._layers.end()
+
+    def stop(self) -> None:
+        """Stop what is being computed; the cube stays as coarse as it is."""
+        self._latest.cancel()
+        self._scene.publish()
+
+    def _on_refined(self, result: tuple[tuple[str, ...], SpectralCube]) -> None:
+        self._doubts, cube = result
+        if cube is self._ground.cube:
+            self._layers.end()
+            return
+        self._layers.show_cube(cube)
+        record = cube.provenance.refinement
+        self._scene.say(f"Refined to {record['source']}, {record['reach']:.0%} of the way.")
+
+    def show_width(self) -> None:
+        """Show how wide the error band is as a layer, until the cube is refined again."""
+        layer: Any = self._layers.refined or self._layers.base
+        cube = cube_at(layer)
+
+        def width(progress: Progress) -> Singles:
+            # It may import torch, which takes seconds: here, where that is on another thread.
+            from napari_mst.references.intervals import band_width
+
+            return band_width(cube, progress=progress)
+
+        self.run("Computing the width of the error band", width, self._layers.show_width)
+
+    def run(
+        self,
+        task: str,
+        work: Callable[[Reports], Any],
+        use: Callable[[Any], Any],
+        preview: Callable[[SpectralCube], None] = ignore,
+    ) -> None:
+        """Do *work* on the cube, and *use* its result; what runs is stopped."""
+
+        def on_progress(share: float) -> None:
+            self._progress = f"{task}: {share:.0%}"
+            self._scene.publish()
+
+        scene = self._scene
+        self._latest.run(Job(work, use, scene.fail, scene.publish, on_progress, on_preview=preview))
+        on_progress(0.0)
+
+
+def photos_for(viewer: ViewerModel, cube: SpectralCube) -> tuple[LayerPhoto, ...]:
+    """Return the photos that *cube* may be from, those of its name first.
+
+    A larger photo may be one of which the cube shows a region.
+    """
+    opened = (image for image in photo_layers(viewer) if METADATA_KEY not in image.metadata)
+    photos = (LayerPhoto.of(image, viewer.dims.point) for image in opened)
+    rows, columns = cube.shape[1:]
+    fits = (photo for photo in photos if photo.shape[0] >= rows and photo.shape[1] >= columns)
+    return tuple(sorted(fits, key=lambda photo: photo.name != cube.provenance.source))

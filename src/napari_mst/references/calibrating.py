@@ -1,0 +1,435 @@
+"""From a photo of a ColorChecker to calibrated colours: `calibrate`.
+
+For a linear photo the chart gives the white level, the white balance, and camera and light together
+(their response): the most probable one among mixtures of those of 52 cameras under 15 lights, as
+principal components. Jiang et al., WACV 2013, doi:10.1109/WACV.2013.6475015, took those of the
+sensitivities alone. For an sRGB photo it gives a tone curve, the gains of the channels and a
+root-polynomial of the second degree, which do what its camera should have done: Finlayson,
+Mackiewicz and Hurlbert, IEEE TIP 2015, doi:10.1109/TIP.2015.2405336.
+
+Letters: n patches, H rows, W columns.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Mask
+from napari_mst.cube import SpectralCube
+from napari_mst.cube.colour import srgb_response
+from napari_mst.cube.provenance import BY_CHART
+from napari_mst.cube.spectrum import Spectrum
+from napari_mst.errors import PhotoError
+from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
+from napari_mst.photo.chart import CHARTS, Chart, chart_colours
+from napari_mst.photo.corrections import recoloured, sha256_after
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import ProgressLike
+from napari_mst.references.reference_spectrum import ReferenceSpectrum
+from napari_mst.references.refining import refine
+
+Colours = Doubles
+
+# Fitted to two photos of charts, leave-one-patch-out.
+_RIDGE = 0.3
+_DARK = 0.1
+_GAMMAS = (0.6, 1.9)
+_GAMMA_DOUBT = 0.3
+_NOISE = 0.02  # of a patch of a linear photo, as a share
+_ROUNDS = 12
+_SMALL = 1e-5
+_FLOOR = 0.01
+_MOST_LEFT = 0.4
+"""Largest error of left out patches of a chart: 0.18 on a real one, 0.46 on noise."""
+_WORSE = 0.01
+"""Share by which the colours of a photo that were right already may be further off afterwards."""
+
+# Of agreement: any quarter of the patches may be covered. Tried on two photos, each with two rows
+# and columns of patches covered in 90 ways.
+_MOST = 0.75
+_STARTS = 10
+_FAR = 3.5  # times the error of the last one among `_MOST`
+_NEAR = 0.05  # weighted as in the fit: no patch is left out for less
+
+
+@functools.cache
+def _true_colours(kind: str) -> Colours:
+    """(n, 3): the patches of a *kind* of chart in linear sRGB."""
+    return CHARTS[kind].reflectances @ srgb_response(GRID)
+
+
+@dataclass(frozen=True)
+class _Colours:
+    """The correction of an sRGB photo of a *kind* of chart; its text is part of a checksum.
+
+    It is a tone curve, gains of the channels, and a root-polynomial (6 x 3), all as numbers.
+    """
+
+    kind: str
+    gamma: float = 1.0
+    gains: tuple[float, ...] = (1.0,) * 3
+    matrix: tuple[tuple[float, ...], ...] = tuple(map(tuple, np.eye(6, 3).tolist()))
+
+    @property
+    def true(self) -> Colours:
+        """(n, 3): the true colours."""
+        return _true_colours(self.kind)
+
+    def __call__(self, colours: Colours) -> Colours:
+        """The colours (n, 3) as they should be."""
+        toned = np.maximum(colours, _SMALL) ** self.gamma * self.gains
+        return _roots(toned) @ np.array(self.matrix)
+
+
+@dataclass(frozen=True)
+class _Response:
+    """The response of a camera under a light, as shares of components, and its *white* (3,)."""
+
+    kind: str
+    shares: tuple[float, ...]
+    white: tuple[float, ...]
+
+    def __call__(self, colours: Colours) -> Colours:
+        return colours / np.array(self.white)
+
+    @property
+    def true(self) -> Colours:
+        """(n, 3): the colours that this camera sees of the patches."""
+        return _seen(np.array(self.shares), self.kind)
+
+    def capture(self, full_scale: float) -> Capture:
+        """The capture of the photo for a `Reconstructor`."""
+        white = np.array(self.white)
+        camera = chart_camera(self.shares)
+        return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
+
+
+Correction = _Colours | _Response
+Fit = Callable[[Colours, Mask, str], Correction]
+"""Fits a correction to the colours of the patches in a mask, of a kind of chart."""
+
+
+def _errors(correction: Correction, colours: Colours) -> Doubles:
+    """(n,): how far *colours* of all patches are off after a *correction*, as a share."""
+    off = np.abs(correction(colours) - correction.true).mean(axis=1)
+    return off / correction.true.mean(axis=1)
+
+
+class PatchReport(NamedTuple):
+    """The error of the colour of a patch, as a share of its mean.
+
+    *before* any calibration, *after* it, and *left_out*: after one that did not know the patch.
+    """
+
+    name: str
+    before: float
+    after: float
+    left_out: float
+
+    @property
+    def hidden(self) -> float:
+        """The part of the error *left_out* that is not seen *after*: the two add up in squares."""
+        return min(math.sqrt(max(self.left_out**2 - self.after**2, 0.0)), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The result of `calibrate`: `corrected` photos are reconstructed, and their cubes `refined`.
+
+    Attributes
+    ----------
+    chart
+        The chart, its corners in the order that fits its colours.
+    capture
+        Camera, light and white of a linear photo; None for an sRGB photo.
+    patches
+        How far each patch is off.
+    unused
+        The index of a patch that the calibration leaves out, so that it can judge it; -1 for none.
+    contradicting
+        The indices of patches that the others contradict, because something covers or shades them:
+        they are left out of everything, also of `means`.
+
+    Notes
+    -----
+    ===========  =======================================================
+    corrected()  the photo as float32 0-1, sRGB; a linear photo as it is
+    refined()    reflectance, 0 to about 1; wavelengths in nm
+    patches      shares of the mean of a patch: 0.05 is 5 % off
+    ===========  =======================================================
+
+    Examples
+    --------
+    >>> photo = nm.Photo.read("chart.png")
+    >>> calibration = nm.calibrate(photo, nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5))))
+    >>> print(calibration.table().splitlines()[-1].expandtabs(8))
+    mean    12.4%   0.6%    0.8%
+    >>> better = calibration.corrected(photo)
+    >>> better.sha256 == calibration.sha256_of(photo.sha256)
+    True
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(better)
+    >>> calibration.refined(cube, better).shape
+    (31, 40, 60)
+    """
+
+    chart: Chart
+    capture: Capture | None
+    patches: tuple[PatchReport, ...]
+    correction: Correction
+    unused: int = -1
+    contradicting: tuple[int, ...] = ()
+
+    @property
+    def references(self) -> list[ReferenceSpectrum]:
+        """The patches as reference spectra of the photo that shows the chart."""
+        window = min(self.chart.window, 9)
+        spectra = (
+            Spectrum(GRID, reflectance) for reflectance in CHARTS[self.chart.kind].reflectances
+        )
+        patches = zip(self.chart.centres, spectra, self.patches, strict=True)
+        return [
+            ReferenceSpectrum(round(row), round(column), spectrum, window, hidden=report.hidden)
+            for number, ((row, column), spectrum, report) in enumerate(patches)
+            if number not in (self.unused, *self.contradicting)
+        ]
+
+    @property
+    def means(self) -> PatchReport:
+        """The mean over all patches that no others contradict."""
+        numbers = np.array([patch[1:] for patch in self.patches])
+        means = np.delete(numbers, self.contradicting, axis=0).mean(axis=0)
+        return PatchReport("mean", *means.tolist())
+
+    @property
+    def doubt(self) -> str:
+        """A sentence that names the contradicting patches; "" if there are none."""
+        names = ", ".join(self.chart.patches[number] for number in self.contradicting)
+        return f"The other patches contradict {names}: left out." if names else ""
+
+    def table(self) -> str:
+        """Patch by patch, in per cent: before, after, left out; tabs between the columns."""
+        lines = ["patch\tbefore\tafter\tleft out"]
+        for name, *numbers in (*self.patches, self.means):
+            lines.append("\t".join([name, *(f"{number:.1%}" for number in numbers)]))
+        return "\n".join([*lines, self.doubt] if self.doubt else lines)
+
+    def corrected(self, photo: PhotoLike) -> Photo:
+        """*photo*, of the same camera, light and settings, with the colours of the chart.
+
+        A linear photo is unchanged: its `capture` holds all that was learnt.
+        """
+        photo = as_photo(photo, "linear" if self.capture else None)
+        if self.capture is not None:
+            return photo
+        means = self.means
+        text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
+        text = f"{text} left out. {self.doubt}".rstrip(". ")
+        note = f"The colours were calibrated with a chart: {text}."
+        sha256 = self.sha256_of(photo.sha256)
+        return recoloured(photo, self.correction, note, sha256, "calibrated with a chart")
+
+    def sha256_of(self, photo_sha256: str) -> str:
+        """The sha256 of a corrected photo, from that of the photo itself."""
+        if self.capture is not None:
+            return photo_sha256
+        return sha256_after(photo_sha256, repr(self.correction))
+
+    def refined(
+        self, cube: SpectralCube, photo: PhotoLike, progress: ProgressLike = None
+    ) -> SpectralCube:
+        """The *cube* of the corrected *photo* that shows the chart, corrected by its patches.
+
+        Errors are those of `refine`.
+        """
+        return refine(cube, photo, self.references, progress)
+
+
+def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
+    """Learn from the *chart* in *photo* what its colours mean.
+
+    The patch of index *unused* is left out of everything, so that it can judge the result. So are
+    those that the others contradict: up to a quarter of the patches may be covered.
+
+    Raises
+    ------
+    PhotoError
+        If there is no such chart between the corners, it is clipped or not all on the photo, or the
+        colours would be further off than before.
+
+    Notes
+    -----
+    =======  ===========================================================================
+    photo    sRGB, uint8 0-255 or uint16 0-65535; or linear, uint16 0-65535 or float 0-1
+    chart    pixels of the photo, (row, column)
+    returns  errors of patches as shares
+    =======  ===========================================================================
+
+    Examples
+    --------
+    >>> chart = nm.Chart(((5, 5), (5, 55), (35, 55), (35, 5)))
+    >>> calibration = nm.calibrate("chart.png", chart)
+    >>> round(calibration.means.before, 2), round(calibration.means.after, 2)
+    (0.12, 0.01)
+    """
+    photo = as_photo(photo)
+    is_linear = photo.encoding == "linear"
+    fit: Fit = _fit_response if is_linear else _fit_colours
+    arrangements = chart.arrangements
+    seen = [np.maximum(chart_colours(photo, each), _SMALL) for each in arrangements]
+    # Cyan lies outside sRGB: its red is below 0.
+    logs = np.log(seen) - np.log(np.maximum(_true_colours(chart.kind), _FLOOR))
+    # The likeliest arrangement at any exposure and balance. Means and squares would let covered
+    # patches decide.
+    off = np.abs(logs - np.median(logs, axis=1, keepdims=True))
+    best = int(off.mean(axis=(1, 2)).argmin())
+    colours = seen[best]
+    every = np.arange(len(chart.patches))
+    allowed = every != unused
+    used = _agreeing(fit, colours, allowed, chart.kind)
+    correction = fit(colours, used, chart.kind)
+    first = _mean_camera(colours, chart.kind) if is_linear else _Colours(chart.kind)
+    before = _errors(first, colours).tolist()
+    after = _errors(correction, colours).tolist()
+    left_out = [
+        _errors(fit(colours, used & (every != patch), chart.kind), colours)[patch]
+        for patch in every
+    ]
+    patches = tuple(map(PatchReport, chart.patches, before, after, left_out))
+    contradicting = tuple(np.flatnonzero(allowed & ~used).tolist())
+    capture = None
+    if isinstance(correction, _Response):
+        capture = correction.capture(photo.full_scale)
+    calibration = Calibration(
+        arrangements[best], capture, patches, correction, unused, contradicting
+    )
+    _check(calibration.means, CHARTS[chart.kind].title)
+    return calibration
+
+
+def _check(means: PatchReport, title: str) -> None:
+    """Refuse a calibration that did not find the chart or does harm. Raises `PhotoError`."""
+    off = max(means.after, means.left_out)
+    if off > _MOST_LEFT:
+        raise PhotoError(
+            f"Expected a {title} between the corners, got colours {off:.0%} off. "
+            "Give the middles of its corner patches, in their order around it."
+        )
+    if means.left_out > means.before + _WORSE:
+        raise PhotoError(
+            f"Expected a {title} that betters the colours, got patches {means.before:.0%} off "
+            f"before and {means.left_out:.0%} after. Uncover the chart, or leave it out."
+        )
+
+
+def _agreeing(fit: Fit, colours: Colours, allowed: Mask, kind: str) -> Mask:
+    """The patches among those *allowed* that agree about the colours with most of them.
+
+    Least trimmed squares, from all patches and from random halves of them: Rousseeuw and Van
+    Driessen, Data Min. Knowl. Discov. 12 (2006) 29, doi:10.1007/s10618-005-0024-4.
+    """
+    true = _true_colours(kind).mean(axis=1)
+    weights = true / (true + _DARK)
+    count = math.ceil(_MOST * allowed.sum())
+
+    def errors(chosen: Mask) -> Doubles:
+        off = _errors(fit(colours, chosen, kind), colours) * weights
+        return np.where(allowed, off, np.inf)
+
+    def settled(chosen: Mask) -> Doubles:
+        for _ in range(_ROUNDS):
+            nearest = np.zeros_like(allowed)
+            nearest[np.argsort(errors(chosen), kind="stable")[:count]] = True
+            if (nearest == chosen).all():
+                break
+            chosen = nearest
+        return errors(chosen)
+
+    rng = np.random.default_rng(0)
+    halves = [allowed & (rng.permutation(len(allowed)) % 2 == 0) for _ in range(_STARTS)]
+    tried = [settled(start) for start in (allowed, *halves)]
+    best = min(tried, key=lambda off: np.sort(off)[:count].sum())
+    return best <= max(_FAR * np.sort(best)[count - 1], _NEAR)
+
+
+def _fit_colours(colours: Colours, used: Mask, kind: str) -> _Colours:
+    """The curve and the polynomial that take the *used* patches to their true colours."""
+    # The docks, which import this module, are not to wait for it.
+    from scipy.optimize import minimize_scalar
+
+    fit = functools.partial(_with_gamma, colours, used, kind)
+    best = minimize_scalar(
+        lambda log: fit(log)[0], bounds=np.log(_GAMMAS), method="bounded", options={"xatol": 1e-3}
+    )
+    return fit(best.x)[1]
+
+
+def _with_gamma(
+    colours: Colours, used: Mask, kind: str, logarithm: float
+) -> tuple[float, _Colours]:
+    """The doubt about the gamma of this *logarithm*, and the best correction with it."""
+    gamma = float(np.exp(logarithm))
+    true = _true_colours(kind)
+    greys = np.array(CHARTS[kind].greys)
+    greys = greys[used[greys]] if used[greys].any() else np.flatnonzero(used)
+    toned = colours**gamma
+    gains = np.exp((np.log(true[greys]) - np.log(toned[greys])).mean(axis=0))
+    # Shares of the patch, so that dark patches count; but not the noise of black.
+    weights = 1 / (true[used].mean(axis=1, keepdims=True) + _DARK)
+    terms = _roots(toned * gains)[used] * weights
+    right = true[used] * weights
+    identity = np.eye(6, 3)
+    gram = terms.T @ terms + _RIDGE * np.eye(6)
+    change = np.linalg.solve(gram, terms.T @ (right - terms @ identity))
+    residual = ((terms @ (identity + change) - right) ** 2).sum()
+    doubt = _RIDGE * (change**2).sum() + _GAMMA_DOUBT * np.log(gamma) ** 2
+    matrix = tuple(map(tuple, (identity + change).tolist()))
+    return float(residual + doubt), _Colours(kind, gamma, tuple(gains.tolist()), matrix)
+
+
+def _roots(colours: Colours) -> Colours:
+    """(n, 6): the terms of the second degree, which double where the exposure doubles."""
+    red, green, blue = colours.T
+    mixed = [np.sqrt(red * green), np.sqrt(green * blue), np.sqrt(red * blue)]
+    return np.stack([red, green, blue, *mixed], axis=1)
+
+
+def _fit_response(colours: Colours, used: Mask, kind: str) -> _Response:
+    """The most probable response and the white that explain the *used* patches."""
+    patches = CHARTS[kind].reflectances[used]
+    shown = colours[used]
+    shares = np.zeros_like(chart_responses().spread)
+    # White and response are found in turn: each is linear in the patches given the other.
+    for _ in range(_ROUNDS):
+        seen = _seen(shares, kind)[used]
+        weights = 1 / (seen + _NOISE)
+        squares = weights**2
+        white = (shown * seen * squares).sum(axis=0) / (seen**2 * squares).sum(axis=0)
+        shares = _shares(patches, shown / white, weights)
+    return _Response(kind, tuple(shares.tolist()), tuple(white.tolist()))
+
+
+def _mean_camera(colours: Colours, kind: str) -> _Response:
+    """A mean camera, and the exposure that the brightest grey shows."""
+    mean = np.zeros_like(chart_responses().spread)
+    brightest = CHARTS[kind].greys[0]
+    white = colours[brightest] / _seen(mean, kind)[brightest]
+    return _Response(kind, tuple(mean.tolist()), tuple(white.tolist()))
+
+
+def _seen(shares: Doubles, kind: str) -> Colours:
+    """(n, 3): the patches as a camera sees them whose response has these *shares*."""
+    return CHARTS[kind].reflectances @ chart_responses().response(shares).T
+
+
+def _shares(patches: Doubles, shown: Colours, weights: Colours) -> Doubles:
+    """The most probable shares of the components, their spread among cameras being normal."""
+    data = chart_responses()
+    terms = np.einsum("pb,kcb->cpk", patches, data.components) * weights.T[..., None]
+    missing = (shown - patches @ data.mean.T).T * weights.T
+    stacked = terms.reshape(-1, len(data.components)) / _NOISE
+    gram = stacked.T @ stacked + np.diag(data.spread**-2.0)
+    return np.linalg.solve(gram, stacked.T @ missing.ravel() / _NOISE)

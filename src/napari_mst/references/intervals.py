@@ -1,0 +1,205 @@
+"""Error bands of refined cubes: lower and upper spectra between which nine in ten true ones lie.
+
+The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
+pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
+are the colour of its spectrum. Letters: B bands, H rows, W columns, k pixels.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Floats, Singles, doubles
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError
+from napari_mst.progress import Progress, ProgressLike, as_progress
+from napari_mst.reconstruction import error_bands as of_models
+from napari_mst.reconstruction.error_bands import instrument_error
+from napari_mst.references import refinement_record
+from napari_mst.references.colour_views import Part, features_of, spectra_of
+from napari_mst.references.process import (
+    BAND_FACTOR,
+    OFFSET,
+    Posterior,
+    features_of_spectra,
+    posterior,
+)
+
+_Strip = tuple[slice, Floats, Floats]
+"""Some rows, and the lower and upper spectra (B, rows, W) around them."""
+
+_DIMMEST = 0.01
+"""Mean reflectance below which a width is not divided by it."""
+
+_MEASUREMENTS = 2
+"""Measurements that differ by an instrument's error: that of a spot, and the one that checks."""
+
+
+class _Doubt(NamedTuple):
+    """The doubts about a refined cube: of the *process*, of a calibration, of the *instrument*.
+
+    A calibration by the reference spectra themselves fits them better than other colours, and
+    single pixels of a noisy photo or a JPEG are off: *hidden* (B,) is the variance of the
+    logarithm.
+
+    The error of an *instrument* (B,) is much the same all over a scene: stray light, a dark signal.
+    So it is learnt with the other errors, and its variance falls with the number of reference
+    spectra.
+    """
+
+    process: Posterior
+    hidden: Doubles
+    instrument: Doubles
+
+
+def error_bands(
+    cube: SpectralCube,
+    progress: ProgressLike = None,
+    *,
+    shape_only: bool = False,
+) -> tuple[SpectralCube, SpectralCube]:
+    """Lower and upper cube of 90 % around *cube*, refined or not: float32, never negative.
+
+    With *shape_only* they hold the spectra after the one best gain of the photo: the brightness of
+    a photo of `mstpp-photo` is uncertain until a grey patch is named.
+
+    Raises
+    ------
+    CubeError
+        If the cube is not refined and its model has no calibrated band, or the record of its
+        refinement is damaged.
+    Cancelled
+        Soon after *progress* was cancelled.
+
+    Notes
+    -----
+    =======  ===========================================
+    cube     reflectance, from a reconstruction
+    returns  two cubes of float32 reflectance, 0 or more
+    =======  ===========================================
+
+    Examples
+    --------
+    >>> photo = np.full((4, 6, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> lower, upper = nm.error_bands(cube)
+    >>> print(*(each.spectrum(0, 0).values[15].round(2) for each in (lower, cube, upper)))
+    0.11 0.22 0.32
+    """
+    if not _is_refined(cube):
+        references = of_models.of_shape(cube) if shape_only else cube
+        return of_models.model_error_bands(references, as_progress(progress))
+    lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
+    for rows, below, above in _strips(cube, as_progress(progress)):
+        lower[:, rows] = below
+        upper[:, rows] = above
+    reason = ", by what the reference spectra leave open"
+    lower_side = of_models.side_of(cube, lower, "Lower", reason)
+    return lower_side, of_models.side_of(cube, upper, "Upper", reason)
+
+
+def band_width(
+    cube: SpectralCube,
+    progress: ProgressLike = None,
+) -> Singles:
+    """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
+
+    It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
+    cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing means nothing.
+
+    Raises
+    ------
+    CubeError, Cancelled
+        As `error_bands`.
+    """
+    width = np.empty(cube.shape[1:], dtype=np.float32)
+    for rows, below, above in _strips(cube, as_progress(progress)):
+        mean = doubles(cube.data[:, rows]).mean(axis=0)
+        width[rows] = (above - below).mean(axis=0) / np.maximum(mean, _DIMMEST)
+    return width
+
+
+def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
+    """Lower and upper spectra around the rows of *cube*, refined or as its model gives them."""
+    doubt = _doubt_of(cube)
+    points = 0 if doubt is None else len(doubt.process.points)
+    for rows, part in Part.whole(cube.shape[1:]).strips(points):
+        progress.reach(rows.start / cube.shape[1])
+        if doubt is None:
+            lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
+            yield rows, lower.data, upper.data
+        else:
+            spectra = spectra_of(cube, part)
+            below, above = _around(spectra, features_of(cube, part, spectra), doubt)
+            yield rows, below.T.reshape(-1, *part.shape), above.T.reshape(-1, *part.shape)
+    progress.reach(1.0)
+
+
+def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:
+    """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
+
+    Notes
+    -----
+    =======  =============================================
+    cube     reflectance, from a reconstruction
+    returns  two spectra of float32 reflectance, 0 or more
+    =======  =============================================
+
+    Examples
+    --------
+    >>> photo = np.full((4, 6, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> lower, upper = nm.spectrum_band(cube, row=0, column=0)
+    >>> lower.shape, bool((lower < upper).all())
+    ((31,), True)
+    """
+    doubt = _doubt_of(cube)
+    if doubt is None:
+        return of_models.model_spectrum_band(cube, row, column)
+    spectrum = cube.spectrum(row, column).values[None]
+    place = np.array([[row, column]]) / max(cube.shape[1:])
+    features = features_of_spectra(spectrum, place, cube.wavelengths)
+    lower, upper = _around(spectrum, features, doubt)
+    return lower[0].astype(np.float32), upper[0].astype(np.float32)
+
+
+def has_band(cube: SpectralCube) -> bool:
+    """True if *cube* is refined, or its model has a calibrated band at its wavelengths."""
+    return _is_refined(cube) or of_models.has_model_band(cube)
+
+
+def _is_refined(cube: SpectralCube) -> bool:
+    is_side = bool(of_models.band_side(cube))
+    return bool(cube.provenance.refinement) and cube.has_wavelengths and not is_side
+
+
+def _doubt_of(cube: SpectralCube) -> _Doubt | None:
+    """The reasons why *cube* is uncertain; None if it was not refined."""
+    refinement = refinement_record.from_record(cube.provenance) if _is_refined(cube) else None
+    if refinement is None:
+        return None
+    if len(refinement.band_scale) != len(cube.wavelengths):
+        raise CubeError(
+            f"Expected {len(refinement.band_scale)} bands, as when the cube was refined, got "
+            f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
+        )
+    share = np.sqrt(_MEASUREMENTS / max(len(refinement.spots), 1))
+    instrument = share * instrument_error(cube.wavelengths)
+    return _Doubt(
+        posterior(refinement.kernel, refinement.spots, refinement.band_scale),
+        refinement.hidden(cube.wavelengths),
+        instrument,
+    )
+
+
+def _around(spectra: Doubles, features: Doubles, doubt: _Doubt) -> tuple[Doubles, Doubles]:
+    """Lower and upper spectra (k, B) around *spectra* with these *features*."""
+    process, hidden, instrument = doubt
+    variance = process.variance(features)[:, None] * process.band_scale + hidden
+    factor = np.exp(BAND_FACTOR * np.sqrt(variance))
+    raised = spectra + OFFSET
+    # The two are independent, so their squares add up.
+    fall = np.hypot(raised * (1 - 1 / factor), instrument)
+    rise = np.hypot(raised * (factor - 1), instrument)
+    return np.maximum(spectra - fall, 0), spectra + rise

@@ -1,0 +1,417 @@
+"""A Gaussian process: reference spectra predict the errors of all other pixels.
+
+An error is the log of true over estimated reflectance. Part of it is the same all over the scene,
+part drifts with colour and brightness, part belongs to a colour, and part to a colour at a place:
+that is the kernel (Rasmussen & Williams, Gaussian Processes for Machine Learning, MIT Press 2006,
+chapter 4). The colour of a pixel is the one that the estimated spectrum shows, not the pixel of the
+photo. On a clean photo both are one to half a code; on a noisy one the estimate is the calmer of
+the two; and a cube from a file still has it without the photo.
+
+Every band is a process of the same kernel k and a variance s of its own. With the known errors D
+(n, B) at n spots, the error at a pixel p has the mean k(p) (K + N)^-1 D and the variance s (k(p, p)
+- k(p) (K + N)^-1 k(p)'), where K is the kernel between the spots, k(p) that between p and them, and
+N the noise of each. This is simple kriging (Matheron, Econ. Geol. 58 (1963) 1246,
+doi:10.2113/gsecongeo.58.8.1246); Rasmussen & Williams 2006, equations 2.25 and 2.26.
+
+Up to `EXACT` spots it is solved as it stands. More go through that many inducing points,
+chosen among them so that each lowers the variance most: the projected process of Rasmussen &
+Williams 2006, chapter 8.3.4. Neither needs more than NumPy, and the cost of a pixel does not grow
+any more.
+
+The kernel is fitted to the reference spectra of one scene, starting at the defaults. Letters: B
+bands, n spots, m inducing points or other points, k pixels.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Floats, Indices
+from napari_mst.cube.colour import srgb_response
+
+# linear light, about one code of 8 bits: below it the ratios of the channels are rounding
+_DARKEST = 0.003
+_TINY = 1e-12  # under the root, whose slope at 0 is infinite
+
+
+def features_of_spectra(spectra: Floats, places: Floats, wavelengths: Doubles) -> Doubles:
+    """Features (n, 6) of *spectra* (n, B) at *places* (n, 2), shares of the longer side.
+
+    They are the colour (logarithms of red, green and blue over their geometric mean), the
+    brightness (the logarithm of red + green + blue), and the place.
+    """
+    light = np.maximum(spectra @ srgb_response(wavelengths), 0) + _DARKEST
+    logs = np.log(light)
+    brightness = np.log(light.sum(axis=1, keepdims=True))
+    return np.hstack([logs - logs.mean(axis=1, keepdims=True), brightness, places])
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The hyperparameters: variances in squared log reflectance, lengths in units of features.
+
+    Attributes
+    ----------
+    everywhere
+        Variance of the error that all pixels share.
+    colour
+        Variance of the error that pixels of one colour share, within `chroma_length` and
+        `brightness_length`.
+    place
+        Variance of the error that similar colours share at one place, within `place_length`;
+        colours count `place_colour` times less than in `colour`.
+    noise
+        Variance of the error that no two spots share.
+    """
+
+    everywhere: float
+    colour: float
+    place: float
+    chroma_length: float
+    brightness_length: float
+    place_length: float
+    place_colour: float
+    noise: float
+
+    def __call__(self, first: Doubles, second: Doubles) -> Doubles:
+        """Covariance (m, n) of the errors at features (m, 6) and (n, 6), without noise."""
+        lengths = np.array([self.chroma_length] * 3 + [self.brightness_length])
+        colour = _distance(first[:, :4] / lengths, second[:, :4] / lengths)
+        place = _distance(first[:, 4:] / self.place_length, second[:, 4:] / self.place_length)
+        near = colour / self.place_colour**2 + place
+        covariance = self.everywhere + self.colour * np.exp(-colour / 2)
+        covariance += self.place * np.exp(-np.sqrt(near + _TINY))
+        return covariance
+
+    def own(self, points: Doubles) -> Doubles:
+        """Variance (n,) of the error at each of *points* (n, 6), without noise."""
+        variance = self.everywhere + self.colour + self.place
+        return np.where(np.isfinite(points).all(axis=1), variance, np.nan)
+
+
+def _distance(first: Doubles, second: Doubles) -> Doubles:
+    """Squared distances (m, n), never negative by rounding."""
+    squares = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1)
+    squares -= 2 * (first @ second.T)
+    return np.maximum(squares, 0, out=squares)
+
+
+# The hyperparameters from which every refinement starts. They were fitted to simulated scenes of
+# measured reflectances, never to those that judge. `lab/benchmarks/fit_reference_spectra.py
+# --scenes 60` draws the scenes and fits by the error of what 1 to 64 random spots predict about all
+# other pixels. Two numbers are not its own: the noise was raised by judgement, and the factor of
+# the bands comes from 40 simulated scenes of 96 x 96 pixels.
+
+KERNEL = Kernel(
+    everywhere=0.00235,
+    colour=0.00821,
+    place=0.00302,
+    chroma_length=0.303,
+    brightness_length=1.65,
+    place_length=0.3,
+    place_colour=13.4,
+    # 1 %: simulated truths have hardly any noise, and no instrument is better
+    noise=1e-4,
+)
+
+BAND_FACTOR = 2.06
+"""Standard deviations to each side between which nine in ten values of simulated scenes lie."""
+
+_BAND_SCALE = np.array(
+    [
+        *(2.76, 1.63, 1.04, 0.56, 0.21, 0.12, 0.24, 0.22, 0.25, 0.35, 0.48, 0.53, 0.51, 0.22, 0.11),
+        *(0.12, 0.26, 0.51, 0.88, 0.49, 0.26, 0.21, 0.41, 0.82, 1.39, 1.39, 1.59, 2.08, 2.80, 3.64),
+        4.92,
+    ]
+)
+
+
+def band_scale(wavelengths: Doubles) -> Doubles:
+    """Factors (B,) on the variance of the kernel at *wavelengths*, held beyond their ends."""
+    return np.interp(wavelengths, np.arange(400.0, 701, 10), _BAND_SCALE)
+
+
+OFFSET = 0.01
+"""Added to reflectances before logarithms: below it a ratio is mostly noise of the instrument."""
+
+EXACT = 1024
+"""The most spots that are solved exactly: 0.1 s and 8 MB for their matrix."""
+
+_FARTHEST = 2.0  # log reflectance: no correction goes beyond a factor of 7
+_JITTER = 1e-10  # of the diagonal of a matrix, for its inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Spots:
+    """Errors of the estimate where the truth is known.
+
+    Attributes
+    ----------
+    features
+        (n, 6), see `features_of_spectra`.
+    errors
+        (n, B) log of true over estimated reflectance, both plus `OFFSET`.
+    noise
+        (n,) variance of the measurement of each spot, beside the noise of the kernel.
+    """
+
+    features: Doubles
+    errors: Doubles
+    noise: Doubles
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, chosen: Indices) -> "Spots":
+        """The *chosen* ones, by their places in the list."""
+        return Spots(self.features[chosen], self.errors[chosen], self.noise[chosen])
+
+    def covariance(self, kernel: Kernel) -> Doubles:
+        """Covariance (n, n) of the errors as they are known, with all noise."""
+        return kernel(self.features, self.features) + np.diag(kernel.noise + self.noise)
+
+    def sample(self, most: int) -> "Spots":
+        """At most *most* spots, drawn evenly from the whole list; always the same.
+
+        The first ones would be the top of the image, where the spots are the blocks of a coarse
+        cube: a kernel that is fitted to them does not hold further down.
+        """
+        return self[drawn(len(self), most)]
+
+
+def drawn(count: int, most: int) -> Indices:
+    """At most *most* of the indices below *count*, in order, drawn evenly; always the same."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of the known spots: `shift` at any pixel, and how uncertain that is.
+
+    Attributes
+    ----------
+    kernel
+        The hyperparameters.
+    points
+        (m, 6) features of the spots, or of the inducing points.
+    weights
+        (m, B): the shift at a pixel is its kernel to the points, times these.
+    precision
+        (m, m): the variance at a pixel is what its kernel to the points, squared over this, leaves
+        of its own.
+    band_scale
+        (B,) factors on the variance.
+    """
+
+    kernel: Kernel
+    points: Doubles
+    weights: Doubles
+    precision: Doubles
+    band_scale: Doubles
+
+    def shift(self, features: Doubles) -> Doubles:
+        """Mean of the error (k, B) at pixels with *features* (k, 6)."""
+        shift = self.kernel(features, self.points) @ self.weights
+        return np.clip(shift, -_FARTHEST, _FARTHEST, out=shift)
+
+    def variance(self, features: Doubles) -> Doubles:
+        """Variance of the error (k,) that is left at these *features*, before `band_scale`."""
+        across = self.kernel(features, self.points)
+        explained = np.einsum("km,km->k", across @ self.precision, across)
+        left = self.kernel.own(features) - explained
+        return np.maximum(left, 0) + self.kernel.noise
+
+
+def errors_of(true: Floats, estimate: Floats) -> Doubles:
+    """Log of *true* over *estimate*, reflectances of one shape, both plus `OFFSET`."""
+    return np.log((true + OFFSET) / (np.maximum(estimate, 0) + OFFSET))
+
+
+def without_gaps(errors: Doubles) -> Doubles:
+    """*errors* (n, B), gaps filled with the nearest band that is known; rows without any stay."""
+    bands = np.arange(errors.shape[1])[:, None]
+    filled = errors.copy()
+    for row in filled:
+        finite = np.flatnonzero(np.isfinite(row))
+        if finite.size:
+            row[:] = row[finite[np.abs(bands - finite).argmin(axis=1)]]
+    return filled
+
+
+def corrected(estimate: Floats, shift: Doubles) -> Floats:
+    """*estimate* moved by the errors *shift*: the inverse of `errors_of`, never negative."""
+    moved = (np.maximum(estimate, 0) + OFFSET) * np.exp(shift) - OFFSET
+    return np.maximum(moved, 0)
+
+
+def posterior(kernel: Kernel, spots: Spots, band_scale: Doubles) -> Posterior:
+    """The posterior of *spots*; more than `EXACT` of them go through inducing points."""
+    if len(spots) <= EXACT:
+        inverse = _inverse(spots.covariance(kernel))
+        return Posterior(kernel, spots.features, inverse @ spots.errors, inverse, band_scale)
+    chosen = most_telling(kernel, spots.features, EXACT)
+    points = spots.features[chosen]
+    across = kernel(points, spots.features)
+    weighed = across / (kernel.noise + spots.noise)
+    among = kernel(points, points)
+    inner = _inverse(among + weighed @ across.T)
+    weights = inner @ (weighed @ spots.errors)
+    return Posterior(kernel, points, weights, _inverse(among) - inner, band_scale)
+
+
+def leave_one_out(kernel: Kernel, spots: Spots) -> tuple[Doubles, Doubles]:
+    """The error (n, B) of every spot as all others predict it, and the variance (n,) of that.
+
+    Rasmussen & Williams 2006, equations 5.12: no spot has to be left out in fact.
+    """
+    inverse = _inverse(spots.covariance(kernel))
+    variance = 1 / np.diag(inverse)
+    predicted = spots.errors - (inverse @ spots.errors) * variance[:, None]
+    return predicted, variance
+
+
+def most_telling(kernel: Kernel, features: Doubles, count: int) -> Indices:
+    """Indices of *count* points (n, 6), each the least certain one after those before.
+
+    It is the pivoted Cholesky factorisation of their kernel: Harbrecht, Peters, Schneider, Appl.
+    Numer. Math. 62 (2012) 428, doi:10.1016/j.apnum.2011.10.001. It needs *count* columns of the
+    kernel, never all of it.
+    """
+    left = kernel.own(features)
+    columns = np.empty((count, len(features)))
+    chosen = np.empty(count, dtype=np.intp)
+    for place in range(count):
+        best = int(np.argmax(left))
+        chosen[place] = best
+        before = columns[:place]
+        column = kernel(features[best : best + 1], features)[0] - before[:, best] @ before
+        columns[place] = column / np.sqrt(max(left[best], _JITTER))
+        left = left - np.square(columns[place])
+        left[chosen[: place + 1]] = -np.inf
+    return chosen
+
+
+def _inverse(matrix: Doubles) -> Doubles:
+    """Inverse of a symmetric matrix, itself exactly symmetric."""
+    jitter = _JITTER * float(np.trace(matrix)) / max(len(matrix), 1)
+    inverse = np.linalg.inv(matrix + jitter * np.eye(len(matrix)))
+    return (inverse + inverse.T) / 2
+
+
+MOST = 200
+"""Spots that are fitted to: their matrix is inverted about a hundred times."""
+
+_ALONE = 0.25
+"""Share of the error common to all colours that a single spot is believed to show."""
+
+_FREE = (
+    *("everywhere", "colour", "place", "noise"),
+    *("chroma_length", "brightness_length", "place_length"),
+)
+# standard deviation of the logarithms of the hyperparameters around the defaults, by judgement
+_SPREAD = 0.7
+# independent ones among the errors of all bands, which are smooth curves
+_OUTPUTS = 6
+_STEPS = (0.7, 0.35, 0.17)  # of the search, in logarithms
+_BAND_TRUST = 8.0  # spots that the default factors, of the bands and of all, count for
+
+
+def fitted_kernel(spots: Spots) -> Kernel:
+    """The default kernel with the most likely hyperparameters, given *spots* and a prior around it.
+
+    Rasmussen & Williams 2006, equation 2.30. The search goes along one hyperparameter after the
+    other, so that its result depends on nothing but the spots.
+    """
+    if len(spots) < 2:
+        # one spot cannot separate the error of the scene from that of its own material
+        return replace(KERNEL, everywhere=_ALONE * KERNEL.everywhere, place=_ALONE * KERNEL.place)
+    few = spots.sample(MOST)
+    logs = np.zeros(len(_FREE))
+    best = _objective(few, logs)
+    for step in _STEPS:
+        for place in range(len(_FREE)):
+            for direction in (step, -step):
+                # on in one direction as long as that is better
+                while True:
+                    tried = logs.copy()
+                    tried[place] += direction
+                    value = _objective(few, tried)
+                    if value <= best:
+                        break
+                    logs, best = tried, value
+    return _moved(logs)
+
+
+def scaled_bands(kernel: Kernel, spots: Spots, scale: Doubles) -> Doubles:
+    """Factors (B,) on the variance: the default *scale*, moved towards the spots' own.
+
+    The mean of the inverse gamma distribution that is conjugate to a Gaussian.
+    """
+    few = spots.sample(MOST)
+    solved = np.linalg.solve(few.covariance(kernel), few.errors)
+    explained = np.einsum("nb,nb->b", few.errors, solved)
+    return (_BAND_TRUST * scale + explained) / (_BAND_TRUST + len(few))
+
+
+def misjudged(kernel: Kernel, spots: Spots, scale: Doubles, share: float) -> float:
+    """One more factor on the variance, common to all bands: how far left-out spots exceed it.
+
+    Each spot is predicted by the others (Rasmussen & Williams 2006, section 5.4.2), by this *share*
+    of the correction. The mean square of the errors that are left, over their variance with the
+    factors *scale* (B,), is 1 if the kernel is right. If it is not, this holds better than the
+    likelihood: Bachoc, Comput. Stat. Data Anal. 66 (2013) 55, doi:10.1016/j.csda.2013.03.016. It
+    is shrunk towards 1 as the factors of the bands are towards their defaults.
+    """
+    few = spots.sample(MOST)
+    count = len(few)
+    if count < 2:
+        return 1.0
+    predicted, variance = leave_one_out(kernel, few)
+    left = few.errors - share * predicted
+    squares = np.square(left) / (variance[:, None] * scale)
+    return float((_BAND_TRUST + count * squares.mean()) / (_BAND_TRUST + count))
+
+
+def _objective(spots: Spots, logs: Doubles) -> float:
+    """Log of the posterior, apart from a constant."""
+    try:
+        factor = np.linalg.cholesky(spots.covariance(_moved(logs)))
+    except np.linalg.LinAlgError:
+        return -np.inf
+    whitened = np.linalg.solve(factor, spots.errors)
+    log_determinant = 2 * np.log(np.diag(factor)).sum()
+    # every band has a variance of its own, for which the most likely value stands
+    variances = np.square(whitened).mean(axis=0).clip(1e-12)
+    likelihood = -(len(spots) * np.log(variances).mean() + log_determinant) / 2
+    return float(_OUTPUTS * likelihood - np.square(logs / _SPREAD).sum() / 2)
+
+
+def _moved(logs: Doubles) -> Kernel:
+    """The default kernel, multiplied by the exponentials of *logs*."""
+    factors = zip(_FREE, logs, strict=True)
+    return replace(
+        KERNEL, **{name: getattr(KERNEL, name) * float(np.exp(by)) for name, by in factors}
+    )
+
+
+_SHARES = np.linspace(0, 1, 21)  # of the correction, that are tried
+_TRUST = 2.0
+"""The defaults count for this many spots: as many that contradict the correction halve it."""
+
+
+def reach(kernel: Kernel, spots: Spots) -> float:
+    """The share of the correction, 0 to 1, at which the spots predict each other best.
+
+    One spot alone cannot say: its correction goes as far as the kernel says.
+    """
+    if len(spots) < 2:
+        return 1.0
+    few = spots.sample(EXACT)
+    predicted, _ = leave_one_out(kernel, few)
+    size = np.abs(few.errors).mean()
+    left = np.array([np.abs(few.errors - share * predicted).mean() for share in _SHARES])
+    # the defaults were fitted to many scenes, so that two spots by chance do not undo them
+    prior = _TRUST * size * np.square(1 - _SHARES) / len(few)
+    return float(_SHARES[np.argmin(left + prior)])

@@ -1,0 +1,262 @@
+"""From a cube and reference spectra to a better cube.
+
+Letters: B bands, H rows, W columns, n spots, k pixels.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Floats, Singles
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import CubeError, SpectrumError
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
+from napari_mst.reconstruction.consistency.noise import removed_noise
+from napari_mst.references import refinement_record
+from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
+from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent
+from napari_mst.references.process import (
+    Posterior,
+    Spots,
+    band_scale,
+    errors_of,
+    features_of_spectra,
+    fitted_kernel,
+    misjudged,
+    most_telling,
+    posterior,
+    reach,
+    scaled_bands,
+    without_gaps,
+)
+from napari_mst.references.reference_spectrum import (
+    ReferenceSpectrum,
+    check_references,
+    reference_values,
+)
+from napari_mst.references.refinement_record import Refinement
+from napari_mst.spectra.regions import point_spectrum
+
+_SPREADING = 0.6
+"""Share of the time that the process takes; the rest is for the colours."""
+_KEPT = 256  # blocks that the history keeps for the error bands: the most informative ones
+_REFUSED = ("radiance", "relative radiance")
+# nm, the peaks of the colour matching functions of blue and red: without what lies before and
+# behind them, a part of the colour is missing
+_BLUE = 450.0
+_RED = 600.0
+
+
+def refine(
+    cube: SpectralCube,
+    photo: PhotoLike,
+    references: Sequence[ReferenceSpectrum],
+    progress: ProgressLike = None,
+) -> SpectralCube:
+    """*cube*, corrected everywhere from *references*, spectra measured at some spots (float32).
+
+    Without reference spectra it is *cube* itself. Its history keeps the reference spectra; when it
+    is refined again, the earlier ones still count. Missing bands of a reference spectrum are
+    corrected like the nearest ones that it has.
+
+    Parameters
+    ----------
+    cube
+        Reflectance, with wavelengths in nm: from a `Reconstructor`, or a file.
+    photo
+        The photo that the cube was made from: anything that `Reconstructor.reconstruct` takes.
+
+    Raises
+    ------
+    CubeError
+        If the cube is no reflectance, or has no wavelengths in nm.
+    PhotoError
+        If the photo is another one, by its size or its colours.
+    SpectrumError
+        If a spot lies outside, or a spectrum does not fit the cube.
+    Cancelled
+        Soon after *progress* was cancelled; *cube* is as it was.
+
+    Notes
+    -----
+    ==========  ==================================================================
+    cube        reflectance, 0 to about 1; wavelengths in nm
+    photo       a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    references  reflectance, 0 to about 1; wavelengths in nm
+    returns     float32 reflectance, 0 or more
+    ==========  ==================================================================
+
+    Examples
+    --------
+    >>> photo = np.full((16, 16, 3), 128, np.uint8)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> tile = nm.ReferenceSpectrum(8, 8, np.full(31, 0.25))
+    >>> better = nm.refine(cube, photo, [tile])
+    >>> [each.spectrum(8, 8).values[::10].round(2) for each in (cube, better)]
+    [array([0.17, 0.22, 0.22, 0.22]), array([0.25, 0.23, 0.21, 0.25])]
+    """
+    check_cube(cube)
+    source = photo_of(cube, as_photo(photo))
+    reference_spectra = list(references)
+    if not reference_spectra:
+        return cube
+    learnt = learn(cube, reference_spectra, view_of(cube, source))
+    for doubt in learnt.refinement.doubts:
+        warnings.warn(doubt, ContradictingSpectra, stacklevel=2)
+    return applied(cube, source, learnt, as_progress(progress))
+
+
+class Learnt(NamedTuple):
+    """The correction of one cube by reference spectra, not yet carried out: `applied` does that.
+
+    *refinement* is all that the history of the refined cube keeps; *process* moves any pixel.
+    """
+
+    refinement: Refinement
+    process: Posterior
+
+
+def learn(
+    cube: SpectralCube, references: Sequence[ReferenceSpectrum], view: ColourView | None = None
+) -> Learnt:
+    """The correction of *cube* by *references* spectra, and by those that it was refined to before.
+
+    Spectra whose colours are not those of the photo of *view*, or that all others contradict, are
+    left out. It takes milliseconds for some dozens of them. Raises as `refine`.
+    """
+    check_cube(cube)
+    check_references(cube, references)
+    noise = None if view is None else removed_noise(view.comparison(cube.data), NO_PROGRESS)
+    is_jpeg = noise is not None and noise.is_jpeg
+    photo = "" if noise is None else refinement_record.JPEG if is_jpeg else refinement_record.NOISE
+    references, notes = checked(cube, view, references, is_jpeg)
+    again = {spot.place: spot for spot in references}
+    former = refinement_record.reference_spectra(cube.provenance)
+    every = (*(spot for spot in former if spot.place not in again), *references)
+    spots = spots_of(cube, every)
+    kept = consistent(spots, cube.wavelengths, [spot.is_trusted for spot in every])
+    notes += [
+        f"The reference spectrum at {spot.place} was left out: the others contradict it."
+        for number, spot in enumerate(every)
+        if number not in kept
+    ]
+    every, spots = tuple(every[number] for number in kept), spots[kept]
+    source = f"{len(every)} reference {'spectrum' if len(every) == 1 else 'spectra'}"
+    learnt = learnt_from(cube, spots, source, every, tuple(notes))
+    return learnt._replace(refinement=replace(learnt.refinement, photo=photo))
+
+
+def learnt_from(
+    cube: SpectralCube,
+    spots: Spots,
+    source: str,
+    references: tuple[ReferenceSpectrum, ...] = (),
+    doubts: tuple[str, ...] = (),
+) -> Learnt:
+    """The correction of *cube* by *spots*: of *references* spectra, or the blocks of a coarse cube."""
+    kernel = fitted_kernel(spots)
+    scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths))
+    share = reach(kernel, spots)
+    if references:
+        scale = scale * misjudged(kernel, spots, scale, share)
+    process = posterior(kernel, spots, scale)
+    process = replace(process, weights=process.weights * share)
+    if not references and len(spots) > _KEPT:
+        spots = spots[most_telling(kernel, spots.features, _KEPT)]
+    return Learnt(Refinement(spots, kernel, scale, share, references, source, doubts), process)
+
+
+def applied(
+    cube: SpectralCube, photo: Photo, learnt: Learnt, progress: Progress = NO_PROGRESS
+) -> SpectralCube:
+    """*cube*, corrected everywhere with the *learnt* errors, in the colours of its *photo*."""
+    refinement = learnt.refinement
+    if not len(refinement.spots):  # all were left out: the cube is as it was, and says why
+        texts = (*cube.provenance.assumptions, *refinement.doubts)
+        return replace(cube, provenance=replace(cube.provenance, assumptions=texts))
+    data = spread(cube, learnt.process, progress.part(0, _SPREADING))
+    text = moved_to_photo(data, view_of(cube, photo), progress.part(_SPREADING, 1))
+    return with_history(cube, data, refinement, text)
+
+
+def check_reflectance(cube: SpectralCube) -> None:
+    """Refuse a cube without wavelengths, or of radiance. Raises `CubeError`."""
+    if not cube.has_wavelengths:
+        raise CubeError(
+            f"Expected a cube with wavelengths in nm, got {cube.unit!r}. Say what its bands are."
+        )
+    if cube.quantity in _REFUSED:
+        raise CubeError(
+            f"Expected a cube of reflectance, got {cube.quantity}. "
+            "Use a model that gives reflectance: known reflectances cannot correct it."
+        )
+
+
+def check_cube(cube: SpectralCube) -> None:
+    """Refuse a cube that lacks a part of the colours of its photo, too. Raises `CubeError`."""
+    check_reflectance(cube)
+    low, high = cube.wavelengths.min(), cube.wavelengths.max()
+    if low > _BLUE or high < _RED:
+        raise CubeError(
+            f"Expected bands from {_BLUE:g} nm or less to {_RED:g} nm or more, which make up the "
+            f"colours of a photo, got {low:g}-{high:g} nm. Refine it before bands are cut away."
+        )
+
+
+def spots_of(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> Spots:
+    """The places of *references* spectra among colours, and how far *cube* is off there.
+
+    Raises
+    ------
+    SpectrumError
+        If a spectrum does not fit the cube, or the cube has no numbers at a spot.
+    """
+    if not references:
+        return Spots(np.empty((0, 6)), np.empty((0, len(cube.wavelengths))), np.empty(0))
+    true = reference_values(cube, references)
+    estimate = np.stack([_estimate(cube, spot) for spot in references])
+    pixels = np.array([[spot.row, spot.column] for spot in references])
+    return spots_at(cube, pixels, true, estimate, (spot.uncertainty**2 for spot in references))
+
+
+def spots_at(
+    cube: SpectralCube,
+    pixels: Floats,
+    true: Doubles,
+    estimate: Doubles,
+    noise: Iterable[float],
+) -> Spots:
+    """Spots at *pixels* (n, 2), whose spectra (n, B) are *true*, and an *estimate* in *cube*."""
+    places = pixels / max(cube.shape[1:])
+    features = features_of_spectra(estimate, places, cube.wavelengths)
+    return Spots(features, without_gaps(errors_of(true, estimate)), np.array([*noise]))
+
+
+def with_history(
+    cube: SpectralCube, data: Singles, refinement: Refinement, text: str
+) -> SpectralCube:
+    """*data* as a cube like *cube*, whose history records *refinement* and its colours."""
+    past = cube.provenance
+    note = f"Refined to {refinement.source}: {refinement_record.METHOD}, {refinement.reach:.0%} of the way."
+    provenance = replace(
+        past,
+        correction=text or past.correction,
+        refinement=refinement_record.to_record(refinement),
+        assumptions=(*past.assumptions, note, *refinement.doubts),
+    )
+    return replace(cube, data=data, provenance=provenance)
+
+
+def _estimate(cube: SpectralCube, spot: ReferenceSpectrum) -> Doubles:
+    """The mean estimate (B,) of the pixels of a spot."""
+    values = point_spectrum(cube, spot.row, spot.column, spot.window).values
+    if not np.isfinite(values).all():
+        raise SpectrumError(
+            f"Expected numbers in the cube at {spot.place}, got NaN. "
+            "Choose a spot that the photo shows."
+        )
+    return values

@@ -1,0 +1,196 @@
+"""Suggestions: the spots where a measurement would help most.
+
+Of many candidate spots, the one is chosen that lowers the uncertainty of the whole image most; then
+the next, as if that one were measured. The variance of a Gaussian process does not depend on what
+the measurements will say. It is greedy A-optimal design: Krause, Singh, Guestrin, J. Mach. Learn.
+Res. 9 (2008) 235. Letters: n candidates, t targets.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from napari_mst.arrays import Doubles, Indices, Mask, doubles
+from napari_mst.cube import SpectralCube
+from napari_mst.errors import SpectrumError
+from napari_mst.photo.photo import Photo, PhotoLike, as_photo
+from napari_mst.progress import ProgressLike, as_progress
+from napari_mst.references.colour_views import photo_of
+from napari_mst.references.process import (
+    KERNEL,
+    Kernel,
+    Spots,
+    drawn,
+    features_of_spectra,
+    fitted_kernel,
+    posterior,
+)
+from napari_mst.references.reference_spectrum import ReferenceSpectrum, check_references
+from napari_mst.references.refining import check_cube, spots_of
+
+MOST = 256
+"""Suggestions at a time."""
+
+_CANDIDATES = 1000
+_TARGETS = 1000
+_HALF_WINDOW = 1  # of 3 x 3 pixels, the usual spot
+_DARK = 0.02  # reflectance in any band: below it a measurement is mostly noise
+_DIM = 0.05  # mean reflectance: the same
+_UNEVEN = 1.0  # times the variance of the features in a spot is added to its noise
+
+
+def suggest_spots(
+    cube: SpectralCube,
+    photo: PhotoLike,
+    references: Sequence[ReferenceSpectrum] = (),
+    count: int = 4,
+    progress: ProgressLike = None,
+) -> list[tuple[int, int]]:
+    """The *count* spots (row, column) to measure, the most helpful first.
+
+    They see only the photo and the estimate, and avoid pixels that are dark or burnt out. The same
+    input gives the same spots. *references* spectra count as measured. There are fewer where the
+    image has no more that can be measured.
+
+    Raises
+    ------
+    CubeError, PhotoError, SpectrumError
+        As `refine`; `SpectrumError` also if *count* is below 1 or all pixels are dark or clipped.
+    Cancelled
+        Soon after *progress* was cancelled.
+
+    Notes
+    -----
+    =======  ==================================================================
+    cube     reflectance, 0 to about 1; wavelengths in nm
+    photo    a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    returns  pixels, (row, column)
+    =======  ==================================================================
+
+    Examples
+    --------
+    >>> photo = np.full((32, 32, 3), 128, np.uint8)
+    >>> photo[:, 16:] = (200, 90, 60)
+    >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
+    >>> nm.suggest_spots(cube, photo, count=2)
+    [(15, 9), (16, 24)]
+    """
+    check_cube(cube)
+    source = photo_of(cube, as_photo(photo))
+    reference_spectra = list(references)
+    check_references(cube, reference_spectra)
+    if not 1 <= count <= MOST:
+        raise SpectrumError(f"Expected 1 to {MOST} suggestions, got {count}. Ask for fewer.")
+    progress = as_progress(progress)
+    measurable, lit = _measurable(cube, source)
+    candidates = _spaced(measurable, _CANDIDATES)
+    targets = _spaced(lit, _TARGETS)
+    spots = spots_of(cube, reference_spectra) if reference_spectra else None
+    kernel = KERNEL if spots is None else fitted_kernel(spots)
+    at, unevenness = _window_features(cube, candidates)
+    design = Design(kernel, at, _window_features(cube, targets, half=0)[0], unevenness, spots)
+    chosen = list[int]()
+    for _ in range(min(count, len(candidates))):
+        progress.check()
+        chosen.append(design.next_best())
+    return [(int(row), int(column)) for row, column in candidates[chosen]]
+
+
+class Design:
+    """Covariances between candidates and targets, given the spots measured so far.
+
+    Parameters
+    ----------
+    candidates
+        (n, 6) features of the spots that can be measured.
+    targets
+        (t, 6) features of pixels of the whole image, which are to become known.
+    unevenness
+        (n,) variance of the features within each candidate.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        candidates: Doubles,
+        targets: Doubles,
+        unevenness: Doubles,
+        references: Spots | None = None,
+    ) -> None:
+        self._among = kernel(candidates, candidates)
+        self._across = kernel(targets, candidates)
+        # a spot on an edge is a mixture: what it shows holds for no pixel
+        self._noise = kernel.noise + _UNEVEN * unevenness * kernel.colour
+        self._chosen = list[int]()
+        if references is not None:
+            process = posterior(kernel, references, np.ones(references.errors.shape[1]))
+            to_known = kernel(candidates, process.points)
+            self._among -= to_known @ process.precision @ to_known.T
+            self._across -= kernel(targets, process.points) @ process.precision @ to_known.T
+
+    def next_best(self) -> int:
+        """The candidate that lowers the variances most; it then counts as measured."""
+        variance = np.maximum(np.diag(self._among), 0) + self._noise
+        gain = np.square(self._across).sum(axis=0) / variance
+        gain[self._chosen] = -1
+        best = int(gain.argmax())
+        self._chosen.append(best)
+        chosen = self._among[:, best].copy()
+        theirs = self._across[:, best].copy()
+        self._among -= np.outer(chosen, chosen) / variance[best]
+        self._across -= np.outer(theirs, chosen) / variance[best]
+        return best
+
+
+def _measurable(cube: SpectralCube, photo: Photo) -> tuple[Mask, Mask]:
+    """Two masks (H, W): a spot of 3 x 3 pixels can be measured, and a pixel is not dark."""
+    height, width = photo.shape
+    lit = np.empty((height, width), dtype=bool)
+    usable = np.empty((height, width), dtype=bool)
+    for row in range(height):
+        line = doubles(cube.data[:, row])
+        shown = photo.rows(row, row + 1, linear=False)[:, 0]
+        lit[row] = (line.min(axis=0) > _DARK) & (line.mean(axis=0) > _DIM)
+        usable[row] = lit[row] & (shown < 1).all(axis=0)
+    if photo.valid is not None:
+        lit &= photo.valid
+        usable &= photo.valid
+    # The docks, which import this module, are not to wait for it.
+    from scipy.ndimage import binary_erosion
+
+    measurable = binary_erosion(usable, np.ones((3, 3)))  # nothing at the border
+    if not measurable.any():
+        measurable = usable
+    if not measurable.any():
+        raise SpectrumError(
+            "Expected pixels that can be measured, got only dark or clipped ones. "
+            "Take another photo."
+        )
+    return measurable, lit
+
+
+def _spaced(mask: Mask, count: int) -> Indices:
+    """At most *count* pixels (n, 2) of *mask*, the same ones every time, not on a grid."""
+    pixels = np.flatnonzero(mask)
+    pixels = pixels[drawn(pixels.size, count)]
+    return np.stack(np.divmod(pixels, mask.shape[1]), axis=1)
+
+
+def _window_features(
+    cube: SpectralCube, pixels: Indices, half: int = _HALF_WINDOW
+) -> tuple[Doubles, Doubles]:
+    """Features (n, 6) of the spots around *pixels* (n, 2), and how much their colours vary (n,)."""
+    height, width = cube.shape[1:]
+    places = pixels / max(height, width)
+    shifts = range(-half, half + 1)
+    around = list[Doubles]()
+    total = np.zeros((len(pixels), len(cube.wavelengths)))
+    for shift in product(shifts, shifts):
+        rows, columns = (pixels + shift).clip(0, (height - 1, width - 1)).T
+        spectra = doubles(cube.data[:, rows, columns]).T
+        total += spectra
+        around.append(features_of_spectra(spectra, places, cube.wavelengths))
+    mean = features_of_spectra(total / len(around), places, cube.wavelengths)
+    spread = np.square(np.stack(around)[:, :, :4] - mean[:, :4]).sum(axis=2).mean(axis=0)
+    return mean, spread
