@@ -23,7 +23,7 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID
-from napari_mst.reconstruction.error_bands import instrument_error, margins
+from napari_mst.reconstruction.model_intervals import instrument_error, margins
 
 HELD = 0.94
 PHOTOS = 512
@@ -32,8 +32,8 @@ SEED = 31
 DARK = 0.02
 
 
-def photo_band(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float, ...]]:
-    """The error band of a card for *network*."""
+def photo_interval(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float, ...]]:
+    """The prediction interval of a card for *network*."""
     random = torch.Generator().manual_seed(SEED)
     truth = PixelSets(random, held_out=True).draw(photos, PIXELS)
     processing = draw_processing(photos, random, held_out=True)
@@ -71,7 +71,7 @@ def main() -> None:
     """Write the calibrated card into a weights file."""
     path = Path(sys.argv[1])
     model = load_model(path)
-    band = photo_band(model.network)
+    band = photo_interval(model.network)
     print(band)
     write_weights(path, model.network.state_dict(), replace(model.card, error_band=band))
 

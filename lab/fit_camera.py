@@ -187,7 +187,7 @@ def pixelwise_of(checkpoint: Path) -> CameraNetwork | None:
 
 
 def camera_card(settings: FitSettings, processes: int, name: str) -> ModelCard:
-    """The card of the model; its accuracy and its error band are measured later."""
+    """The card of the model; its accuracy and its prediction interval are measured later."""
     cameras = load_cameras()
     said = (
         f"--steps {settings.steps} --stages {settings.stages} --size {settings.size} "

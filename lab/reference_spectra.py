@@ -29,10 +29,10 @@ from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.references.contradictions import ContradictingSpectra
-from napari_mst.references.intervals import error_bands, has_band
+from napari_mst.references.intervals import has_interval, prediction_intervals
 from napari_mst.references.reference_spectrum import BRIGHTEST, ReferenceSpectrum
 from napari_mst.references.refining import refine
-from napari_mst.references.suggestions import MOST, suggest_spots
+from napari_mst.references.suggestions import MOST, suggest_measurements
 from napari_mst.training.inputs import INPUTS, Input
 from napari_mst.training.scenes import Scene, read_scenes, resampled, scene_files
 from napari_mst.training.tables import (
@@ -50,13 +50,13 @@ WORST = "worst"
 """Label of MRAE after over before; in the mean, the largest ratio of all scenes."""
 
 COVERAGE = "coverage"
-"""Label of the share of true values in the 90 % error band: all bands of the core pixels."""
+"""Label of the share of true values in the 90 % prediction interval: all bands of the core pixels."""
 
 LEAST = "least"
 """Label of that share in the band that has the smallest one."""
 
 WIDTH = "width"
-"""Label of the mean width of the error band over the estimate."""
+"""Label of the mean width of the prediction interval over the estimate."""
 
 LABELS = ("MRAE", "core MRAE", WORST, COVERAGE, LEAST, WIDTH)
 
@@ -76,7 +76,8 @@ class SpotPlan:
     counts
         The numbers of reference spectra, one line of the table for each.
     is_suggested
-        Take the spots that `suggest_spots` gives for photo and estimate; otherwise random ones.
+        Take the spots that `suggest_measurements` gives for photo and estimate; otherwise random
+        ones.
     seed
         Draws the random spots, the same ones in every run.
 
@@ -138,14 +139,14 @@ class Taken:
         return mrae(estimate, reference), core_mrae(estimate, reference, GRID)
 
     def band(self, cube: SpectralCube) -> tuple[Floats, float] | None:
-        """The share of true core values in the error band of *cube* (31,), and its mean width.
+        """The share of true core values in the prediction interval of *cube* (31,), and its mean width.
 
         The width is a share of the estimate. None if there is no band, or no core pixel counts.
         """
         core = self.counted & core_pixels(self.truth)
-        if not has_band(cube) or not core.any():
+        if not has_interval(cube) or not core.any():
             return None
-        lower, upper = (_at_grid(side)[:, core] for side in error_bands(cube))
+        lower, upper = (_at_grid(side)[:, core] for side in prediction_intervals(cube))
         truth = self.truth[:, core]
         is_within = (truth >= lower) & (truth <= upper)
         widths = (upper - lower) / np.maximum(_at_grid(cube)[:, core], _DIMMEST)
@@ -163,7 +164,7 @@ class Taken:
 
         Those at which the scene itself holds no reflectance are left out.
         """
-        spots = np.array(suggest_spots(self.cube, self.photo, count=count))
+        spots = np.array(suggest_measurements(self.cube, self.photo, count=count))
         is_known = self._measurable & (self.truth.max(axis=0) > 0)
         return spots[is_known[spots[:, 0], spots[:, 1]]]
 
@@ -322,9 +323,9 @@ def judge_known(  # noqa: PLR0913 (its options)
     -----
     columns:
       worst      MRAE after over before, in the scene where this is largest
-      coverage   share of true values in the 90 % error band, all bands
+      coverage   share of true values in the 90 % prediction interval, all bands
       least      the same, in the band that has the smallest share
-      width      mean width of the error band over the estimate
+      width      mean width of the prediction interval over the estimate
     """
     plan = SpotPlan(references, suggested)
     kinds = chosen_inputs(input or [INPUTS[0].name], INPUTS)

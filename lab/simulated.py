@@ -59,7 +59,7 @@ class Curriculum:
 
 
 USUAL = Curriculum()
-"""The lesson by which fits are judged and on which error bands are calibrated."""
+"""The lesson by which fits are judged and on which prediction intervals are calibrated."""
 
 
 class SceneSimulator:

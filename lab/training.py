@@ -31,7 +31,7 @@ def train_on_scenes(*, plan: TrainingPlan, settings: FitSettings, steps: int | N
 
 
 def calibrated(path: Path) -> ModelCard:
-    """Measure the error band of the model in the file *path*, into its card.
+    """Measure the prediction interval of the model in the file *path*, into its card.
 
     Scenes are made of spectra that no model has seen, and of the size of those in training.
     """
@@ -52,7 +52,7 @@ def calibrated(path: Path) -> ModelCard:
 
 
 def calibrate_files(files: tuple[Path, ...]) -> None:
-    """Measure the error band of each model, into the card of its file, and print it.
+    """Measure the prediction interval of each model, into the card of its file, and print it.
 
     Parameters
     ----------
@@ -73,5 +73,5 @@ def calibrate_files(files: tuple[Path, ...]) -> None:
 
 TRAIN = Command("train", "train a new model, also on simulated scenes", train_on_scenes)
 CALIBRATE = Command(
-    "calibrate", "measure the error band of a model, into its file", calibrate_files
+    "calibrate", "measure the prediction interval of a model, into its file", calibrate_files
 )

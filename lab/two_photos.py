@@ -31,7 +31,7 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.references.intervals import error_bands
+from napari_mst.references.intervals import prediction_intervals
 from napari_mst.references.shots import Shot, add_shots
 from napari_mst.training.scenes import Scene, read_scenes
 
@@ -106,8 +106,8 @@ def taken(cube: Floats, camera: str, light: str, faults: Faults, seed: int) -> P
 
 
 def score(cube: SpectralCube, truth: Floats) -> list[float]:
-    """MRAE, core MRAE, and the share of the core values in the error band."""
-    lower, upper = error_bands(cube)
+    """MRAE, core MRAE, and the share of the core values in the prediction interval."""
+    lower, upper = prediction_intervals(cube)
     is_inside = (truth >= lower.data) & (truth <= upper.data)
     inside = float(is_inside[:, core_pixels(truth)].mean())
     return [mrae(cube.data, truth), core_mrae(cube.data, truth, GRID), inside]

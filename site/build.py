@@ -25,7 +25,7 @@ from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.illuminants import colour_weights
 from napari_mst.models.cards import CAMERA, FACTOR
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.reconstruction.error_bands import PIXELWISE, instrument_error
+from napari_mst.reconstruction.model_intervals import PIXELWISE, instrument_error
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

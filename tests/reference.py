@@ -75,15 +75,15 @@ TASKS = {
         "non_local_weights",
     ),
     "Cubes and files": ("SpectralCube", "Provenance", "read_cube", "write_cube", "add_cube"),
-    "Reference spectra, further photos and error bands": (
+    "Reference spectra, further photos and prediction intervals": (
         "refine",
         "ReferenceSpectrum",
-        "suggest_spots",
+        "suggest_measurements",
         "refine_with_cube",
         "Shot",
         "add_shots",
-        "error_bands",
-        "spectrum_band",
+        "prediction_intervals",
+        "interval_of",
     ),
     "Spectra, regions and maps": (
         "Spectrum",

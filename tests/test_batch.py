@@ -124,7 +124,7 @@ def test_subfolders_are_mirrored(tmp_path: Path) -> None:
     [
         (("a.png", "a.jpg"), "got a.jpg and a.png for a.hdr"),
         (("sub/a.png", "sub/A.jpg"), "got A.jpg and a.png for a.hdr"),
-        (("a.png", "a_lower.png"), "error band a_lower.hdr"),
+        (("a.png", "a_lower.png"), "prediction interval a_lower.hdr"),
     ],
     ids=["087-one-folder", "087-case", "087-error-band"],
 )

@@ -160,7 +160,7 @@ def test_the_browser_gives_the_spectra_of_python_on_the_screen_and_in_its_files(
 
 def test_the_band_in_the_browser_is_that_of_python(page: Any) -> None:
     cube = expected()
-    band = nm.spectrum_band(cube, 200, 300)
+    band = nm.interval_of(cube, 200, 300)
     assert band
     script = """
         const done = arguments[arguments.length - 1];

@@ -63,7 +63,7 @@ def lamps() -> Figure:
 
 @figure
 def classes() -> Figure:
-    """Spectra of four places with their error bands, and the pixels that resemble each."""
+    """Spectra of four places with their prediction intervals, and the pixels that resemble each."""
     cube = coffee()
     spectra = [
         nm.point_spectrum(cube, row, column, WINDOW, name=name, colour=colour)
@@ -74,7 +74,7 @@ def classes() -> Figure:
     show(picture, cube.render(), "photo")
     for spectrum, (row, column, colour) in zip(spectra, PLACES.values(), strict=True):
         picture.plot(column, row, "o", color=colour, markeredgecolor="white", markersize=9)
-        with_band(curves, spectrum, nm.spectrum_band(cube, row, column))
+        with_band(curves, spectrum, nm.interval_of(cube, row, column))
     spectral(curves, "spectra, and their uncalibrated 90 % bands")
     colours = ListedColormap(["#222222", *(colour for _, _, colour in PLACES.values())])
     show(map_axes, labels, "pixels of the same spectral shape", cmap=colours, interpolation="none")
@@ -122,7 +122,7 @@ def known() -> Figure:
     truth = nm.SpectralCube(scene.clip(0, 1), chart().wavelengths)
     photo = truth.render()
     before = reconstructor().reconstruct(photo)
-    spots = nm.suggest_spots(before, photo, count=8)
+    spots = nm.suggest_measurements(before, photo, count=8)
     true = [nm.ReferenceSpectrum(*spot, nm.point_spectrum(truth, *spot, 3)) for spot in spots]
     after = nm.refine(before, photo, true)
     made, axes = panels(4, (12, 2.9))
@@ -287,7 +287,7 @@ def bands() -> Figure:
         all_axes, ((16, 16), (44, 44), (72, 100), (100, 128)), strict=True
     ):
         estimate = nm.point_spectrum(cube, row, column, name="estimate", colour=COLOURS[3])
-        with_band(axes, estimate, nm.spectrum_band(cube, row, column))
+        with_band(axes, estimate, nm.interval_of(cube, row, column))
         axes.plot(truth.wavelengths, truth.spectrum(row, column).values, "k:", label="true")
         spectral(axes)
     return made

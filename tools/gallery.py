@@ -95,7 +95,7 @@ def gallery_rocket() -> Figure:
         {"flame": (315, 322), "steam": (390, 240)}.items(), COLOURS, strict=False
     ):
         spectrum = nm.point_spectrum(cube, *place, window=5, name=name, colour=colour)
-        with_band(curves, spectrum, nm.spectrum_band(cube, *place))
+        with_band(curves, spectrum, nm.interval_of(cube, *place))
         picture.plot(place[1], place[0], "o", color=colour, markeredgecolor="white")
     spectral(curves, "its light is far off daylight" if light.is_far else "its light passes")
     return made

@@ -20,8 +20,8 @@ from napari_mst import (
     Photo,
     Reconstructor,
     calibrate,
-    error_bands,
     load_model,
+    prediction_intervals,
     region_spectrum,
 )
 from napari_mst.cube.colour import illuminant, linear_to_srgb, measured_reflectances, srgb_response
@@ -176,7 +176,7 @@ def real(folder: Path) -> None:
             corrected = calibration.corrected(photo)
             plain = reconstructor.reconstruct(corrected)
             cube = calibration.refined(plain, corrected)
-            low, high = (region_spectrum(side, place).values for side in error_bands(cube))
+            low, high = (region_spectrum(side, place).values for side in prediction_intervals(cube))
             found = [region_spectrum(one, place).values for one in (plain, cube)]
             errors = [float(np.abs(one / true - 1).mean()) for one in found]
             held = ((true >= low) & (true <= high)).mean()

@@ -27,8 +27,8 @@ from napari_mst import (
     ReferenceSpectrum,
     Spectrum,
     calibrate,
-    error_bands,
     load_model,
+    prediction_intervals,
     refine,
 )
 from napari_mst.cube.cube import SpectralCube
@@ -138,7 +138,7 @@ def spots_of(truth: Array, seed: int) -> list[ReferenceSpectrum]:
 
 def sides_of(cube: SpectralCube) -> tuple[Array, Array] | None:
     """The lower and the upper spectra of the 90 % intervals."""
-    lower, upper = error_bands(cube)
+    lower, upper = prediction_intervals(cube)
     return np.asarray(lower.data), np.asarray(upper.data)
 
 

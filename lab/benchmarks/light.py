@@ -7,9 +7,9 @@ white    angles between told and true whites, as the sensor sees them and in lin
 of the prototype:
          the 15 illuminants and 6 mixtures of them, and the lights never trained with
 surfaces the same error, the light estimated with a grey, or with 4 or 16 pixels of the scene whose
-spectra are known bands    what the 90 % error bands hold, the light told, estimated, and estimated
-with 4 spectra, also without its doubt penalty  relative error (MRAE) of the pixelwise part of
-mstpp-camera with the light told, estimated and assumed,
+spectra are known bands    what the 90 % prediction intervals hold, the light told, estimated, and
+estimated with 4 spectra, also without its doubt penalty  relative error (MRAE) of the pixelwise
+part of mstpp-camera with the light told, estimated and assumed,
          at every fourth pixel; a held-out light is not in the table of lights that the estimate may
          choose from
 srgb     how often sRGB photos are warned of, by their light
@@ -38,7 +38,7 @@ from napari_mst.models.cards import NOISE
 from napari_mst.photo.cameras import GRID, OF_SENSOR, light_power, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction import lighting
-from napari_mst.reconstruction.error_bands import half_widths, photo_band
+from napari_mst.reconstruction.model_intervals import half_widths, photo_interval
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.setup import set_up
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
@@ -210,7 +210,7 @@ def by_surfaces(network, cube, camera, light):
 
 
 def bands(scenes):
-    """Print what the 90 % error bands hold, by what tells the light, without its doubt and with it."""
+    """Print what the 90 % prediction intervals hold, by what tells the light, without its doubt and with it."""
     kinds = {"known": PENALTY_LIGHTS, "never trained with": HELD_OUT_LIGHTS}
     rows = {}
     for name, cube in scenes:
@@ -228,7 +228,7 @@ def bands(scenes):
 
 
 def by_band(cube, camera, light):
-    """The shares (31,) of the core of a *cube* in the error band, and its width, by what tells the light."""
+    """The shares (31,) of the core of a *cube* in the prediction interval, and its width, by what tells the light."""
     model = nm.load_model("mstpp-camera")
     random = np.random.default_rng(5)
     photo = common.sensor_photo(sensor(cube, camera, light, random))
@@ -249,7 +249,7 @@ def by_band(cube, camera, light):
         response = unbalanced_response(camera, name)
         estimate = lighting._spectra(model.network.pixelwise, linear, response, None)
         estimate = estimate.reshape(small.shape)
-        band = photo_band(model.card, NOISE)
+        band = photo_interval(model.card, NOISE)
         doubts = {"": 0.0}
         if told is not None:
             capture = nm.Capture(camera, name, common.FULL / white, OF_SENSOR)

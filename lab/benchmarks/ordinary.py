@@ -25,7 +25,7 @@ from torch import Tensor
 from lab.benchmarks import common
 from lab.benchmarks.common import Array
 from lab.ordinary_photos import KINDS, LUMINANCE, draw_processing, photograph, photograph_scene
-from napari_mst import Photo, Reconstructor, error_bands, load_model
+from napari_mst import Photo, Reconstructor, load_model, prediction_intervals
 from napari_mst.cube.colour import linear_to_srgb, srgb_response, srgb_to_linear
 from napari_mst.cube.metrics import DARK, spectral_angles
 from napari_mst.photo.cameras import GRID
@@ -127,7 +127,10 @@ def estimator(name: str) -> Estimator:
             return np.asarray(cube.data), None, None
         sides, shape = (
             (np.asarray(lower.data), np.asarray(upper.data))
-            for lower, upper in (error_bands(cube), error_bands(cube, shape_only=True))
+            for lower, upper in (
+                prediction_intervals(cube),
+                prediction_intervals(cube, shape_only=True),
+            )
         )
         return np.asarray(cube.data), sides, shape
 

@@ -24,7 +24,7 @@ from lab.benchmarks.common import seconds
 from lab.benchmarks.contender import published, published_network
 from lab.benchmarks.memory import measured_apart
 from lab.benchmarks.roofline import roofline
-from napari_mst import Reconstructor, error_bands, load_model
+from napari_mst import Reconstructor, load_model, prediction_intervals
 from napari_mst.arrays import Singles
 from napari_mst.denoising.photos import denoised_photo, denoising_to_look_at
 from napari_mst.engine.forms import native
@@ -127,7 +127,7 @@ def first_and_later() -> None:
 
 
 def around_the_network() -> None:
-    """The whole cube, its error bands and denoising, in turns."""
+    """The whole cube, its prediction intervals and denoising, in turns."""
     generator = np.random.default_rng(0)
     scene = generator.random((SIDE // 16, SIDE // 16, 3)).repeat(16, 0).repeat(16, 1)
     noisy = scene + generator.normal(0, 0.03, scene.shape)
@@ -138,7 +138,7 @@ def around_the_network() -> None:
     times = least(
         {
             "cube, with its colours": lambda: reconstructor.reconstruct(photo),
-            "error bands": lambda: error_bands(cube),
+            "prediction intervals": lambda: prediction_intervals(cube),
             "denoising": lambda: denoised_photo(photo, how),
         }
     )

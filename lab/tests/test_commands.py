@@ -1,4 +1,4 @@
-"""`python -m lab`: files with a card that says how they were made, and the error band of one."""
+"""`python -m lab`: files with a card that says how they were made, and the prediction interval of one."""
 
 import shutil
 import subprocess
@@ -71,7 +71,7 @@ def test_train_learns_from_simulated_scenes_without_cubes(
     training.train_on_scenes(plan=plan, steps=1, settings=FitSettings(size=16))
     card = load_model(output).card
     assert card.training_data.startswith("Simulated scenes of measured reflectances, 1 steps")
-    assert card.has_error_band
+    assert card.has_intervals
 
 
 @pytest.mark.slow

@@ -132,7 +132,7 @@ def test_one_command_makes_the_file_with_its_card(
     assert run("retrain", "mstpp-camera", "-o", output, *sizes, "--scenes", real)[0] == 0
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", CAMERA_RGB)
-    assert card.has_error_band
+    assert card.has_intervals
     assert [name for name in card.accuracy if "scenes of real, 2 cameras not trained with" in name]
     assert "retrain mstpp-camera --steps 2" in card.reference
     tuned = tmp_path / "tuned.safetensors"

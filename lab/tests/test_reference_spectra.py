@@ -109,7 +109,7 @@ def test_numbers_are_those_of_refining_by_hand(taken: Taken, scores: list[Score]
     truth = taken.scene.cube
     better = by_hand(taken, taken.random_spots(3))
     error = mrae(better.data, truth)
-    lower, upper = (side.data for side in nm.error_bands(better))
+    lower, upper = (side.data for side in nm.prediction_intervals(better))
     core = core_pixels(truth)
     is_within = (truth >= lower) & (truth <= upper)
     shares = is_within[:, core].mean(axis=1)
@@ -132,7 +132,7 @@ def test_suggested_spots_are_those_of_photo_and_estimate(
 ) -> None:
     plan = SpotPlan((2,), is_suggested=True)
     (found,) = score({MODEL: model}, [CLEAN], scenes[:1], plan)
-    places = np.array(nm.suggest_spots(taken.cube, taken.photo, count=2))
+    places = np.array(nm.suggest_measurements(taken.cube, taken.photo, count=2))
     error = mrae(by_hand(taken, places).data, taken.scene.cube)
     assert found.method == f"{MODEL}, 2 suggested"
     assert found.values["MRAE"] == pytest.approx(error, rel=1e-6)

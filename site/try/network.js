@@ -50,7 +50,7 @@ function cut(values, planes, [height, width], [rows, columns]) {
   return result;
 }
 
-/** The lower and upper spectrum between which nine in ten true ones lie; docs/error_bands.md has the formula. */
+/** The lower and upper spectrum between which nine in ten true ones lie; docs/prediction_intervals.md has the formula. */
 export async function sides(spectrum, model, tables) {
   const colour = tables.response[0].map((_, c) => spectrum.reduce((sum, value, b) => sum + value * tables.response[b][c], 0));
   const [lower, middle, upper] = split((await run(tables.distances, Float32Array.from(colour), 1, 1)).values);

@@ -30,13 +30,13 @@ from napari_mst.reconstruction.reconstructor import Reconstructor as Reconstruct
 from napari_mst.references.calibrating import Calibration as Calibration
 from napari_mst.references.calibrating import calibrate as calibrate
 from napari_mst.references.coarse_cube import refine_with_cube as refine_with_cube
-from napari_mst.references.intervals import error_bands as error_bands
-from napari_mst.references.intervals import spectrum_band as spectrum_band
+from napari_mst.references.intervals import interval_of as interval_of
+from napari_mst.references.intervals import prediction_intervals as prediction_intervals
 from napari_mst.references.reference_spectrum import ReferenceSpectrum as ReferenceSpectrum
 from napari_mst.references.refining import refine as refine
 from napari_mst.references.shots import Shot as Shot
 from napari_mst.references.shots import add_shots as add_shots
-from napari_mst.references.suggestions import suggest_spots as suggest_spots
+from napari_mst.references.suggestions import suggest_measurements as suggest_measurements
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.classification import best_matches as best_matches
 from napari_mst.spectra.classification import endmembers as endmembers

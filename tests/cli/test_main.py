@@ -85,7 +85,7 @@ def test_bash_completes_commands_and_their_options(capsys: pytest.CaptureFixture
     assert main(["completion", "bash"]) == DONE
     script = capsys.readouterr().out
     assert "reconstruct" in script
-    assert "--error-bands" in script
+    assert "--intervals" in script
 
 
 def test_facts_are_printed_as_json_for_programs(

@@ -117,10 +117,10 @@ def test_bad_input(
 
 def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path: Path) -> None:
     target = tmp_path / "cube.hdr"
-    arguments = ("-o", target, "--model", "pixelwise-srgb", "--error-bands")
+    arguments = ("-o", target, "--model", "pixelwise-srgb", "--intervals")
     code, out, err = run("reconstruct", photo, *arguments)
     assert code == 0
-    assert f"{photo.name}: error bands {UNCALIBRATED}" in err
+    assert f"{photo.name}: prediction intervals {UNCALIBRATED}" in err
     assert [Path(line).name for line in out.splitlines()] == [
         "cube.hdr",
         "cube_lower.hdr",
@@ -140,10 +140,10 @@ def test_error_bands_are_written_beside_the_cube(run: Run, photo: Path, tmp_path
 
 def test_saved_error_bands_say_what_calibrates_them(run: Run, photo: Path, tmp_path: Path) -> None:
     target = tmp_path / "cube.hdr"
-    arguments = ("--model", "pixelwise-srgb", "--error-bands", "--calibrated-by", "a chart")
+    arguments = ("--model", "pixelwise-srgb", "--intervals", "--calibrated-by", "a chart")
     code, _, err = run("reconstruct", photo, "-o", target, *arguments)
     assert code == 0
-    assert f"{photo.name}: error bands calibrated by a chart" in err
+    assert f"{photo.name}: prediction intervals calibrated by a chart" in err
     for name in ("cube_lower.hdr", "cube_upper.hdr"):
         note = napari_mst.read_cube(tmp_path / name).provenance.assumptions[-1]
         assert note.endswith("; calibrated by a chart.")
@@ -208,7 +208,7 @@ def test_the_history_says_how_the_photo_was_to_be_denoised(
         ("--model mst-minus", "got 'mst-minus'"),
         ("--device abacus", "got 'abacus'"),
         ("--precision float16", "Expected a precision of cpu (float32, float64), got 'float16'."),
-        ("--error-bands", "calibrated error band"),
+        ("--intervals", "calibrated prediction interval"),
         ("--region 0:7,0:9", "within 6 rows x 9 columns"),
         ("--memory 0.001", "MB of free memory for 6 x 9 pixels on cpu, got 1 MB"),
     ],

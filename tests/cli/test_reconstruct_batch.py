@@ -227,7 +227,7 @@ class TestBatch:
     ) -> None:
         """A band is made anew from the cube that is there; lower and upper are never confused."""
         photos, out = several(photo, 3), photo.with_name("out")
-        arguments = [*photos, "-o", out, "--model", "pixelwise-srgb", "--error-bands"]
+        arguments = [*photos, "-o", out, "--model", "pixelwise-srgb", "--intervals"]
         assert run("reconstruct", *arguments)[0] == 0
         expected = contents(out)
         for name in ("1_upper", "2", "2_lower", "2_upper"):

@@ -75,7 +75,7 @@ def test_suggested_spots_are_printed(scene: Path, capsys: pytest.CaptureFixture[
     )
     head, *lines = capsys.readouterr().out.splitlines()
     assert head == "row\tcolumn"
-    spots = nm.suggest_spots(nm.read_cube(scene / "cube.hdr"), photo, count=3)
+    spots = nm.suggest_measurements(nm.read_cube(scene / "cube.hdr"), photo, count=3)
     assert [tuple(map(int, line.split("\t"))) for line in lines] == spots
 
 

@@ -292,7 +292,7 @@ def test_a_spectrum_is_what_point_spectrum_gives() -> None:
     assert np.asarray(cube.spectrum(3, 4)).dtype == np.float64
 
 
-@pytest.mark.parametrize("guess", ["save", "resample", "refine", "error_bands"])
+@pytest.mark.parametrize("guess", ["save", "resample", "refine", "prediction_intervals"])
 def test_a_function_that_is_taken_for_a_method_is_named(guess: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{guess}'. Use nm\.(\w+)") as raised:
         getattr(a_cube(), guess)

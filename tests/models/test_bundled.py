@@ -15,7 +15,7 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.cameras import Capture, camera_response
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.error_bands import has_model_band, model_error_bands
+from napari_mst.reconstruction.model_intervals import has_model_band, model_intervals
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 NAMES = [name for name, card in MODELS.items() if card.file and card.is_linear]
@@ -93,7 +93,7 @@ def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name: Any, k
     assert cube.data.min() >= 0
     assert cube.data.max() < (0.01 if kind == "black" else 1.6)
     if has_model_band(cube):
-        lower, upper = model_error_bands(cube)
+        lower, upper = model_intervals(cube)
         assert (lower.data <= cube.data).all()
         assert (cube.data <= upper.data).all()
         assert upper.data.max() < 5

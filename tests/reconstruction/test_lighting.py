@@ -1,4 +1,4 @@
-"""A light that nobody told is told from the photo: the cube, its history and its error band."""
+"""A light that nobody told is told from the photo: the cube, its history and its prediction interval."""
 
 from dataclasses import replace
 from pathlib import Path

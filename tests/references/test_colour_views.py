@@ -7,10 +7,10 @@ from tests.references.conftest import Scene
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import as_photo
 from napari_mst.references.colour_views import Part, Parts
-from napari_mst.references.intervals import band_width, error_bands
+from napari_mst.references.intervals import interval_width, prediction_intervals
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import applied, learn, refine
-from napari_mst.references.suggestions import suggest_spots
+from napari_mst.references.suggestions import suggest_measurements
 
 SPOTS = ((8, 8), (20, 30), (40, 12))
 PARTS = (
@@ -51,11 +51,11 @@ def test_learning_and_applying_is_refining(scene: Scene) -> None:
 @pytest.mark.parametrize("is_refined", [True, False])
 def test_width_is_that_of_the_band_over_the_mean(scene: Scene, is_refined: bool) -> None:
     cube = refine(scene.cube, scene.photo, scene.references(*SPOTS)) if is_refined else scene.cube
-    lower, upper = error_bands(cube)
+    lower, upper = prediction_intervals(cube)
     mean = np.maximum(cube.data.mean(axis=0), 0.01)
     expected = (upper.data - lower.data).mean(axis=0) / mean
     shares: list[float] = []
-    width = band_width(cube, shares.append)
+    width = interval_width(cube, shares.append)
     assert width.dtype == np.float32
     np.testing.assert_allclose(width, expected, rtol=1e-4)
     assert shares[-1] == 1.0
@@ -63,10 +63,10 @@ def test_width_is_that_of_the_band_over_the_mean(scene: Scene, is_refined: bool)
 
 def test_cube_whose_bands_were_cut_away_is_told_so_and_not_its_model(scene: Scene) -> None:
     cut = scene.cube.sel(wavelength=slice(500, 600))
-    for bands_of in (error_bands, band_width):
+    for bands_of in (prediction_intervals, interval_width):
         with pytest.raises(CubeError, match=r"Expected all bands of pixelwise-srgb, got 11 of 500"):
             bands_of(cut)
     with pytest.raises(CubeError, match=r"colours of a photo, got 500-600 nm"):
         refine(cut, scene.photo, [ReferenceSpectrum(8, 8, scene.spectrum(8, 8)[10:21])])
     with pytest.raises(CubeError, match=r"colours of a photo, got 500-600 nm"):
-        suggest_spots(cut, scene.photo)
+        suggest_measurements(cut, scene.photo)

@@ -1,4 +1,4 @@
-"""Error bands of refined cubes: from the cube alone, narrower where more is known, and true."""
+"""Prediction intervals of refined cubes: from the cube alone, narrower where more is known, and true."""
 
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.metrics import core_pixels
 from napari_mst.errors import CubeError
 from napari_mst.models import load_model
-from napari_mst.reconstruction import error_bands as of_models
+from napari_mst.reconstruction import model_intervals as of_models
 from napari_mst.reconstruction.reconstructor import Reconstructor
-from napari_mst.references.intervals import error_bands, has_band, spectrum_band
+from napari_mst.references.intervals import has_interval, interval_of, prediction_intervals
 from napari_mst.references.process import (
     BAND_FACTOR,
     KERNEL,
@@ -35,13 +35,13 @@ def refined(scene: Scene, count: int) -> SpectralCube:
 
 
 def mean_width(cube: SpectralCube) -> float:
-    lower, upper = error_bands(cube)
+    lower, upper = prediction_intervals(cube)
     return float((upper.data - lower.data).mean())
 
 
 def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(scene: Scene) -> None:
     better = refined(scene, 3)
-    lower, upper = error_bands(better)
+    lower, upper = prediction_intervals(better)
     assert (lower.data <= better.data).all()
     assert (upper.data >= better.data).all()
     assert lower.data.min() >= 0
@@ -49,8 +49,8 @@ def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(scene: Scene) -> None
     assert better.provenance.calibration == "calibrated by 3 reference spectra"
     for side, cube in (("lower", lower), ("upper", upper)):
         assert cube.provenance.assumptions[-1].endswith("; calibrated by 3 reference spectra.")
-        assert of_models.band_side(cube) == side
-        assert not has_band(cube)
+        assert of_models.interval_side(cube) == side
+        assert not has_interval(cube)
 
 
 def test_more_known_spectra_make_a_narrower_band(scene: Scene) -> None:
@@ -61,7 +61,7 @@ def test_more_known_spectra_make_a_narrower_band(scene: Scene) -> None:
 def test_true_values_lie_in_the_band(scenes: list[Scene]) -> None:
     covered = []
     for scene in scenes:
-        lower, upper = error_bands(refined(scene, 8))
+        lower, upper = prediction_intervals(refined(scene, 8))
         is_within = (scene.truth >= lower.data) & (scene.truth <= upper.data)
         covered.append(is_within[:, core_pixels(scene.truth)].mean())
     assert 0.75 < np.mean(covered) < 0.995
@@ -71,7 +71,7 @@ def test_true_values_lie_in_the_band(scenes: list[Scene]) -> None:
 def test_band_holds_what_the_instrument_may_be_off(scene: Scene, count: int) -> None:
     """Both the reference spectra and the one that checks are measured; several are off alike."""
     better = refined(scene, count)
-    _, upper = error_bands(better)
+    _, upper = prediction_intervals(better)
     least = of_models.instrument_error(better.wavelengths) * np.sqrt(2 / count)
     assert (upper.data - better.data >= 0.999 * least[:, None, None]).all()
 
@@ -104,7 +104,7 @@ def test_band_holds_what_a_calibration_with_the_known_spectra_hides(scene: Scene
     calibrated = [replace(one, hidden=0.1) for one in references]
     cube, same = (refine(scene.cube, scene.photo, each) for each in (references, calibrated))
     np.testing.assert_array_equal(cube.data, same.data)
-    narrow, wide = (error_bands(each)[1].data for each in (cube, same))
+    narrow, wide = (prediction_intervals(each)[1].data for each in (cube, same))
     assert (wide > narrow).all()
     least = (cube.data + OFFSET) * (np.exp(BAND_FACTOR * 0.1) - 1)
     assert (wide - cube.data >= 0.999 * least).all()
@@ -128,8 +128,8 @@ def test_band_of_a_noisy_or_compressed_photo_holds_what_single_pixels_are_off(ki
 
 def test_band_of_a_pixel_is_that_of_the_cube(scene: Scene) -> None:
     better = refined(scene, 3)
-    lower, upper = error_bands(better)
-    band = spectrum_band(better, 5, 17)
+    lower, upper = prediction_intervals(better)
+    band = interval_of(better, 5, 17)
     assert band is not None
     np.testing.assert_allclose(band[0], lower.spectrum(5, 17), atol=1e-6)
     np.testing.assert_allclose(band[1], upper.spectrum(5, 17), atol=1e-6)
@@ -139,19 +139,19 @@ def test_black_pixel_has_a_band_and_an_unknown_one_has_none(scene: Scene) -> Non
     better = refined(scene, 3)
     better.data[:, 2, 2] = np.nan
     better.data[:, 4, 4] = 0
-    upper = error_bands(better)[1]
+    upper = prediction_intervals(better)[1]
     assert np.isnan(upper.data[:, 2, 2]).all()
     assert np.isnan(upper.data).sum() == 31
     assert (upper.data[:, 4, 4] > 0).all()
 
 
 def test_cube_that_is_not_refined_has_the_band_of_its_model(scene: Scene) -> None:
-    assert has_band(scene.cube)
+    assert has_interval(scene.cube)
     for one, other in zip(
-        error_bands(scene.cube), of_models.model_error_bands(scene.cube), strict=True
+        prediction_intervals(scene.cube), of_models.model_intervals(scene.cube), strict=True
     ):
         np.testing.assert_array_equal(one.data, other.data)
-    assert not has_band(SpectralCube(scene.cube.data, scene.cube.wavelengths))
+    assert not has_interval(SpectralCube(scene.cube.data, scene.cube.wavelengths))
 
 
 def test_damaged_record_and_missing_bands_are_told(scene: Scene) -> None:
@@ -160,7 +160,7 @@ def test_damaged_record_and_missing_bands_are_told(scene: Scene) -> None:
     del record["kernel"]
     damaged = replace(better, provenance=replace(better.provenance, refinement=record))
     with pytest.raises(CubeError, match=r"record of a refinement .* got damaged text"):
-        error_bands(damaged)
+        prediction_intervals(damaged)
     cut = replace(better, data=better.data[:10], wavelengths=better.wavelengths[:10])
     with pytest.raises(CubeError, match="Expected 31 bands, as when the cube was refined, got 10"):
-        error_bands(cut)
+        prediction_intervals(cut)

@@ -33,7 +33,7 @@ from napari_mst.references.process import (
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refinement_record import reference_spectra
 from napari_mst.references.refining import refine, spots_of
-from napari_mst.references.suggestions import suggest_spots
+from napari_mst.references.suggestions import suggest_measurements
 
 SPOTS = ((8, 8), (20, 30), (40, 12), (30, 40), (12, 40))
 
@@ -307,7 +307,9 @@ WAYS: dict[str, Callable[..., Any]] = {
     "coarse": lambda scene, cube, photo, progress: refine_with_cube(
         cube, photo, SpectralCube(scene.truth[:, ::6, ::6], GRID), progress
     ),
-    "suggested": lambda scene, cube, photo, progress: suggest_spots(cube, photo, progress=progress),
+    "suggested": lambda scene, cube, photo, progress: suggest_measurements(
+        cube, photo, progress=progress
+    ),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.ndimage import map_coordinates
 from tests.references.conftest import Scene, simulated
 
-from napari_mst import NapariMstError, Shot, add_shots, spectrum_band
+from napari_mst import NapariMstError, Shot, add_shots, interval_of
 from napari_mst.arrays import Codes, Doubles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.cameras import GRID, light_power, sensor_white, unbalanced_response
@@ -54,7 +54,7 @@ def test_further_photos_bring_the_cube_nearer_to_the_truth(view: Scene) -> None:
     assert view.error(two) < 0.85 * view.error(view.cube)
     note = two.provenance.assumptions[-1]
     assert "in F11: moved by 2.0 rows and -1.0 columns" in note
-    bands = [spectrum_band(cube, 40, 40) for cube in (two, view.cube)]
+    bands = [interval_of(cube, 40, 40) for cube in (two, view.cube)]
     widths = [(band[1] - band[0]).mean() for band in bands if band]
     assert widths[0] < widths[1]
 

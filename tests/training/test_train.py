@@ -76,10 +76,10 @@ def test_command_trains_from_scratch_logs_and_says_how(
 ) -> None:
     output = tmp_path / "mine.safetensors"
     assert cli.main(command) == 0
-    assert capsys.readouterr().out.endswith(f"measuring the error band\n{output}\n")
+    assert capsys.readouterr().out.endswith(f"measuring the prediction interval\n{output}\n")
     card = load_model(output).card
     assert (card.name, card.rendering) == ("mine", SRGB_D65)
-    assert card.has_error_band
+    assert card.has_intervals
     assert "2 cubes of the folder cubes, 2 steps" in card.training_data
     rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
     assert [row["step"] for row in rows] == ["1", "2"]
@@ -355,7 +355,7 @@ def test_a_network_of_another_kind_is_trained_saved_loaded_and_run(
     assert (model.card.is_linear, model.card.normalisation) == (True, "none")
     assert model.card.reference == f"napari-mst train --network {name}"
     assert model.card.title == f"{name.upper()} for sRGB photos under D65"
-    assert model.card.has_error_band
+    assert model.card.has_intervals
     assert model.network(torch.rand(1, 3, 16, 16)).isfinite().all()
 
 

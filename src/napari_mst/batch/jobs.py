@@ -138,7 +138,7 @@ ASIDE = ".damaged"
 """Added to the names of the files of a damaged cube that is made again."""
 
 SIDES = ("lower", "upper")
-"""The two sides of the error band of a cube."""
+"""The two sides of the prediction interval of a cube."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class BatchJob:
     name
         What messages call the photo: its path below the folder of all photos.
     bands
-        The lower and the upper side of the error band, if they are wanted.
+        The lower and the upper side of the prediction interval, if they are wanted.
     """
 
     photo: Path
@@ -187,7 +187,7 @@ def plan_jobs(
 
 
 def band_targets(target: Path) -> tuple[Path, ...]:
-    """The files of the lower and the upper side of the error band of the cube *target*."""
+    """The files of the lower and the upper side of the prediction interval of the cube *target*."""
     return tuple(target.with_name(f"{target.stem}_{side}{target.suffix}") for side in SIDES)
 
 
@@ -242,7 +242,7 @@ def check_names(jobs: Sequence[BatchJob]) -> None:
     for band in itertools.chain.from_iterable(job.bands for job in jobs):
         if str(band).casefold() in first:
             raise SaveError(
-                "Expected another name for a photo, got that of the error band "
+                "Expected another name for a photo, got that of the prediction interval "
                 f"{shown(band.name)}. Rename."
             )
 
@@ -350,15 +350,15 @@ def _is_same_file(photo: Path, target: Path) -> bool:
 
 
 def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
-    """True if *path* is, undamaged, the cube of *history*, or that *side* of its error band."""
+    """True if *path* is, undamaged, the cube of *history*, or that *side* of its prediction interval."""
     # This imports torch, which must wait until there is a file to look into.
-    from napari_mst.reconstruction.error_bands import band_side
+    from napari_mst.reconstruction.model_intervals import interval_side
 
     try:
         cube = read_cube(path, verify=True)
     except NapariMstError:
         return False
-    is_ours = cube.provenance.gives_the_cube_of(history) and band_side(cube) == side
+    is_ours = cube.provenance.gives_the_cube_of(history) and interval_side(cube) == side
     return is_ours and "warnings" not in cube.metadata
 
 

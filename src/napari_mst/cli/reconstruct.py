@@ -165,12 +165,12 @@ class Run(Batch):
         if done.issuperset(job.bands):
             yield from ((path, None) for path in job.bands)
             return
-        from napari_mst.references.intervals import error_bands
+        from napari_mst.references.intervals import prediction_intervals
 
         whole = read_cube(job.target) if cube is None else cube
-        note(f"{job.name}: error bands {whole.provenance.calibration}")
-        with progress_bar(f"{job.name}: error bands", progress) as bar:
-            bands = error_bands(whole, bar)
+        note(f"{job.name}: prediction intervals {whole.provenance.calibration}")
+        with progress_bar(f"{job.name}: prediction intervals", progress) as bar:
+            bands = prediction_intervals(whole, bar)
         for path, band in zip(job.bands, bands, strict=True):
             yield path, None if path in done else band
 
@@ -248,7 +248,7 @@ def reconstruct_photos(
     format: Annotated[str, tuple(SUFFIXES)] | None = None,
     overwrite: bool = False,
     model: str = "",
-    error_bands: bool = False,
+    intervals: bool = False,
     options: RunOptions = DEFAULTS,
     taken: CaptureAnswers = UNANSWERED,
     shots: ShotAnswers = ALONE,
@@ -271,7 +271,7 @@ def reconstruct_photos(
         name of a model or its weights file (default: mstpp-photo for photos of cameras; mstpp-srgb
         for those whose colours are exact: rendered ones, which --calibrated-by rendering says, of
         more than 8 bits, or corrected by a chart or greys)
-    error_bands
+    intervals
         also write the lower and upper spectra that hold 90 % of true values: OUT_lower, OUT_upper
 
     many photos
@@ -296,7 +296,7 @@ def reconstruct_photos(
     that are there, undamaged and of the same photo, model and options, stay.
     Several such runs at once share the work.
     """
-    jobs, is_batch = _plan(photos, output, format, error_bands)
+    jobs, is_batch = _plan(photos, output, format, intervals)
     shots.check(is_batch)
     if workers and not is_batch:
         raise SaveError(
@@ -317,9 +317,10 @@ def reconstruct_photos(
         names = {model} if model else {shown_by.model_of(job.photo, by) for job in jobs}
         reconstructors = {name: load_reconstructor(name, options) for name in sorted(names)}
         for name, reconstructor in reconstructors.items():
-            if error_bands and not reconstructor.model.card.has_error_band:
+            if intervals and not reconstructor.model.card.has_intervals:
                 raise ModelError(
-                    f"Expected a model with a calibrated error band, got {name}. Use a bundled one."
+                    f"Expected a model with a calibrated prediction interval, got {name}. Use a "
+                    "bundled one."
                 )
         from napari_mst.reconstruction.ranks import is_rank
 
@@ -341,7 +342,8 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
     is_corrected = run.photos.chart is not None or run.shots.further
     if others or job.bands or is_corrected or job.target.suffix.lower() != ".zarr":
         raise SaveError(
-            "Expected one photo, without chart, further ones or error bands, and -o NAME.zarr for "
+            "Expected one photo, without chart, further ones or prediction intervals, and -o "
+            "NAME.zarr for "
             f"torchrun, got {shown(job.target.name)}. Start it without torchrun."
         )
     reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite

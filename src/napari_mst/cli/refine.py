@@ -77,9 +77,9 @@ def refine_cube(
         ]
     with asked_to_stop() as progress:
         if suggest is not None:
-            from napari_mst.references.suggestions import suggest_spots  # imports torch
+            from napari_mst.references.suggestions import suggest_measurements  # imports torch
 
-            places = suggest_spots(whole, photo, spots, suggest, progress=progress)
+            places = suggest_measurements(whole, photo, spots, suggest, progress=progress)
             print("row\tcolumn")
             for row, column in places:
                 print(f"{row}\t{column}")

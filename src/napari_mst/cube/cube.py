@@ -47,7 +47,7 @@ _FUNCTIONS = {
     "write": "write_cube(path, cube)",
     "resample": "resample(cube, wavelengths)",
     "refine": "refine(cube, photo, references)",
-    "error_bands": "error_bands(cube)",
+    "prediction_intervals": "prediction_intervals(cube)",
     "to_netcdf": "write_cube('cube.nc', cube)",
 }
 """The functions that people take for methods of a cube."""

@@ -9,7 +9,7 @@ from napari_mst.arrays import Brief
 from napari_mst.errors import CubeError
 
 UNCALIBRATED = "uncalibrated: a real camera's JPEG may be far off"
-"""The state of an error band where it is unknown how the photo shows colours."""
+"""The state of a prediction interval where it is unknown how the photo shows colours."""
 
 BY_CHART = "by its ColorChecker"
 """The illuminant of a linear photo whose chart gave camera and light together, as one response."""
@@ -53,7 +53,7 @@ class Provenance(Brief):
         What was asked for, "auto", "off" or h in units of the noise; and what was done to the photo
         before the network saw it, "" for nothing.
     error_band
-        The numbers by which an error band is made from the cube alone, see
+        The numbers by which a prediction interval is made from the cube alone, see
         `reconstruction.error_bands`; empty for a cube without one.
     calibrated_by
         The reason why the photo shows colours exactly, in the words of the user; "" if there is
@@ -131,9 +131,9 @@ class Provenance(Brief):
 
     @property
     def calibration(self) -> str:
-        """The state of the error band: "calibrated by ...", or `UNCALIBRATED`.
+        """The state of the prediction interval: "calibrated by ...", or `UNCALIBRATED`.
 
-        It is "" for a cube without an error band.
+        It is "" for a cube without a prediction interval.
         """
         if self.refinement:
             count = len(self.refinement.get("references", ()))

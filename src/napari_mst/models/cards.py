@@ -100,9 +100,9 @@ class ModelCard:
     rendering
         How the photo shows the cube: `colour.SRGB_D65`, `cameras.CAMERA_RGB`; "" if unknown.
     error_band
-        The calibration of the 90 % error band on simulated scenes that no model has seen: by the
-        names `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number for each band, or one
-        for all (see `reconstruction.error_bands`). Without a factor there is no band.
+        The calibration of the 90 % prediction interval on simulated scenes that no model has seen:
+        by the names `FACTOR`, `NOISE`, `JPEG`, `CAMERA` and `BRIGHTNESS` one number for each band,
+        or one for all (see `reconstruction.error_bands`). Without a factor there is no band.
     domain, training_data, licence, reference
         Sentences for a person: photos that it is meant for, what it learnt from, terms, and where
         it is described.
@@ -129,7 +129,7 @@ class ModelCard:
     >>> card = nm.load_model("mstpp-srgb").card
     >>> card.wavelengths[0], card.wavelengths[-1], len(card.wavelengths)
     (400.0, 700.0, 31)
-    >>> card.has_error_band, card.needs_camera
+    >>> card.has_intervals, card.needs_camera
     (True, False)
     """
 
@@ -156,8 +156,8 @@ class ModelCard:
         return f"<ModelCard {shown(self.name, 40)}>"
 
     @property
-    def has_error_band(self) -> bool:
-        """True if the model has a calibrated error band."""
+    def has_intervals(self) -> bool:
+        """True if the model has a calibrated prediction interval."""
         return FACTOR in self.error_band
 
     @property

@@ -13,5 +13,5 @@ What the steps share: `options` (what the user chose), `setup` (a model on its d
 camera), `job` (one photo on that setup) and `orientations` (its flips and transposes).
 
 `reconstructor` holds the class that people call, `choosing` the functions for a notebook, and
-`error_bands` says how sure an estimate is.
+`prediction_intervals` says how sure an estimate is.
 """

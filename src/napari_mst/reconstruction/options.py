@@ -77,8 +77,8 @@ class RunOptions:
     correct_colour
         move spectra whose colour is not the photo's (default)
     calibrated_by : WHAT
-        what makes sure that the photos show colours exactly, as 'profile of a chart': error bands
-        are then narrower and say so
+        what makes sure that the photos show colours exactly, as 'profile of a chart': prediction
+        intervals are then narrower and say so
     region : ROW0:ROW1,COL0:COL1
         use these pixels only; attention is global, so their numbers differ from those of the
         whole photo

@@ -27,8 +27,8 @@ from napari_mst.photo.cameras import (
 from napari_mst.photo.photo import Rectangle
 from napari_mst.photo.raw import Shot
 from napari_mst.reconstruction.consistency.correction import Correction
-from napari_mst.reconstruction.error_bands import photo_band
 from napari_mst.reconstruction.job import Job
+from napari_mst.reconstruction.model_intervals import photo_interval
 from napari_mst.reconstruction.options import Denoise
 from napari_mst.reconstruction.running import RunResult
 from napari_mst.reconstruction.setup import Setup
@@ -135,8 +135,8 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
 
 
 def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
-    """The error band of the history: that of the photo, and the doubt about its light."""
-    band = photo_band(job.setup.model.card, _doubt(job, correction))
+    """The prediction interval of the history: that of the photo, and the doubt about its light."""
+    band = photo_interval(job.setup.model.card, _doubt(job, correction))
     if not band or not job.light_doubt:
         return band
     # The two are independent, so their squares add up.
@@ -145,7 +145,7 @@ def _band(job: Job, correction: Correction | None) -> dict[str, Any]:
 
 
 def _doubt(job: Job, correction: Correction | None) -> str:
-    """The doubt about the photo of *job* that its error band has to hold."""
+    """The doubt about the photo of *job* that its prediction interval has to hold."""
     card = job.setup.model.card
     if card.needs_camera:
         return NOISE

@@ -85,8 +85,8 @@ class Reconstructor:
         illuminant is "estimate", it is estimated for each photo.
     calibrated_by
         What ensures that the photos show colours exactly, in a few words: "rendered from spectra",
-        "a profile of a chart". Error bands are then for exactly rendered sRGB, and say so. By
-        default they are for the JPEG of a camera of which nothing is known.
+        "a profile of a chart". Prediction intervals are then for exactly rendered sRGB, and say so.
+        By default they are for the JPEG of a camera of which nothing is known.
     region, ensemble
         Those of every photo, unless `reconstruct` is given others.
 

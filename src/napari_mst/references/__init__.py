@@ -17,6 +17,6 @@ divides
 `shots`       further photos in other light, which `registering` lays onto the first
 `suggesting`  where a measurement would help most
 `memory`      stores the reference spectra in the history of a cube, and reads them back
-`bands`       error bands of refined cubes
+`bands`       prediction intervals of refined cubes
 `calibrating` the colours of a photo from a chart in it
 """

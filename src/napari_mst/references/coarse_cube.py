@@ -149,15 +149,15 @@ def _check(cube: SpectralCube, coarse: SpectralCube) -> None:
 def _at_bands(coarse: SpectralCube, wavelengths: Doubles) -> Doubles:
     """The numbers of *coarse* at *wavelengths* (B, h, w), NaN in bands that it does not have."""
     matrix = to_bands(coarse.wavelengths, wavelengths)
-    has_band = np.isfinite(matrix).all(axis=1)
-    if has_band.sum() < _FEWEST_SHARED * len(wavelengths):
+    has_interval = np.isfinite(matrix).all(axis=1)
+    if has_interval.sum() < _FEWEST_SHARED * len(wavelengths):
         low, high = coarse.wavelengths.min(), coarse.wavelengths.max()
         raise CubeError(
             f"Expected a coarse cube that covers half of the {len(wavelengths)} bands, got "
-            f"{has_band.sum()} within {low:g}-{high:g} nm. Choose another one."
+            f"{has_interval.sum()} within {low:g}-{high:g} nm. Choose another one."
         )
     values = np.tensordot(np.nan_to_num(matrix), coarse.data.astype(np.float64), axes=1)
-    values[~has_band] = np.nan
+    values[~has_interval] = np.nan
     return values
 
 

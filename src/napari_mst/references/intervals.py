@@ -1,4 +1,4 @@
-"""Error bands of refined cubes: lower and upper spectra between which nine in ten true ones lie.
+"""Prediction intervals of refined cubes: lower and upper spectra between which nine in ten true ones lie.
 
 The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
 pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
@@ -14,8 +14,8 @@ from napari_mst.arrays import Doubles, Floats, Singles, doubles
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
 from napari_mst.progress import Progress, ProgressLike, as_progress
-from napari_mst.reconstruction import error_bands as of_models
-from napari_mst.reconstruction.error_bands import instrument_error
+from napari_mst.reconstruction import model_intervals as of_models
+from napari_mst.reconstruction.model_intervals import instrument_error
 from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import Part, features_of, spectra_of
 from napari_mst.references.process import (
@@ -53,7 +53,7 @@ class _Doubt(NamedTuple):
     instrument: Doubles
 
 
-def error_bands(
+def prediction_intervals(
     cube: SpectralCube,
     progress: ProgressLike = None,
     *,
@@ -83,13 +83,13 @@ def error_bands(
     --------
     >>> photo = np.full((4, 6, 3), 128, np.uint8)
     >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
-    >>> lower, upper = nm.error_bands(cube)
+    >>> lower, upper = nm.prediction_intervals(cube)
     >>> print(*(each.spectrum(0, 0).values[15].round(2) for each in (lower, cube, upper)))
     0.11 0.22 0.32
     """
     if not _is_refined(cube):
         references = of_models.of_shape(cube) if shape_only else cube
-        return of_models.model_error_bands(references, as_progress(progress))
+        return of_models.model_intervals(references, as_progress(progress))
     lower, upper = (np.empty(cube.shape, dtype=np.float32) for _ in range(2))
     for rows, below, above in _strips(cube, as_progress(progress)):
         lower[:, rows] = below
@@ -99,11 +99,11 @@ def error_bands(
     return lower_side, of_models.side_of(cube, upper, "Upper", reason)
 
 
-def band_width(
+def interval_width(
     cube: SpectralCube,
     progress: ProgressLike = None,
 ) -> Singles:
-    """Width (H, W) of the 90 % error band around *cube*, over the mean of the spectrum; float32.
+    """Width (H, W) of the 90 % prediction interval around *cube*, over the mean of the spectrum; float32.
 
     It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
     cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing means nothing.
@@ -111,7 +111,7 @@ def band_width(
     Raises
     ------
     CubeError, Cancelled
-        As `error_bands`.
+        As `prediction_intervals`.
     """
     width = np.empty(cube.shape[1:], dtype=np.float32)
     for rows, below, above in _strips(cube, as_progress(progress)):
@@ -127,7 +127,7 @@ def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
     for rows, part in Part.whole(cube.shape[1:]).strips(points):
         progress.reach(rows.start / cube.shape[1])
         if doubt is None:
-            lower, upper = of_models.model_error_bands(cube.crop(rows, slice(None)))
+            lower, upper = of_models.model_intervals(cube.crop(rows, slice(None)))
             yield rows, lower.data, upper.data
         else:
             spectra = spectra_of(cube, part)
@@ -136,7 +136,7 @@ def _strips(cube: SpectralCube, progress: Progress) -> Iterator[_Strip]:
     progress.reach(1.0)
 
 
-def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:
+def interval_of(cube: SpectralCube, row: int, column: int) -> of_models.Sides | None:
     """Lower and upper spectrum (B,) of 90 % around one pixel of *cube*; None without a band.
 
     Notes
@@ -150,7 +150,7 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides 
     --------
     >>> photo = np.full((4, 6, 3), 128, np.uint8)
     >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
-    >>> lower, upper = nm.spectrum_band(cube, row=0, column=0)
+    >>> lower, upper = nm.interval_of(cube, row=0, column=0)
     >>> lower.shape, bool((lower < upper).all())
     ((31,), True)
     """
@@ -164,13 +164,13 @@ def spectrum_band(cube: SpectralCube, row: int, column: int) -> of_models.Sides 
     return lower[0].astype(np.float32), upper[0].astype(np.float32)
 
 
-def has_band(cube: SpectralCube) -> bool:
+def has_interval(cube: SpectralCube) -> bool:
     """True if *cube* is refined, or its model has a calibrated band at its wavelengths."""
     return _is_refined(cube) or of_models.has_model_band(cube)
 
 
 def _is_refined(cube: SpectralCube) -> bool:
-    is_side = bool(of_models.band_side(cube))
+    is_side = bool(of_models.interval_side(cube))
     return bool(cube.provenance.refinement) and cube.has_wavelengths and not is_side
 
 
@@ -182,7 +182,7 @@ def _doubt_of(cube: SpectralCube) -> _Doubt | None:
     if len(refinement.band_scale) != len(cube.wavelengths):
         raise CubeError(
             f"Expected {len(refinement.band_scale)} bands, as when the cube was refined, got "
-            f"{len(cube.wavelengths)}. Take the error bands before bands are cut away."
+            f"{len(cube.wavelengths)}. Take the prediction intervals before bands are cut away."
         )
     share = np.sqrt(_MEASUREMENTS / max(len(refinement.spots), 1))
     instrument = share * instrument_error(cube.wavelengths)

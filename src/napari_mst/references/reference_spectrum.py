@@ -43,7 +43,7 @@ class ReferenceSpectrum(Brief):
         Standard deviation of the measurement, as a share of its values: 0.03 for 3 %.
     hidden
         Standard deviation, as a share, of the error that the spot does not show, because the photo
-        was calibrated with this very spectrum. It widens the error bands. 0 if it was not.
+        was calibrated with this very spectrum. It widens the prediction intervals. 0 if it was not.
     is_certain
         Whether a person insists on it: it is used as it is, even where its colour is not that of
         the photo or the other spectra contradict it.

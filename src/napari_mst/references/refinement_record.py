@@ -1,8 +1,8 @@
 """The record of a refinement in the history of its cube, written and read back from a file.
 
 It is a mapping of plain values in `Provenance.refinement`: the reference spectra as they were used,
-the features of their spots, the kernel and the factors of the bands. That is all that error bands
-need; the photo is not. Letters: B bands, n spots.
+the features of their spots, the kernel and the factors of the bands. That is all that prediction
+intervals need; the photo is not. Letters: B bands, n spots.
 """
 
 from collections.abc import Mapping, Sequence

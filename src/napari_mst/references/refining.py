@@ -43,7 +43,7 @@ from napari_mst.spectra.regions import point_spectrum
 
 _SPREADING = 0.6
 """Share of the time that the process takes; the rest is for the colours."""
-_KEPT = 256  # blocks that the history keeps for the error bands: the most informative ones
+_KEPT = 256  # blocks that the history keeps for the prediction intervals: the most informative ones
 _REFUSED = ("radiance", "relative radiance")
 # nm, the peaks of the colour matching functions of blue and red: without what lies before and
 # behind them, a part of the colour is missing

@@ -345,7 +345,7 @@ def _polynomial(rows: Floats, columns: Floats) -> list[Floats]:
 def _updated(
     cube: SpectralCube, part: Photo, seen: Sequence[_Seen], covariance: Doubles, progress: Progress
 ) -> tuple[Singles, Doubles]:
-    """The spectra (B, H, W), and the share (B,) of their error bands that is left.
+    """The spectra (B, H, W), and the share (B,) of their prediction intervals that is left.
 
     What the photos show more than the spectra is averaged over pixels that look alike in the first
     *photo*, as in non-local means: materials differ in it, noise and errors of JPEG are left.

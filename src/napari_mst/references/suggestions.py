@@ -40,7 +40,7 @@ _DIM = 0.05  # mean reflectance: the same
 _UNEVEN = 1.0  # times the variance of the features in a spot is added to its noise
 
 
-def suggest_spots(
+def suggest_measurements(
     cube: SpectralCube,
     photo: PhotoLike,
     references: Sequence[ReferenceSpectrum] = (),
@@ -73,7 +73,7 @@ def suggest_spots(
     >>> photo = np.full((32, 32, 3), 128, np.uint8)
     >>> photo[:, 16:] = (200, 90, 60)
     >>> cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
-    >>> nm.suggest_spots(cube, photo, count=2)
+    >>> nm.suggest_measurements(cube, photo, count=2)
     [(15, 9), (16, 24)]
     """
     check_cube(cube)

@@ -304,7 +304,7 @@ class Map:
         if kind.unit:
             facts["map unit"] = kind.unit
         # Without the checksum of the photo, a batch never takes the map for the cube itself; and a
-        # map has no error band.
+        # map has no prediction interval.
         past = source.provenance
         if self.note:
             past = replace(past, assumptions=(*past.assumptions, self.note))

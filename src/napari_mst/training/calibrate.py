@@ -1,4 +1,4 @@
-"""Calibrate the error band of a model on cubes that it has not seen, and write it into its card.
+"""Calibrate the prediction interval of a model on cubes that it has not seen, and write it into its card.
 
 Photos of the cubes are taken four times, and each time nine in ten values of every band lie in the
 band of the pixels that `core_mrae` counts:
@@ -8,8 +8,8 @@ band of the pixels that `core_mrae` counts:
   doubts that widen the band of the first.
 
 Doubts are shares of the spectrum. So clean photos have a wider band than they need, and real scenes
-need that: their materials are less like the measured ones (docs/error_bands.md). Letters: B bands,
-H rows, W columns, n values of a band.
+need that: their materials are less like the measured ones (docs/prediction_intervals.md). Letters:
+B bands, H rows, W columns, n values of a band.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID, Capture
-from napari_mst.reconstruction.error_bands import margins
+from napari_mst.reconstruction.model_intervals import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.inputs import Input, training_cameras
 
@@ -65,7 +65,7 @@ class Judged(NamedTuple):
 
 
 def calibrate(path: Path, cubes: Iterable[Floats], captures: Sequence[Capture] = ()) -> ModelCard:
-    """Measure the error band of the model in the weights file at *path*; write it into its card.
+    """Measure the prediction interval of the model in the weights file at *path*; write it into its card.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ from napari_mst.formats.wavelengths import text_cell
 from napari_mst.models import load_model
 from napari_mst.photo.cameras import GRID, Capture
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.reconstruction.error_bands import half_widths
+from napari_mst.reconstruction.model_intervals import half_widths
 from napari_mst.reconstruction.options import RunOptions
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.inputs import Input
@@ -53,7 +53,7 @@ RENDERED = "rendering it from the scene"
 ON_CPU = RunOptions(device="cpu")
 
 UNCOVERED = np.full(len(GRID), np.nan)
-"""The shares in the error band, band by band, of a method that has none."""
+"""The shares in the prediction interval, band by band, of a method that has none."""
 
 
 class ModelMethod:
@@ -132,7 +132,7 @@ SHOWN = "in 1 code"
 """Label of the share of unclipped pixels whose colour comes back within one 8-bit code."""
 
 COVERED = "in band"
-"""Label of the share of core values in the 90 % error band, for methods that have one."""
+"""Label of the share of core values in the 90 % prediction interval, for methods that have one."""
 
 LABELS = (*METRICS, SHOWN, COVERED)
 
@@ -142,7 +142,7 @@ class Score:
     """The metrics of one method on one input of one scene, or their mean over the scenes ("mean").
 
     *covered* (31,) is, band by band, the share of the core pixels whose true value lies in the 90 %
-    error band; NaN for a method without a band.
+    prediction interval; NaN for a method without a band.
     """
 
     method: str

@@ -73,7 +73,7 @@ def train(
     save(best, plan.output, card)
     if not card.rendering:
         return card
-    print("measuring the error band", flush=True)  # takes a while, without a word from it
+    print("measuring the prediction interval", flush=True)  # takes a while, without a word from it
     _, cubes = source.held_out()
     captures = [Capture(plan.camera, plan.light)] if card.needs_camera else []
     return calibrate(plan.output, cubes.numpy(), captures)

@@ -1,4 +1,4 @@
-"""Picks in the spectra dock: points and curves that follow each other, undo, and error bands."""
+"""Picks in the spectra dock: points and curves that follow each other, undo, and prediction intervals."""
 
 import threading
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from napari_mst.plugin.spectra import reader
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.rows import spectra_of
 from napari_mst.plugin.viewer import picks
-from napari_mst.reconstruction import error_bands
-from napari_mst.reconstruction.error_bands import model_spectrum_band, photo_band
+from napari_mst.reconstruction import model_intervals
+from napari_mst.reconstruction.model_intervals import model_spectrum_band, photo_interval
 from napari_mst.spectra.regions import region_spectrum
 
 SPREAD = f"{MODEL_ERROR}, {UNCALIBRATED}"
@@ -208,9 +208,9 @@ def test_points_that_are_selected_on_the_image_have_their_rows_selected(desk: De
 
 @pytest.fixture
 def estimate(cube_viewer: ViewerModel) -> Image:
-    """The only cube: one whose model has an error band."""
+    """The only cube: one whose model has a prediction interval."""
     cube = make_cube()
-    provenance = replace(cube.provenance, error_band=photo_band(MODELS["mstpp-srgb"], CAMERA))
+    provenance = replace(cube.provenance, error_band=photo_interval(MODELS["mstpp-srgb"], CAMERA))
     cube_viewer.layers.clear()
     return add_cube(cube_viewer, replace(cube, provenance=provenance), "estimate")
 
@@ -224,7 +224,7 @@ def test_a_pick_of_an_estimate_has_its_error_band_read_off_the_gui_thread(
         threads.append(threading.current_thread())
         return model_spectrum_band(*of)
 
-    monkeypatch.setattr(error_bands, "model_spectrum_band", watched)
+    monkeypatch.setattr(model_intervals, "model_spectrum_band", watched)
     desk.pin(4, 7)
     desk.bench.draw()
     assert desk.dock.plot.curves.lines[0].spectrum.lower is None  # the curve is there at once

@@ -30,7 +30,7 @@ from napari_mst.plugin.spectra import refiner, resolve
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.marking import grey, pasted
 from napari_mst.plugin.spectra.rows import curve_of
-from napari_mst.references.intervals import band_width
+from napari_mst.references.intervals import interval_width
 from napari_mst.references.refining import refine
 from napari_mst.spectra.library import colour_checker
 
@@ -119,14 +119,14 @@ def test_width_of_the_band_is_a_layer_until_the_cube_is_another() -> None:
     bench.references.mark(bench.entries[:1], viewer.layers["truth"])
     bench.finish()
     bench.references.show_width()
-    layer = viewer.layers["Error band width: estimate"]
+    layer = viewer.layers["Prediction interval width: estimate"]
     one = layer.data
-    np.testing.assert_array_equal(one, band_width(cube_in(viewer.layers["estimate refined"])))
+    np.testing.assert_array_equal(one, interval_width(cube_in(viewer.layers["estimate refined"])))
     bench.references.mark(bench.entries[1:], viewer.layers["truth"])
     bench.finish()
     assert layer not in viewer.layers
     bench.references.show_width()
-    assert viewer.layers["Error band width: estimate"].data.mean() < one.mean()
+    assert viewer.layers["Prediction interval width: estimate"].data.mean() < one.mean()
 
 
 @pytest.mark.parametrize("is_undone", [False, True])

@@ -1,6 +1,6 @@
 """Networks that see one pixel at a time: from linear RGB to its spectrum; and encoded spectra back.
 
-One of them also knows both sides of an error band; `reconstruction.error_bands` says how.
+One of them also knows both sides of a prediction interval; `reconstruction.error_bands` says how.
 
 A row is computed in short pieces, whose layers stay in the fastest cache. Loops over the pixels of
 a piece, or over the channels of a vector, are the inner ones: LLVM makes vector instructions of
@@ -226,10 +226,10 @@ def decode_spectra(source: Features, black: int, out: Planes) -> None:
                 light[x] = larger(power(code, 12, 5) - darkness, ZERO)
 
 
-# Error bands
+# Prediction intervals
 
 SIDES = 3
-"""Spectra in the last layer of a network that knows error bands: its estimate, and two sides."""
+"""Spectra in the last layer of a network that knows prediction intervals: its estimate, and two sides."""
 
 DOUBTS = 6
 """Numbers of each band: its response in three colours, factor, doubt, error of the instrument."""

@@ -64,7 +64,8 @@ CUBE = "The spectra of a cube that is right, such as a measured one of the same 
 INSIST = "Correct the cube by the reference spectra of the selected picks as they are, unchecked."
 SUGGEST = "Puts numbered picks where a measurement helps most; dark and clipped pixels are avoided."
 WIDTH = (
-    "How wide the 90 % error band is, over the mean of the spectrum: measure where it is bright."
+    "How wide the 90 % prediction interval is, over the mean of the spectrum: measure where it "
+    "is bright."
 )
 
 BUSY = "Wait for what is being computed, or stop it."
@@ -116,7 +117,9 @@ class ReferenceMenu:
         menu.addSeparator()
         menu.entry("Suggest where to measure ...", self._suggest, SUGGEST, lacks=no_cube)
         too_early = no_cube or (BUSY if state.is_busy else "")
-        menu.entry("Layer: width of the error band", references.show_width, WIDTH, lacks=too_early)
+        menu.entry(
+            "Layer: width of the prediction interval", references.show_width, WIDTH, lacks=too_early
+        )
         if state.is_busy:
             menu.entry("Stop", references.stop, "Leave the cube as coarse as it is.")
 

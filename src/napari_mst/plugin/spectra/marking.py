@@ -29,7 +29,7 @@ from napari_mst.progress import Progress
 from napari_mst.references.reference_spectrum import ReferenceSpectrum, reference_values
 from napari_mst.references.refinement_record import reference_spectra
 from napari_mst.references.refining import check_cube
-from napari_mst.references.suggestions import suggest_spots
+from napari_mst.references.suggestions import suggest_measurements
 from napari_mst.spectra import library
 from napari_mst.spectra.regions import point_spectrum
 
@@ -175,7 +175,7 @@ class ReferenceSpectra(Refiner):
 
         def run(progress: Progress) -> list[Pixel]:
             # The photo is read here, on the thread of the job.
-            return suggest_spots(
+            return suggest_measurements(
                 cube, ground.photo, tuple(references.values()), count, progress=progress
             )
 

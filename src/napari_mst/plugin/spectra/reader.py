@@ -168,7 +168,7 @@ class Reading:
     of_labels
         Reads all labels at once.
     of_band
-        Reads the error band at a row and a column; None where the cube has none.
+        Reads the prediction interval at a row and a column; None where the cube has none.
     """
 
     on: Image
@@ -211,11 +211,11 @@ def label_image(
 
 
 def spectra_of(on: Image, spread: Spread) -> Reading:
-    """Reads the mean spectra of the cube layer *on*; those of single pixels with error bands."""
+    """Reads the mean spectra of the cube layer *on*; those of single pixels with prediction intervals."""
     cube = cube_at(on)
     facts = facts_of(on)
     past = cube.provenance
-    has_band = cube.has_wavelengths and bool(past.error_band or past.refinement)
+    has_interval = cube.has_wavelengths and bool(past.error_band or past.refinement)
 
     def of_region(region: Region) -> Spectrum:
         # A single pixel does not vary.
@@ -227,7 +227,7 @@ def spectra_of(on: Image, spread: Spread) -> Reading:
         ("spectra", Identity(cube.data), spread, *facts.values()),
         of_region,
         lambda labels, progress: label_spectra(cube, labels, spread, **facts, progress=progress),
-        partial(_error_band, cube) if has_band and not past.is_preview else None,
+        partial(_error_band, cube) if has_interval and not past.is_preview else None,
     )
 
 
@@ -239,11 +239,11 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
 
 
 def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[str, Any] | None:
-    """Return the bounds of the 90 % error band of a pixel for its spectrum; None without one."""
+    """Return the bounds of the 90 % prediction interval of a pixel for its spectrum; None without one."""
     # It imports torch, which takes seconds: here, where that happens on another thread.
-    from napari_mst.references.intervals import spectrum_band
+    from napari_mst.references.intervals import interval_of
 
-    band = spectrum_band(cube, row, column)
+    band = interval_of(cube, row, column)
     if band is None:
         return None
     spread = f"{MODEL_ERROR}, {cube.provenance.calibration}"

@@ -49,7 +49,7 @@ from napari_mst.references.refining import applied, learn, with_history
 ADAPTED = " refined"
 """Ends the name of the layer of a refined cube."""
 RELATIVE_WIDTH = "relative width"
-WIDTH = "Error band width: "
+WIDTH = "Prediction interval width: "
 """Begins the name of the layer that shows how wide its band is."""
 
 _LEAST_WIDTH = 0.1  # that has full contrast at least: else rounding would look like a difference
@@ -160,7 +160,7 @@ class KnownLayers(ViewerHelper):
         self._has_added = False
 
     def show_width(self, width: Singles) -> None:
-        """Show the *width* (H, W) of the error band, in place of the one before."""
+        """Show the *width* (H, W) of the prediction interval, in place of the one before."""
         base = self.base
         self.remove("width")
         if base is not None:
@@ -327,17 +327,17 @@ class Refiner:
         self._scene.say(f"Refined to {record['source']}, {record['reach']:.0%} of the way.")
 
     def show_width(self) -> None:
-        """Show how wide the error band is as a layer, until the cube is refined again."""
+        """Show how wide the prediction interval is as a layer, until the cube is refined again."""
         layer: Any = self._layers.refined or self._layers.base
         cube = cube_at(layer)
 
         def width(progress: Progress) -> Singles:
             # It may import torch, which takes seconds: here, where that is on another thread.
-            from napari_mst.references.intervals import band_width
+            from napari_mst.references.intervals import interval_width
 
-            return band_width(cube, progress=progress)
+            return interval_width(cube, progress=progress)
 
-        self.run("Computing the width of the error band", width, self._layers.show_width)
+        self.run("Computing the width of the prediction interval", width, self._layers.show_width)
 
     def run(
         self,

@@ -112,10 +112,10 @@ class LayerRows(Rows, ABC):
 
 
 class PickRows(LayerRows):
-    """The picks, whose curves are read at once, and their error bands later."""
+    """The picks, whose curves are read at once, and their prediction intervals later."""
 
     def tasks(self, reading: Reading, _: ViewerModel) -> Tasks:
-        """See `LayerRows`; those of error bands are under ("band", number)."""
+        """See `LayerRows`; those of prediction intervals are under ("band", number)."""
         points = self.layer
         # Points may be hidden with napari's own tools.
         self.hidden = set(np.flatnonzero(~points.shown).tolist())
@@ -136,7 +136,7 @@ class PickRows(LayerRows):
         return tasks
 
     def found(self, results: Mapping[Hashable, Any], tasks: Tasks) -> Found:
-        """See `LayerRows`; spectra have their error bands, once these were read."""
+        """See `LayerRows`; spectra have their prediction intervals, once these were read."""
         read: Any = super().found(results, tasks)
         bands = {key[1]: read.pop(key) for key in [*read] if isinstance(key, tuple)}
         return read | {number: replace(read[number], **band) for number, band in bands.items()}

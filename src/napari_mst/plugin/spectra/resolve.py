@@ -150,7 +150,7 @@ class DrawnCurve:
     Attributes
     ----------
     spectrum
-        With its colour and its error band.
+        With its colour and its prediction interval.
     style
         Number of the cube that it is of: the first is solid, others are dashed.
     entry
@@ -248,7 +248,7 @@ NO_COLOUR = "#888888"
 MOST_CURVES = 1000
 """Rows whose curves are drawn: more would take seconds, and cover each other."""
 MOST_BANDS = 4
-"""Selected picks whose error bands are drawn: those of more would cover each other."""
+"""Selected picks whose prediction intervals are drawn: those of more would cover each other."""
 MATCH_STYLE = REFERENCE_STYLE = 2
 """Style of a spectrum from a library, and of a known one: the one of a third cube, dots."""
 
@@ -364,10 +364,10 @@ def _curves(new: Snapshot) -> PlotCurves:
     if match is not None:
         name = shown(match.spectrum.name, LONGEST)
         notes.append(f"Dotted: {name}, {match.angle:.2f}\N{DEGREE SIGN} away.")
-    # How far the error bands can be trusted is said once.
+    # How far the prediction intervals can be trusted is said once.
     spreads = {line.spectrum.spread for line in drawn if _has_error_band(line.spectrum)}
     states = sorted(spread.removeprefix(f"{MODEL_ERROR}, ") for spread in spreads)
-    notes += [f"Error band (90 %), {state}." for state in states]
+    notes += [f"Prediction interval (90 %), {state}." for state in states]
     if len(rows) < len(visible):
         more = len(visible) - len(rows)
         notes.append(f"{more:,} more curves are not drawn. Select rows to see theirs.")
@@ -378,7 +378,7 @@ def _entry_lines(row: int, new: Snapshot, is_chosen: bool) -> list[DrawnCurve]:
     """Return the curves of one row on each cube, and what is known of it."""
     entry = new.entries[row]
     is_any_chosen = bool(new.chosen)
-    # The error bands of many picks on top of each other could not be told apart.
+    # The prediction intervals of many picks on top of each other could not be told apart.
     is_one_of_few = is_chosen and len(new.chosen) <= MOST_BANDS
     is_banded = is_one_of_few or (not is_any_chosen and len(new.entries) == 1)
     is_faded = is_any_chosen and not is_chosen
@@ -407,7 +407,7 @@ def _reference_curve(first: Spectrum, true: Spectrum) -> Spectrum:
 
 
 def _without_error(spectrum: Spectrum) -> Spectrum:
-    """*spectrum* without the error band of its model; what a region spreads stays."""
+    """*spectrum* without the prediction interval of its model; what a region spreads stays."""
     return spectrum.with_values(spectrum.values) if _has_error_band(spectrum) else spectrum
 
 

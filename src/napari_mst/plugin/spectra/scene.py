@@ -98,7 +98,7 @@ class SpectraScene(ViewerHelper):
     changed
         Emitted with the new snapshot.
     reader
-        Reads regions and error bands.
+        Reads regions and prediction intervals.
     history
         Remembers the changes of the picks.
     files

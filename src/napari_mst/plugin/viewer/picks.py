@@ -102,7 +102,8 @@ def add(
         return False
     set_next(points, window, name)
     points.add((matrix @ (*pixel, 1))[:2])
-    # napari selects a point that it adds; a selected pick would draw its error band unasked.
+    # napari selects a point that it adds; a selected pick would draw its prediction interval
+    # unasked.
     points.selected_data = set()
     return True
 

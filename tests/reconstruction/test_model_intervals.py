@@ -1,4 +1,4 @@
-"""Error bands: around every spectrum, as wide as the calibration says, from the cube alone."""
+"""Prediction intervals: around every spectrum, as wide as the calibration says, from the cube alone."""
 
 import io
 from dataclasses import replace
@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from lab.simulated import SceneSimulator
-from napari_mst import error_bands, load_model
+from napari_mst import load_model, prediction_intervals
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import UNCALIBRATED
@@ -23,12 +23,12 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.photo.cameras import Capture
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.error_bands import (
+from napari_mst.reconstruction.model_intervals import (
     STRAY,
     has_model_band,
     instrument_error,
     margins,
-    model_error_bands,
+    model_intervals,
     model_spectrum_band,
 )
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -59,14 +59,18 @@ def test_every_bundled_model_has_a_calibrated_band(name: str) -> None:
 
 
 def test_cube_lies_in_its_band_and_bands_are_cubes_like_it(cube: SpectralCube) -> None:
-    lower, upper = model_error_bands(cube)
+    lower, upper = model_intervals(cube)
     assert (lower.data >= 0).all()
     assert (lower.data <= cube.data).all()
     assert (upper.data > cube.data).all()
     assert lower.shape == upper.shape == cube.shape
     assert lower.data.dtype == np.float32
-    assert lower.provenance.assumptions[-1].startswith("Lower spectra of the 90 % error band, ")
-    assert upper.provenance.assumptions[-1].startswith("Upper spectra of the 90 % error band, ")
+    assert lower.provenance.assumptions[-1].startswith(
+        "Lower spectra of the 90 % prediction interval, "
+    )
+    assert upper.provenance.assumptions[-1].startswith(
+        "Upper spectra of the 90 % prediction interval, "
+    )
 
 
 def test_margins_are_the_networks_own_below_and_above() -> None:
@@ -88,7 +92,7 @@ def test_margins_are_the_networks_own_below_and_above() -> None:
 def test_band_is_margin_and_doubt_in_quadrature_and_the_error_of_the_instrument(
     cube: SpectralCube,
 ) -> None:
-    lower, upper = model_error_bands(cube)
+    lower, upper = model_intervals(cube)
     band = cube.provenance.error_band
     factor, doubt = (np.array(band[key])[:, None, None] for key in ("factor", "doubt"))
     error = instrument_error(WAVELENGTHS)[:, None, None]
@@ -106,7 +110,7 @@ def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
     data = cube.data.copy()
     data[7, 3, 5] = np.nan
     for side, whole in zip(
-        model_error_bands(replace(cube, data=data)), model_error_bands(cube), strict=True
+        model_intervals(replace(cube, data=data)), model_intervals(cube), strict=True
     ):
         assert np.isnan(side.data[:, 3, 5]).all()
         np.testing.assert_array_equal(
@@ -117,11 +121,11 @@ def test_pixels_that_are_not_numbers_have_no_band_and_others_have_theirs(
 
 def test_bands_report_progress_and_end_at_a_cancel(cube: SpectralCube) -> None:
     shares: list[float] = []
-    model_error_bands(cube, Progress(shares.append))
+    model_intervals(cube, Progress(shares.append))
     assert shares == sorted(shares)
     assert shares[-1] == 1
     with pytest.raises(Cancelled):
-        model_error_bands(cube, Progress(is_cancelled=lambda: True))
+        model_intervals(cube, Progress(is_cancelled=lambda: True))
 
 
 def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:
@@ -135,7 +139,7 @@ def test_error_of_the_instrument_grows_as_a_lamp_has_less_light() -> None:
 @pytest.mark.parametrize("told", ["", "a chart"])
 def test_black_pixel_has_a_band_with_a_width_in_every_band(told: str) -> None:
     model = Reconstructor(load_model("pixelwise-srgb"), "cpu", calibrated_by=told)
-    lower, upper = model_error_bands(model.reconstruct(np.zeros((8, 8, 3), np.uint8)))
+    lower, upper = model_intervals(model.reconstruct(np.zeros((8, 8, 3), np.uint8)))
     assert (upper.data - lower.data >= STRAY * 0.99).all()
 
 
@@ -150,7 +154,7 @@ def test_as_many_true_spectra_lie_below_the_networks_band_as_above() -> None:
 
 
 def test_band_of_a_pixel_is_that_of_the_cube(cube: SpectralCube) -> None:
-    lower, upper = model_error_bands(cube)
+    lower, upper = model_intervals(cube)
     band = model_spectrum_band(cube, 3, 7)
     assert band is not None
     np.testing.assert_allclose(band[0], lower.spectrum(3, 7), atol=1e-6)
@@ -169,7 +173,7 @@ def test_photo_that_nothing_vouches_for_has_a_wider_band_and_says_so(tmp_path: P
     found.append(Reconstructor(model, "cpu").reconstruct(files[1]))
     widths = []
     for cube in found:
-        lower, upper = model_error_bands(cube)
+        lower, upper = model_intervals(cube)
         assert lower.provenance.assumptions[-1].endswith(f"; {cube.provenance.calibration}.")
         widths.append(float((upper.data - lower.data).mean()))
     assert widths == sorted(widths)
@@ -207,8 +211,8 @@ def test_unknown_brightness_widens_the_band_but_not_that_of_the_shape(cube: Spec
         cube,
         provenance=replace(past, error_band={**past.error_band, "brightness": [0.5, 2.0]}),
     )
-    lower, upper = model_error_bands(cube)
-    both, shape = error_bands(unsure), error_bands(unsure, shape_only=True)
+    lower, upper = model_intervals(cube)
+    both, shape = prediction_intervals(unsure), prediction_intervals(unsure, shape_only=True)
     np.testing.assert_allclose(both[0].data, 0.5 * lower.data, rtol=1e-6)
     np.testing.assert_allclose(both[1].data, 2 * upper.data, rtol=1e-6)
     np.testing.assert_array_equal([side.data for side in shape], [lower.data, upper.data])
@@ -223,26 +227,26 @@ def test_damaged_brightness_of_a_history_is_refused(cube: SpectralCube, factors:
     band = {**cube.provenance.error_band, "brightness": factors}
     past = replace(cube.provenance, error_band=band)
     with pytest.raises(CubeError, match="Expected two factors of the brightness"):
-        model_error_bands(replace(cube, provenance=past))
+        model_intervals(replace(cube, provenance=past))
 
 
 @pytest.mark.parametrize("factor", ["wide", [1.0, 2.0], [[1.0]], [-1.0], None])
 def test_damaged_band_of_a_history_is_refused(cube: SpectralCube, factor: Any) -> None:
     past = replace(cube.provenance, error_band={"factor": factor})
-    with pytest.raises(CubeError, match="Expected an error band of 1 or 31 numbers"):
-        model_error_bands(replace(cube, provenance=past))
+    with pytest.raises(CubeError, match="Expected a prediction interval of 1 or 31 numbers"):
+        model_intervals(replace(cube, provenance=past))
 
 
 def test_band_needs_no_photo_and_survives_a_file(cube: SpectralCube, tmp_path: Path) -> None:
     again = read_cube(write_cube(tmp_path / "cube.hdr", cube))
     assert has_model_band(again)
-    np.testing.assert_array_equal(model_error_bands(again)[0].data, model_error_bands(cube)[0].data)
+    np.testing.assert_array_equal(model_intervals(again)[0].data, model_intervals(cube)[0].data)
 
 
 def test_unknown_pixel_has_an_unknown_band_and_harms_no_other(cube: SpectralCube) -> None:
     holed = replace(cube, data=cube.data.copy())
     holed.data[:, 2, 2] = np.nan
-    upper = model_error_bands(holed)[1].data
+    upper = model_intervals(holed)[1].data
     assert np.isnan(upper[:, 2, 2]).all()
     assert np.isnan(upper).sum() == 31
 
@@ -254,4 +258,4 @@ def test_cube_without_a_calibrated_model_has_no_band(cube: SpectralCube) -> None
         assert not has_model_band(each)
         assert model_spectrum_band(each, 0, 0) is None
         with pytest.raises(CubeError, match=f"Expected {needed}"):
-            model_error_bands(each)
+            model_intervals(each)

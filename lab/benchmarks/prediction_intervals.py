@@ -1,6 +1,7 @@
-"""Coverage and width of the 90 % error bands.
+"""Coverage and width of the 90 % prediction intervals.
 
-`python -m lab.benchmarks.error_bands FOLDER [--charts FOLDER] [--model NAME] [--simulated N]`
+`python -m lab.benchmarks.prediction_intervals FOLDER [--charts FOLDER] [--model NAME] [--simulated
+N]`
 
 FOLDER holds reflectance cubes of real scenes. Each is photographed, and so are simulated scenes of
 spectra that no model has seen, which calibrated nothing. *Before* is the band of one factor for all
@@ -24,7 +25,7 @@ from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
 from napari_mst.photo.cameras import GRID, Capture
-from napari_mst.reconstruction.error_bands import half_widths, margins, photo_band
+from napari_mst.reconstruction.model_intervals import half_widths, margins, photo_interval
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.library import colour_checker
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
@@ -178,8 +179,8 @@ def show_chart(name: str, folder: Path, chart: Chart) -> None:
     found = np.array(estimate, np.float32).T[:, :, None]
     bands = {
         "before": before(found, name),
-        "as if exactly rendered": after(found, photo_band(MODELS[name], "noise")),
-        "uncalibrated": after(found, photo_band(MODELS[name], CAMERA)),
+        "as if exactly rendered": after(found, photo_interval(MODELS[name], "noise")),
+        "uncalibrated": after(found, photo_interval(MODELS[name], CAMERA)),
     }
     print(f"{name:15} {chart.file}: MRAE {mrae(found, true):.2f}; {cube.provenance.calibration}")
     for label, sides in bands.items():

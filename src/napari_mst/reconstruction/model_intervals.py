@@ -1,4 +1,4 @@
-"""Error bands: lower and upper spectra between which nine in ten true ones lie.
+"""Prediction intervals: lower and upper spectra between which nine in ten true ones lie.
 
 The bundled pixelwise network knows between which spectra 5 and 95 % of the materials of one colour
 lie: the colour of a pixel leaves so much open. The band of a cube is its own spectrum and, to each
@@ -45,7 +45,7 @@ from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
 
-SIDE_NOTE = " spectra of the 90 % error band"
+SIDE_NOTE = " spectra of the 90 % prediction interval"
 """The note by which a cube of a band is known, after "Lower" or "Upper"."""
 
 STRAY = 0.002
@@ -67,7 +67,7 @@ Sides = tuple[Singles, Singles]
 """Numbers for the lower and for the upper side of a band."""
 
 
-def model_error_bands(
+def model_intervals(
     cube: SpectralCube, progress: Progress = NO_PROGRESS
 ) -> tuple[SpectralCube, SpectralCube]:
     """Lower and upper cube of 90 % around *cube*.
@@ -139,8 +139,8 @@ def has_model_band(cube: SpectralCube) -> bool:
     return np.array_equal(cube.wavelengths, wavelengths)
 
 
-def band_side(cube: SpectralCube) -> str:
-    """The side of a cube of `model_error_bands`: "lower", "upper", or "" for any other cube.
+def interval_side(cube: SpectralCube) -> str:
+    """The side of a cube of `model_intervals`: "lower", "upper", or "" for any other cube.
 
     A cube that was read from a file is known, too.
     """
@@ -167,8 +167,8 @@ def margins(spectra: Floats) -> Sides:
     return below, above
 
 
-def photo_band(card: ModelCard, doubt: str) -> dict[str, Any]:
-    """The error band of a photo for its history: factor and doubt by band, and what they hold.
+def photo_interval(card: ModelCard, doubt: str) -> dict[str, Any]:
+    """The prediction interval of a photo for its history: factor and doubt by band, and what they hold.
 
     *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. It is empty if *card* has no band
     that holds it.
@@ -253,7 +253,8 @@ def _by_band(numbers: object, count: int) -> Singles:
         values = np.empty(0, dtype=np.float32)
     if values.shape not in ((1,), (count,)) or not (np.isfinite(values) & (values >= 0)).all():
         raise CubeError(
-            f"Expected an error band of 1 or {count} numbers in the history of the cube, got "
+            f"Expected a prediction interval of 1 or {count} numbers in the history of the cube, "
+            "got "
             "damaged text. Reconstruct the cube again."
         )
     return np.broadcast_to(values, count)
@@ -283,11 +284,11 @@ def _check(cube: SpectralCube) -> None:
         low, high = cube.wavelengths.min(), cube.wavelengths.max()
         raise CubeError(
             f"Expected all bands of {cube.provenance.model}, got {len(cube.wavelengths)} of "
-            f"{low:g}-{high:g} nm. Take the error bands before bands are cut away."
+            f"{low:g}-{high:g} nm. Take the prediction intervals before bands are cut away."
         )
     model = cube.provenance.model or "an unknown model"
     raise CubeError(
-        f"Expected a cube of a model with a calibrated error band, got one of {model}. "
+        f"Expected a cube of a model with a calibrated prediction interval, got one of {model}. "
         "Use another model."
     )
 
