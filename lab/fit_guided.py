@@ -38,7 +38,7 @@ from napari_mst.networks.refining import RefiningMSTPlusPlus, decoded
 from napari_mst.photo.cameras import GRID
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import NO_PROGRESS
-from napari_mst.reconstruction.consistency.correction import correct_colours
+from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.fit import Fit, FitOptions, pixelwise_network
 from napari_mst.training.inputs import INPUTS, jpeg

@@ -26,7 +26,7 @@ PAST = Provenance(model="mstpp-srgb", source="photo.jpg", source_sha256="abc")
 
 def a_cube(**fields: Any) -> SpectralCube:
     quality = np.arange(72, dtype=np.float32).reshape(8, 9)
-    cube = SpectralCube(DATA, WAVELENGTHS, provenance=PAST, quality=quality)
+    cube = SpectralCube(DATA, WAVELENGTHS, provenance=PAST, colour_error=quality)
     return replace(cube, **fields)
 
 
@@ -124,9 +124,9 @@ def test_a_crop_keeps_what_is_known_of_the_cube() -> None:
     assert np.shares_memory(part.data, DATA)
     np.testing.assert_array_equal(part.wavelengths, WAVELENGTHS)
     assert (part.unit, part.quantity, part.metadata) == (cube.unit, "radiance", metadata)
-    assert part.quality is not None
-    assert cube.quality is not None
-    np.testing.assert_array_equal(part.quality, cube.quality[2:5, 4:])
+    assert part.colour_error is not None
+    assert cube.colour_error is not None
+    np.testing.assert_array_equal(part.colour_error, cube.colour_error[2:5, 4:])
     assert part.provenance.model == "mstpp-srgb"
     assert cube.crop(slice(None), (0, 9)) is cube
 
@@ -228,7 +228,7 @@ def test_a_range_of_wavelengths_gives_their_cube_with_both_ends() -> None:
     assert np.shares_memory(part.data, DATA)
     np.testing.assert_array_equal(part.data, DATA[1:4])
     assert part.quantity == "radiance"
-    assert part.quality is not None
+    assert part.colour_error is not None
     assert part.provenance.cut == "525-575 nm"
     assert a_cube().sel(wavelength=slice(560, None)).shape == (2, 8, 9)
     whole = a_cube()

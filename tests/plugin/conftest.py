@@ -80,7 +80,7 @@ class GatedJob:
         quality = (
             np.full((rows, columns), 2, np.float32) if request.options.correct_colour else None
         )
-        return replace(make_cube(rows, columns), quality=quality)
+        return replace(make_cube(rows, columns), colour_error=quality)
 
 
 @pytest.fixture(autouse=True)

@@ -118,7 +118,7 @@ def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(
     shown = np.einsum("bhw,bc->hwc", cube.data, capture.response) * white
     codes, stored = (255 * linear_to_srgb(each.clip(0, 65535) / 65535) for each in (shown, pixels))
     assert np.percentile(np.abs(codes - stored), 95) < 0.5
-    assert cube.quality is not None
+    assert cube.colour_error is not None
 
 
 def test_camera_and_illuminant_are_remembered(model: Model) -> None:

@@ -15,7 +15,7 @@ from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
 from napari_mst.reconstruction import setup
-from napari_mst.reconstruction.consistency.correction import correct_colours
+from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.reconstruction.setup import Setup
 

@@ -120,13 +120,13 @@ def test_colours_are_corrected_by_default_and_it_is_said() -> None:
     chosen = load_model("pixelwise-srgb")
     corrected = Reconstructor(chosen, "cpu").reconstruct(PHOTO)
     raw = Reconstructor(chosen, "cpu", correct_colour=False).reconstruct(PHOTO)
-    assert corrected.quality is not None
-    assert corrected.quality.shape == corrected.data.shape[1:]
+    assert corrected.colour_error is not None
+    assert corrected.colour_error.shape == corrected.data.shape[1:]
     assert corrected.provenance.correction.startswith("spectra moved to the colours of the photo")
-    assert (raw.quality, raw.provenance.correction) == (None, "")
+    assert (raw.colour_error, raw.provenance.correction) == (None, "")
     assert (raw.data != corrected.data).any()
 
 
 def test_model_whose_rendering_is_unknown_is_left_alone() -> None:
     cube = Reconstructor(small_model(), "cpu").reconstruct(PHOTO)
-    assert (cube.quality, cube.provenance.correction) == (None, "")
+    assert (cube.colour_error, cube.provenance.correction) == (None, "")

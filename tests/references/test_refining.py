@@ -18,7 +18,7 @@ from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.consistency import cells
+from napari_mst.reconstruction.colour_fidelity import cells
 from napari_mst.references.coarse_cube import refine_with_cube
 from napari_mst.references.process import (
     KERNEL,

@@ -15,7 +15,7 @@ from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.photo.cameras import GRID, light_power, sensor_white, unbalanced_response
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import NO_PROGRESS
-from napari_mst.reconstruction.consistency import cells
+from napari_mst.reconstruction.colour_fidelity import cells
 from napari_mst.references.refining import refine
 from napari_mst.references.registration import registered
 

@@ -4,7 +4,7 @@ It is the gradient, by autograd on a crop. With the attention matrices of the wh
 fixed, the network is local: nothing further away than its convolutions reach can change the pixel.
 The crop is that reach, so within these limits the gradient is exact and complete. Two things are
 left out: a pixel changes the matrices, and through them the whole cube; and the correction of
-colours (see `consistency`) follows the network.
+colours (see `colour_fidelity`) follows the network.
 
 Letters: H, W sides of the padded photo; h, w of the crop.
 """

@@ -79,7 +79,7 @@ class SpectralCube(PlainCube):
     metadata
         Further fields of its file, by their names there (`fwhm`, `band names`, ...);
         `georeference` says where the pixels lie on earth (text of `georeference.Georeference`).
-    quality
+    colour_error
         (H, W) float32: how far the network's colour was from the photo's, in 8-bit codes; NaN where
         unknown. None for cubes that are not fresh from a reconstruction; not kept in files.
 
@@ -94,7 +94,7 @@ class SpectralCube(PlainCube):
     ==========================  ==================================================================
     data                        reflectance, 0 to about 1; or others in the unit of the file
     wavelengths                 nm, where `unit` says so
-    quality                     8-bit codes of colour, 0 or more
+    colour_error                8-bit codes of colour, 0 or more
     sel(), crop()               as `data`
     spectrum()                  float64 in the unit of `data`
     to_xarray(), from_xarray()  as `data`; wavelengths in nm
@@ -114,7 +114,7 @@ class SpectralCube(PlainCube):
     ((3, 4, 5), (2, 5))
     """
 
-    quality: Singles | None = None
+    colour_error: Singles | None = None
 
     def __repr__(self) -> str:
         """One line: shape, type, wavelengths, quantity and model."""
@@ -202,7 +202,7 @@ class SpectralCube(PlainCube):
             data=part_of(self.data, slice(None), down, across),
             provenance=self.provenance.cropped(down, across),
             metadata=cropped_metadata(self.metadata, down.start, across.start),
-            quality=None if self.quality is None else self.quality[down, across],
+            colour_error=None if self.colour_error is None else self.colour_error[down, across],
         )
 
     @overload

@@ -40,7 +40,7 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.consistency.cells import each_block, row_blocks
+from napari_mst.reconstruction.colour_fidelity.cells import each_block, row_blocks
 
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""
@@ -274,7 +274,7 @@ def side_of(cube: SpectralCube, data: Singles, side: str, reason: str) -> Spectr
     past = cube.provenance
     note = f"{side}{SIDE_NOTE}{reason}; {past.calibration}."
     provenance = replace(past, error_band={}, assumptions=(*past.assumptions, note))
-    return replace(cube, data=data, quality=None, provenance=provenance)
+    return replace(cube, data=data, colour_error=None, provenance=provenance)
 
 
 def _check(cube: SpectralCube) -> None:

@@ -19,9 +19,9 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import ColourCheck
-from napari_mst.reconstruction.consistency.correction import REGION, Correction, aim, corrected
-from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
+from napari_mst.reconstruction.colour_fidelity.cells import ColourCheck
+from napari_mst.reconstruction.colour_fidelity.correction import REGION, Correction, aim, corrected
+from napari_mst.reconstruction.colour_fidelity.noise import Noise, removed_noise
 from napari_mst.reconstruction.denoising import decided, denoised
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.preparing import averaged_down
@@ -33,7 +33,7 @@ TILE = 128
 ALONE = 2**10
 """Fewer pixels than these are computed alone, so that a hover does not wait for a tile."""
 NO_QUALITY = np.empty((0, 0), np.float32)
-"""The quality of pixels of which none is computed yet."""
+"""The colour error of pixels of which none is computed yet."""
 AT_ONCE = 2**16
 """Pixels that are computed at once, at most: with their surroundings they take about 200 MB."""
 COARSE_FROM = 2**21

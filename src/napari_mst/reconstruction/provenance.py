@@ -26,7 +26,7 @@ from napari_mst.photo.cameras import (
 )
 from napari_mst.photo.photo import Rectangle
 from napari_mst.photo.raw import Shot
-from napari_mst.reconstruction.consistency.correction import Correction
+from napari_mst.reconstruction.colour_fidelity.correction import Correction
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.model_intervals import photo_interval
 from napari_mst.reconstruction.options import Denoise
@@ -130,7 +130,9 @@ def build_cube(result: RunResult, correction: Correction | None) -> SpectralCube
             error_band=_band(result.job, correction),
         ),
         metadata=metadata,
-        quality=correction.quality if correction and correction.quality.size else None,
+        colour_error=correction.colour_error
+        if correction and correction.colour_error.size
+        else None,
     )
 
 

@@ -79,7 +79,7 @@ class Reconstructor:
         the whole photo. 1.2 is what "auto" takes.
     correct_colour
         Whether to move spectra whose colour is not the photo's, where the model's card says how a
-        photo shows them (see `consistency`); `cube.quality` is how far they were off.
+        photo shows them (see `colour_fidelity`); `cube.colour_error` is how far they were off.
     capture
         The camera and the illuminant of the photos, for a model that needs them. Where the
         illuminant is "estimate", it is estimated for each photo.
@@ -319,8 +319,8 @@ class Reconstructor:
         Its numbers are those of `reconstruct`, to 4e-7 of the largest. Now the photo is passed over
         once for the statistics that its attention needs, which takes 77 to 91 % of a whole run;
         then a pixel takes a few hundredths of a second, wherever it lies, and a tile that was
-        computed is kept. The cube has no `quality`. It is meant for spectra, regions and parts of a
-        photo whose cube would not fit into memory; where all of it fits and is needed,
+        computed is kept. The cube has no `colour_error`. It is meant for spectra, regions and parts
+        of a photo whose cube would not fit into memory; where all of it fits and is needed,
         `reconstruct` is faster.
 
         The statistics are kept in a folder of the user, so that the same photo with the same

@@ -32,7 +32,7 @@ from napari_mst.engine.windows import Window
 from napari_mst.errors import SaveError
 from napari_mst.networks.network import PHOTO, Folded, Pass, Program
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.consistency.noise import Noise
+from napari_mst.reconstruction.colour_fidelity.noise import Noise
 from napari_mst.reconstruction.denoising import bytes_to_denoise
 from napari_mst.reconstruction.job import Job
 from napari_mst.reconstruction.running import run

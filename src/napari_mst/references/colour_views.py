@@ -20,15 +20,15 @@ from napari_mst.photo.cameras import Capture, RecordedCapture
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.consistency.cells import (
+from napari_mst.reconstruction.colour_fidelity.cells import (
     HALF_CODE,
     ColourCheck,
     each_block,
     row_blocks,
 )
-from napari_mst.reconstruction.consistency.correction import correct_colours
-from napari_mst.reconstruction.consistency.moving import move
-from napari_mst.reconstruction.consistency.noise import removed_noise
+from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
+from napari_mst.reconstruction.colour_fidelity.moving import move
+from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
 from napari_mst.references.process import Posterior, corrected, features_of_spectra
 
 # Another photo is recognised by these: pixels that are compared; a distance in 8-bit codes within

@@ -15,7 +15,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError, SpectrumError
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
-from napari_mst.reconstruction.consistency.noise import removed_noise
+from napari_mst.reconstruction.colour_fidelity.noise import removed_noise
 from napari_mst.references import refinement_record
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.contradictions import ContradictingSpectra, checked, consistent

@@ -31,8 +31,8 @@ from napari_mst.models import load_model
 from napari_mst.photo.cameras import DAYLIGHT, GRID, SRGB, named, sensor_white, unbalanced_response
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import Progress, ProgressLike, as_progress
-from napari_mst.reconstruction.consistency.cells import Cells, each_block, row_blocks
-from napari_mst.reconstruction.consistency.noise import has_jpeg_grid
+from napari_mst.reconstruction.colour_fidelity.cells import Cells, each_block, row_blocks
+from napari_mst.reconstruction.colour_fidelity.noise import has_jpeg_grid
 from napari_mst.reconstruction.setup import copied
 from napari_mst.references.colour_views import ColourView, moved_to_photo, photo_of, view_of
 from napari_mst.references.registration import registered

@@ -312,7 +312,7 @@ class Map:
         data = np.stack([pixels for _, pixels in self.planes])
         if kind.content == "cube":
             entries = {**source.metadata, **facts}
-            return replace(source, data=data, provenance=past, metadata=entries, quality=None)
+            return replace(source, data=data, provenance=past, metadata=entries, colour_error=None)
         titles = [title for title, _ in self.planes]
         metadata = {"description": kind.tip, "band names": titles, **facts}
         if self.names:

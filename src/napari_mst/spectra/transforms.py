@@ -269,7 +269,7 @@ def resample(
         wavelengths=centres,
         metadata=metadata,
         provenance=cube.provenance.with_cut(f"resampled to {len(data)} bands"),
-        quality=None,
+        colour_error=None,
     )
 
 

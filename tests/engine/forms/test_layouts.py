@@ -36,8 +36,8 @@ from napari_mst.engine.forms.kernel_forms import (
     compiled_gram,
 )
 from napari_mst.engine.kernels.processor import ASKED_FOR, LAYOUT, LAYOUTS, layouts_of
-from napari_mst.reconstruction.consistency.cells import Bounds, linear_light, srgb_codes
-from napari_mst.reconstruction.consistency.moving import moved_by_kernel
+from napari_mst.reconstruction.colour_fidelity.cells import Bounds, linear_light, srgb_codes
+from napari_mst.reconstruction.colour_fidelity.moving import moved_by_kernel
 
 SIZE = HEIGHT, WIDTH = 13, 47
 """The size of the results; no layout divides it."""

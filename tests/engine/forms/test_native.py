@@ -27,13 +27,13 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.consistency.cells import (
+from napari_mst.reconstruction.colour_fidelity.cells import (
     Bounds,
     ColourCheck,
     linear_light,
     srgb_codes,
 )
-from napari_mst.reconstruction.consistency.moving import move
+from napari_mst.reconstruction.colour_fidelity.moving import move
 
 if native.is_ready():
     from napari_mst.engine.forms.kernel_forms import (

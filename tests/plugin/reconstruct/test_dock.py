@@ -243,7 +243,7 @@ def test_correction_can_be_switched_off(desk: Desk) -> None:
     desk.widgets["correct_colour"].click()
     desk.run()
     assert desk.names == ["photo", "photo (fake)"]
-    assert cube_in(desk.viewer.layers[1]).quality is None
+    assert cube_in(desk.viewer.layers[1]).colour_error is None
 
 
 def test_colours_are_asked_for_where_white_is_far_off_or_the_settings_are_open(desk: Desk) -> None:

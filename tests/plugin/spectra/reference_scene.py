@@ -16,7 +16,7 @@ from napari_mst.photo.photo import Photo
 from napari_mst.plugin.spectra.bench import Bench
 from napari_mst.plugin.spectra.rows import curve_of
 from napari_mst.plugin.viewer.picks import marks_of
-from napari_mst.reconstruction.consistency.correction import correct_colours
+from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import refine
 from napari_mst.spectra.library import colour_checker

@@ -99,7 +99,7 @@ class Sitter:
 
 def painted(cube: SpectralCube, colours: Colours, progress: Progress = NO_PROGRESS) -> Painted:
     """Paint the picture of *cube*: averaged down, and what is looked at later, where it is lazy."""
-    small = replace(cube, data=coarse_of(cube.data), quality=None)
+    small = replace(cube, data=coarse_of(cube.data), colour_error=None)
     recipe = colours.recipe(small)
     picture = paint(small, recipe, progress=progress)
     if small.data is cube.data:

@@ -252,7 +252,7 @@ def refined(
     numbers = parts.refined(learnt.process, Part(rows, columns))
     preview = with_history(cube, numbers, refinement, "")
     past = replace(preview.provenance, is_preview=True)
-    progress.preview(replace(preview, provenance=past, quality=None))
+    progress.preview(replace(preview, provenance=past, colour_error=None))
     return refinement.doubts, applied(cube, ground.photo, learnt, progress)
 
 

@@ -15,7 +15,7 @@ from napari_mst.cube.lazy import mapped
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import MAX_PIXELS
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.consistency.cells import (
+from napari_mst.reconstruction.colour_fidelity.cells import (
     Bounds,
     Cells,
     ColourCheck,
@@ -24,8 +24,8 @@ from napari_mst.reconstruction.consistency.cells import (
     row_blocks,
     srgb_codes,
 )
-from napari_mst.reconstruction.consistency.moving import move
-from napari_mst.reconstruction.consistency.noise import Noise, removed_noise
+from napari_mst.reconstruction.colour_fidelity.moving import move
+from napari_mst.reconstruction.colour_fidelity.noise import Noise, removed_noise
 
 REGION = 16
 """Pixels along each side of a region: a block of JPEG whose colours have half the resolution."""
@@ -34,14 +34,14 @@ _KNOWN = 0.25  # share of its pixels without clipping from which on a region sho
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The result of a correction: *quality* (H, W) float32 and one sentence for the provenance.
+    """The result of a correction: *colour_error* (H, W) float32 and one sentence for the provenance.
 
-    The quality is how far the colour of the uncorrected spectrum was from that of the photo: in
+    It is how far the colour of the uncorrected spectrum was from that of the photo: in
     8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* says whether the
     photo has the blocks of a JPEG.
     """
 
-    quality: Singles
+    colour_error: Singles
     text: str
     is_jpeg: bool = False
 
@@ -87,18 +87,18 @@ def corrected(
     """
     photo = comparison.photo
     is_large = photo.shape[0] * photo.shape[1] > MAX_PIXELS
-    quality = (mapped if is_large else np.empty)(photo.shape, np.float32)
+    colour_error = (mapped if is_large else np.empty)(photo.shape, np.float32)
     if noise is None:
-        moved = _move_pixels(comparison, quality, progress)
+        moved = _move_pixels(comparison, colour_error, progress)
     elif comparison.least:
-        _measure_only(comparison, quality, progress)
+        _measure_only(comparison, colour_error, progress)
         moved = 0
     else:
-        moved = _move_regions(comparison, noise, quality, progress)
+        moved = _move_regions(comparison, noise, colour_error, progress)
     if photo.valid is not None:
-        quality[~photo.valid] = np.nan
-    text = f"{aim(comparison, noise)}: {moved / quality.size:.1%} of its pixels"
-    return Correction(quality, text, noise is not None and noise.is_jpeg)
+        colour_error[~photo.valid] = np.nan
+    text = f"{aim(comparison, noise)}: {moved / colour_error.size:.1%} of its pixels"
+    return Correction(colour_error, text, noise is not None and noise.is_jpeg)
 
 
 def aim(comparison: ColourCheck, noise: Noise | None) -> str:
@@ -111,30 +111,30 @@ def aim(comparison: ColourCheck, noise: Noise | None) -> str:
     return f"spectra moved to the colours of the photo within {within}"
 
 
-def _move_pixels(comparison: ColourCheck, quality: Singles, progress: Progress) -> int:
-    """Move every spectrum of a clean photo to its cell, and fill *quality*; counts those moved."""
+def _move_pixels(comparison: ColourCheck, colour_error: Singles, progress: Progress) -> int:
+    """Move every spectrum of a clean photo to its cell, and fill *colour_error*; counts those moved."""
 
     def moved(rows: slice) -> int:
         rendered = comparison.rendered(rows)
-        quality[rows] = comparison.cells.difference(srgb_codes(rendered), rows).distance
+        colour_error[rows] = comparison.cells.difference(srgb_codes(rendered), rows).distance
         return move(comparison, rows, rendered, comparison.cells.bounds(rows))
 
     return sum(each_block(moved, row_blocks(comparison.shape), progress))
 
 
-def _measure_only(comparison: ColourCheck, quality: Singles, progress: Progress) -> None:
-    """Fill *quality* and move nothing."""
+def _measure_only(comparison: ColourCheck, colour_error: Singles, progress: Progress) -> None:
+    """Fill *colour_error* and move nothing."""
 
     def measured(rows: slice) -> None:
-        quality[rows] = comparison.difference(rows).distance
+        colour_error[rows] = comparison.difference(rows).distance
 
     each_block(measured, row_blocks(comparison.shape), progress)
 
 
 def _move_regions(
-    comparison: ColourCheck, noise: Noise, quality: Singles, progress: Progress
+    comparison: ColourCheck, noise: Noise, colour_error: Singles, progress: Progress
 ) -> int:
-    """Move what is off by more than the *noise* of a photo, and fill *quality*.
+    """Move what is off by more than the *noise* of a photo, and fill *colour_error*.
 
     Returns about how many pixels were moved.
     """
@@ -146,7 +146,7 @@ def _move_regions(
         rendered = comparison.rendered(rows)
         codes = srgb_codes(rendered)
         difference = comparison.cells.difference(codes, rows)
-        quality[rows] = difference.distance
+        colour_error[rows] = difference.distance
         return _region_sums(-difference.residual, codes)
 
     def moved(rows: slice) -> int:

@@ -12,8 +12,8 @@ from napari_mst.cube.lazy import mapped
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.consistency import correction, noise
-from napari_mst.reconstruction.consistency.cells import (
+from napari_mst.reconstruction.colour_fidelity import correction, noise
+from napari_mst.reconstruction.colour_fidelity.cells import (
     HALF_CODE,
     Bounds,
     ColourCheck,
@@ -21,8 +21,8 @@ from napari_mst.reconstruction.consistency.cells import (
     linear_light,
     srgb_codes,
 )
-from napari_mst.reconstruction.consistency.correction import correct_colours
-from napari_mst.reconstruction.consistency.moving import move, moved_into
+from napari_mst.reconstruction.colour_fidelity.correction import correct_colours
+from napari_mst.reconstruction.colour_fidelity.moving import move, moved_into
 from napari_mst.training.inputs import Input
 
 WAVELENGTHS = np.arange(400.0, 701, 10)
@@ -66,14 +66,14 @@ def test_spectra_that_show_the_photo_already_are_not_touched() -> None:
         axis=0
     ).mean() > 0.9  # the others lie at the very edge of their cells
     np.testing.assert_allclose(estimate, cube, atol=1e-3)
-    assert correction.quality.max() <= 0.501
+    assert correction.colour_error.max() <= 0.501
 
 
 def test_quality_is_the_distance_of_the_uncorrected_colour_in_codes() -> None:
     cube = scene()
     photo, estimate = codes_of(cube), shifted(cube)
     exact = linear_to_srgb(render_srgb(estimate, WAVELENGTHS).clip(0, 1)) * 255
-    quality = correct_colours(estimate, Photo.from_array(photo), RESPONSE).quality
+    quality = correct_colours(estimate, Photo.from_array(photo), RESPONSE).colour_error
     assert quality.dtype == np.float32
     np.testing.assert_allclose(quality, np.abs(exact - photo).max(axis=0), atol=0.01)
 
@@ -85,7 +85,7 @@ def test_clipped_channels_only_bound_one_side() -> None:
         before = estimate.copy()
         quality = correct_colours(
             estimate, Photo.from_array(np.full((9, 9, 3), code, np.uint8)), RESPONSE
-        ).quality
+        ).colour_error
         np.testing.assert_array_equal(estimate, before)
         assert (quality < 1e-3).all()
     grey = np.full((31, 9, 9), 0.5, np.float32)
@@ -271,7 +271,7 @@ def test_a_colour_that_no_surface_shows_leaves_the_estimate() -> None:
 def test_unknown_pixels_have_no_quality() -> None:
     values = np.full((5, 6, 3), 0.5, np.float32)
     values[2, 3] = np.nan
-    quality = correct_colours(scene(5, 6), Photo.from_array(values), RESPONSE).quality
+    quality = correct_colours(scene(5, 6), Photo.from_array(values), RESPONSE).colour_error
     assert np.isnan(quality[2, 3])
     assert np.isnan(quality).sum() == 1
 
@@ -293,11 +293,11 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Progress(shares.append))
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.THREADS", 1)
-    monkeypatch.setattr("napari_mst.reconstruction.consistency.cells.BLOCK_PIXELS", 500)
+    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.cells.THREADS", 1)
+    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.cells.BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(one.quality, other.quality)
+    np.testing.assert_array_equal(one.colour_error, other.colour_error)
     assert one.text == other.text
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -393,11 +393,11 @@ def test_the_quality_of_a_photo_too_large_for_memory_lies_in_a_file(
 ) -> None:
     photo = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
     reconstructor = napari_mst.Reconstructor(napari_mst.load_model("pixelwise-srgb"), "cpu")
-    expected = reconstructor.reconstruct(photo).quality
+    expected = reconstructor.reconstruct(photo).colour_error
     in_file = Mock(wraps=mapped)
     monkeypatch.setattr(correction, "MAX_PIXELS", 7)
     monkeypatch.setattr(correction, "mapped", in_file)
-    quality = reconstructor.reconstruct(photo).quality
+    quality = reconstructor.reconstruct(photo).colour_error
     in_file.assert_called_once_with((40, 30), np.float32)
     assert expected is not None
     np.testing.assert_array_equal(quality, expected)
