@@ -1,7 +1,7 @@
 """Whatever is killed while 40 photos are made: 40 cubes, bit-identical, none made more than twice.
 
 Real processes of the command line are killed at random moments, without a word. Each process writes
-down what it begins, by a `sitecustomize` that wraps `SeenPhoto.reconstruct`.
+down what it begins, by a `sitecustomize` that wraps `PreparedPhoto.reconstruct`.
 """
 
 import logging
@@ -38,14 +38,14 @@ PATIENCE = 600
 SITE = """
 import os, sys
 if "multiprocessing" in " ".join(sys.orig_argv) or "napari_mst" in " ".join(sys.orig_argv):
-    from napari_mst.reconstruction.pipeline import SeenPhoto
-    _reconstruct = SeenPhoto.reconstruct
+    from napari_mst.reconstruction.pipeline import PreparedPhoto
+    _reconstruct = PreparedPhoto.reconstruct
     def reconstruct(seen, progress):
         log = os.open(os.environ["BEGUN"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, f"{os.getpid()} {seen.photo.name}\\n".encode())
         os.close(log)
         return _reconstruct(seen, progress)
-    SeenPhoto.reconstruct = reconstruct
+    PreparedPhoto.reconstruct = reconstruct
 """
 
 

@@ -26,7 +26,7 @@ from napari_mst.denoising.kernel import CompiledBlock
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.streaming import Filter, working_bytes
 from napari_mst.reconstruction.denoising import decided
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 from napari_mst.training.inputs import INPUTS
 from napari_mst.training.scenes import read_scenes
 
@@ -66,7 +66,7 @@ def print_noise(folder: Path) -> None:
                 continue
             true = SensorNoise(kind.noise, 0.0).sigma()
             ratio = f"{noise.sigma() / true:5.2f}" if true else "    -"
-            is_denoised = decided(prepare(reconstructor.setup, photo)).denoising is not None
+            is_denoised = decided(prepared_job(reconstructor.setup, photo)).denoising is not None
             print(
                 f"{scene.name:24} {kind.name:12} {noise.codes:6.2f} codes, x {ratio}, whiteness "
                 f"{noise.whiteness:6.2f}, {'denoised' if is_denoised else 'as it is'}"

@@ -20,7 +20,7 @@ from napari_mst.attention.record import AttentionRecord
 from napari_mst.networks.attention.blocks import HybridBlock
 from napari_mst.networks.attention.spectral import gram
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 
 BLOCKS = ("stages.0.encoder.0", "stages.0.encoder.1", "stages.0.bottleneck")
 SIZE = (36, 44)
@@ -48,7 +48,7 @@ def entering(name: str) -> tuple[HybridBlock, torch.Tensor]:
     """The block and the whole map that enters it, of a forward in one piece."""
     network = reconstructor().network
     program = network.program()
-    rows = prepare(reconstructor().setup, photo()).source().rows(0, SIZE[0])
+    rows = prepared_job(reconstructor().setup, photo()).source().rows(0, SIZE[0])
     with torch.inference_mode():
         block = attention_blocks(network)[name]
         source = program.until(block.source)
@@ -112,7 +112,7 @@ def test_the_sensitivity_is_the_gradient_with_both_halves() -> None:
     explorer = AttentionExplorer(reconstructor(), photo())
     one = explorer.sensitivity(15, row, column, recorded())
     top, left = (int(side) for side in one.offset)
-    source = prepare(reconstructor().setup, photo()).source()
+    source = prepared_job(reconstructor().setup, photo()).source()
     seen = torch.tensor(source.rows(0, SIZE[0]), dtype=torch.float64, requires_grad=True)
     program = reconstructor().program
     folded = {}

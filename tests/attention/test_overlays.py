@@ -21,7 +21,7 @@ from napari_mst.models import Model
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 
 BLOCKS = (
     "stages.0.encoder.0",
@@ -70,7 +70,7 @@ def whole_input(name: str) -> tuple[SpectralAttentionBlock, torch.Tensor]:
     exact = copy.deepcopy(one.model.network).double()
     program = exact.program()
     (read,) = program.writer(name).reads
-    rows = np.ascontiguousarray(prepare(one.setup, photo()).source().rows(0, SIZE[0]))
+    rows = np.ascontiguousarray(prepared_job(one.setup, photo()).source().rows(0, SIZE[0]))
     with torch.inference_mode():
         seen = program.until(read).whole(torch.from_numpy(rows).double()[None])
     return attention_blocks(exact)[name].attends.parts, seen
@@ -200,7 +200,9 @@ def test_the_maps_of_a_region_are_its_own_and_lie_where_it_lies() -> None:
 def test_the_map_of_any_layer_is_that_of_the_whole_network_and_others_are_named() -> None:
     layer = "stages.0.down.1"
     made = features(reconstructor(), photo(), layer)
-    rows = np.ascontiguousarray(prepare(reconstructor().setup, photo()).source().rows(0, SIZE[0]))
+    rows = np.ascontiguousarray(
+        prepared_job(reconstructor().setup, photo()).source().rows(0, SIZE[0])
+    )
     with torch.inference_mode():
         whole = reconstructor().program.until(layer).whole(torch.from_numpy(rows)[None])[0]
     np.testing.assert_allclose(made, whole, rtol=0, atol=1e-4 * float(whole.abs().max()))

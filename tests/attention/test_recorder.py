@@ -206,9 +206,9 @@ def test_a_hook_on_a_block_hears_in_a_run_the_whole_maps_of_a_plain_forward(
     try:
         reconstructor = Reconstructor(model, "cpu", precision=precision)
         reconstructor.reconstruct(photo())
-        seen = reconstructor.see(photo()).job().source().rows(0, 21)
+        prepared = reconstructor.prepare(photo()).job().source().rows(0, 21)
         with torch.inference_mode():
-            model.network(torch.from_numpy(np.ascontiguousarray(seen, np.float32))[None])
+            model.network(torch.from_numpy(np.ascontiguousarray(prepared, np.float32))[None])
     finally:
         handle.remove()
     in_run, in_forward = heard

@@ -16,7 +16,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 
 BAND, ROW, COLUMN = 15, 20, 69
 
@@ -56,7 +56,7 @@ def test_it_is_the_gradient_of_the_network_with_its_attention_fixed(
 
 
 def inputs(reconstructor: Reconstructor, photo: np.ndarray) -> torch.Tensor:
-    return torch.tensor(prepare(reconstructor.setup, photo).source().rows(0, len(photo)))
+    return torch.tensor(prepared_job(reconstructor.setup, photo).source().rows(0, len(photo)))
 
 
 def test_in_a_region_it_lies_around_the_pixel_in_the_photo(

@@ -16,9 +16,9 @@ from napari_mst.models import ModelCard
 from napari_mst.models.cards import card_to_metadata
 from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.progress import ProgressLike
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 
-RECONSTRUCT = SeenPhoto.reconstruct
+RECONSTRUCT = PreparedPhoto.reconstruct
 Run = Callable[..., tuple[int, str, str]]
 """Runs a command; gives its exit status, standard output and standard error."""
 
@@ -91,13 +91,13 @@ def counted(
     """Collect the names of the photos that are reconstructed; Ctrl-C comes after *limit*."""
     names = [] if made is None else made
 
-    def counting(seen: SeenPhoto, progress: ProgressLike) -> SpectralCube:
+    def counting(prepared: PreparedPhoto, progress: ProgressLike) -> SpectralCube:
         if len(names) == limit:
             raise KeyboardInterrupt
-        names.append(seen.photo.name)
-        return RECONSTRUCT(seen, progress)
+        names.append(prepared.photo.name)
+        return RECONSTRUCT(prepared, progress)
 
-    monkeypatch.setattr(SeenPhoto, "reconstruct", counting)
+    monkeypatch.setattr(PreparedPhoto, "reconstruct", counting)
     return names
 
 

@@ -17,13 +17,13 @@ from napari_mst.cli.arguments import DONE, REFUSED, UNWRITTEN, Command, add_argu
 from napari_mst.cli.main import COMMANDS, main, parser_of
 from napari_mst.errors import Cancelled
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 
 def test_control_c_ends_with_130_and_leaves_no_cube(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SeenPhoto, "reconstruct", raising(KeyboardInterrupt))
+    monkeypatch.setattr(PreparedPhoto, "reconstruct", raising(KeyboardInterrupt))
     code, _, err = run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))
     assert code == 130
     assert err.endswith("cancelled\n")
@@ -106,12 +106,12 @@ def test_control_c_is_asked_for_by_the_run_and_raised_in_the_middle_of_nothing(
 ) -> None:
     before, went_on = signal.getsignal(signal.SIGINT), []
 
-    def pressed(_: SeenPhoto, progress: Progress) -> None:
+    def pressed(_: PreparedPhoto, progress: Progress) -> None:
         signal.raise_signal(signal.SIGINT)
         went_on.append(progress.is_cancelled is not None and progress.is_cancelled())
         raise Cancelled("The reconstruction was cancelled.")
 
-    monkeypatch.setattr(SeenPhoto, "reconstruct", pressed)
+    monkeypatch.setattr(PreparedPhoto, "reconstruct", pressed)
     code, _, err = run("reconstruct", photo, *several(photo, 2), "-o", photo.parent)
     assert (code, went_on) == (130, [True])  # none of the photos to come is begun
     assert err.endswith("cancelled\n")

@@ -14,7 +14,7 @@ import napari_mst
 from napari_mst.cube.provenance import UNCALIBRATED
 from napari_mst.engine.device import choose_device
 from napari_mst.errors import OutOfMemory
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 
 def test_cube_equals_that_of_the_api_bit_for_bit(run: Run, photo: Path, weights: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_mistyped_photo_is_told_before_torch_is_loaded(tmp_path: Path) -> None
 def test_only_photo_that_fails_is_refused(
     run: Run, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SeenPhoto, "reconstruct", raising(OutOfMemory("Expected more memory.")))
+    monkeypatch.setattr(PreparedPhoto, "reconstruct", raising(OutOfMemory("Expected more memory.")))
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 2
 
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import END, Run, assert_is_one_error, contents, counted,
 import napari_mst
 from napari_mst.cube import SpectralCube
 from napari_mst.progress import ProgressLike
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 
 
 class TestBatch:
@@ -178,19 +178,19 @@ class TestBatch:
         photos, out = several(photo, 4), photo.with_name("out")
         has_begun, may_end, codes = threading.Event(), threading.Event(), list[int]()
         made = counted(monkeypatch)
-        count = SeenPhoto.reconstruct
+        count = PreparedPhoto.reconstruct
 
-        def held(seen: SeenPhoto, progress: ProgressLike) -> SpectralCube:
+        def held(prepared: PreparedPhoto, progress: ProgressLike) -> SpectralCube:
             has_begun.set()
             is_of_the_other = threading.current_thread() is other
             if is_of_the_other:
                 may_end.wait(60)
-            cube = count(seen, progress)
+            cube = count(prepared, progress)
             if len(made) == 3:
                 may_end.set()
             return cube
 
-        monkeypatch.setattr(SeenPhoto, "reconstruct", held)
+        monkeypatch.setattr(PreparedPhoto, "reconstruct", held)
         other = threading.Thread(
             target=lambda: codes.append(run("reconstruct", *photos, "-o", out)[0])
         )

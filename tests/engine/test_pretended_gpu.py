@@ -40,7 +40,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.options import DEFAULTS
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 from napari_mst.reconstruction.running import try_run
 from napari_mst.reconstruction.setup import Setup
 
@@ -288,11 +288,11 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PretendedGpu]:
 
     def make(device: str, is_empty: bool = False) -> PretendedGpu:
         gpu = PretendedGpu(device, is_empty)
-        prepare = workers._prepare_thread
+        prepared_job = workers._prepare_thread
 
         def prepare_thread(device: torch.device) -> None:
             gpu.__enter__()  # type: ignore[no-untyped-call] # until the thread ends
-            prepare(device)
+            prepared_job(device)
 
         monkeypatch.setattr(workers, "_prepare_thread", prepare_thread)
         stream = SimpleNamespace(synchronize=gpu.wait)
@@ -465,7 +465,7 @@ def test_a_gpu_that_is_out_of_memory_is_left_empty(device: str, place: Place, pr
     gpu.limit = before + 500_000
     photo = Photo.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
     with gpu:
-        assert try_run(prepare(setup, photo), Plan(place, pixels=PIXELS)) is None
+        assert try_run(prepared_job(setup, photo), Plan(place, pixels=PIXELS)) is None
     assert gpu.peak > gpu.limit
     assert gpu.used == before
 

@@ -16,7 +16,7 @@ from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
 from napari_mst.plugin.jobs.job import Reports
-from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct
+from napari_mst.plugin.jobs.workspace import EXACT, Request, reconstruct_with_previews
 from napari_mst.plugin.pictures.refining import Refiner
 from napari_mst.plugin.viewer.picks import pixel_under
 from napari_mst.reconstruction import on_demand
@@ -108,7 +108,7 @@ def test_the_job_estimates_then_makes_exact_what_is_looked_at(
     reports = Reports(say=said.append, preview=previews.append, record=records.append)
     source: Any = Source()
     request = Request(source, "mstpp-srgb", extent="seen")
-    cube = reconstruct(request, reports)
+    cube = reconstruct_with_previews(request, reports)
     whole = Reconstructor(load_model("mstpp-srgb")).reconstruct(texture())
     off = np.abs(cube.data[:, 300, 17] - whole.data[:, 300, 17]).max() / whole.data.max()
     assert off < 5e-7

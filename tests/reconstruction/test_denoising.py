@@ -16,7 +16,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.progress import NO_PROGRESS
 from napari_mst.reconstruction import denoising
 from napari_mst.reconstruction.denoising import decided, denoised
-from napari_mst.reconstruction.preparing import prepare
+from napari_mst.reconstruction.preparing import prepared_job
 
 NOISE = 2e-3  # variance over signal
 
@@ -104,9 +104,9 @@ def test_a_region_is_denoised_to_the_very_pixels_of_the_whole_photo(
 ) -> None:
     setup = reconstructor().setup
     photo = nm.Photo.from_array(NOISY)
-    whole = denoised(decided(prepare(setup, photo)), NO_PROGRESS)
+    whole = denoised(decided(prepared_job(setup, photo)), NO_PROGRESS)
     of_region = replace(setup, options=replace(setup.options, region=region))
-    part = denoised(decided(prepare(of_region, photo)), NO_PROGRESS)
+    part = denoised(decided(prepared_job(of_region, photo)), NO_PROGRESS)
     top, bottom, left, right = region
     np.testing.assert_array_equal(part.part.pixels, whole.part.pixels[:, top:bottom, left:right])
     assert not np.array_equal(whole.part.pixels, photo.pixels)

@@ -67,7 +67,7 @@ def off(part: Array, cube: Any, key: tuple[Any, ...]) -> float:
 def test_any_part_is_that_of_the_whole_cube(model: str, photo: Any, options: Any) -> None:
     reconstructor = Reconstructor(load_model(model), "cpu", **options)
     whole = reconstructor.reconstruct(photo)
-    cube = reconstructor.open(photo)
+    cube = reconstructor.reconstruct_lazy(photo)
     assert isinstance(cube.data, Lazy)
     everything = slice(None)
     for row, column in ((0, 0), (149, 169), (0, 169), (77, 130), (42, 60)):
@@ -83,7 +83,7 @@ def test_a_region_is_that_of_the_run_of_the_region() -> None:
     region = (13, 61, 20, 100)
     whole = reconstructor.reconstruct(waves(), region=region)
     key = (slice(None), slice(5, 40), slice(0, 9))
-    assert off(reconstructor.open(waves(), region=region)[key], whole, key) < ROUNDING
+    assert off(reconstructor.reconstruct_lazy(waves(), region=region)[key], whole, key) < ROUNDING
 
 
 def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
@@ -91,7 +91,7 @@ def test_the_layer_of_an_opened_cube_and_its_save_compute_little_twice(
 ) -> None:
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu")
     whole = reconstructor.reconstruct(waves())
-    cube = reconstructor.open(waves())
+    cube = reconstructor.reconstruct_lazy(waves())
     pixels = list[int]()
 
     def counted(*arguments: Any) -> Array:
@@ -114,7 +114,7 @@ def test_opening_can_be_cancelled() -> None:
     shares = list[float]()
     progress = Progress(shares.append, is_cancelled=lambda: len(shares) > 3)
     with pytest.raises(Cancelled):
-        Reconstructor(load_model("mstpp-srgb"), "cpu").open(waves(), progress)
+        Reconstructor(load_model("mstpp-srgb"), "cpu").reconstruct_lazy(waves(), progress)
     assert 0 < max(shares) < 1
 
 
@@ -122,7 +122,7 @@ def test_opening_can_be_cancelled() -> None:
 def test_what_is_not_exact_is_not_opened(options: Any) -> None:
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", **options)
     with pytest.raises(ModelError, match="no ensemble to open a photo"):
-        reconstructor.open(waves())
+        reconstructor.reconstruct_lazy(waves())
 
 
 def texture() -> Array:
@@ -141,7 +141,7 @@ def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(photos, "denoised_photo", counted)
     noisy = np.tile(waves(9.0), (10, 10, 1))
-    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").open(noisy, estimate=True)
+    cube = Reconstructor(load_model("pixelwise-srgb"), "cpu").reconstruct_lazy(noisy, estimate=True)
     assert cube.provenance.denoising
     denoised.clear()
     cube.spectrum(700, 900)
@@ -151,7 +151,7 @@ def test_a_noisy_photo_is_denoised_where_it_is_looked_at(monkeypatch: pytest.Mon
 def test_an_estimate_says_how_far_it_is_off_and_so_does_its_file(tmp_path: Path) -> None:
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
     whole = reconstructor.reconstruct(texture())
-    cube = reconstructor.open(texture(), estimate=True)
+    cube = reconstructor.reconstruct_lazy(texture(), estimate=True)
     history = cube.provenance
     key = (slice(None), slice(200, 400), slice(200, 400))
     assert history.is_estimate
@@ -185,28 +185,28 @@ def test_statistics_are_kept_for_the_same_photo_weights_and_settings_only(
     monkeypatch.setattr(on_demand, "added_up", counted)
     model, photo = load_model("mstpp-srgb"), waves(9.0)
     reconstructor = Reconstructor(model, "cpu", denoise="off")
-    spectrum = reconstructor.open(photo).spectrum(70, 80).values
-    again = reconstructor.open(photo, estimate=True)
+    spectrum = reconstructor.reconstruct_lazy(photo).spectrum(70, 80).values
+    again = reconstructor.reconstruct_lazy(photo, estimate=True)
     np.testing.assert_array_equal(again.spectrum(70, 80).values, spectrum)
     assert not again.provenance.is_estimate
     assert len(passes) == 1
     changed = photo.copy()
     changed[0, 0, 0] ^= 1
-    reconstructor.open(changed)
-    reconstructor.open(photo, region=(0, 149, 0, 170))
-    reconstructor.open(Photo.from_array(photo, full_scale=250.0))
-    Reconstructor(model, "cpu", denoise=1.0).open(photo)
-    Reconstructor(other_weights(model), "cpu", denoise="off").open(photo)
+    reconstructor.reconstruct_lazy(changed)
+    reconstructor.reconstruct_lazy(photo, region=(0, 149, 0, 170))
+    reconstructor.reconstruct_lazy(Photo.from_array(photo, full_scale=250.0))
+    Reconstructor(model, "cpu", denoise=1.0).reconstruct_lazy(photo)
+    Reconstructor(other_weights(model), "cpu", denoise="off").reconstruct_lazy(photo)
     assert len(passes) == 6
     # Whoever swaps the files, or loses a bit of one, has none.
     files = sorted((tmp_path / "kept").iterdir(), key=lambda file: file.stat().st_mtime_ns)
     assert len(files) == 6
     files[0].write_bytes(files[1].read_bytes())
-    reconstructor.open(photo)
+    reconstructor.reconstruct_lazy(photo)
     whole = bytearray(files[0].read_bytes())
     whole[-9] ^= 1
     files[0].write_bytes(whole)
-    reconstructor.open(photo)
+    reconstructor.reconstruct_lazy(photo)
     assert len(passes) == 8
 
 
@@ -225,7 +225,11 @@ def test_kept_statistics_with_a_fault_are_not_there(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(statistics.FOLDER, str(tmp_path))
-    job = Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off").see(waves()[:48, :48]).job()
+    job = (
+        Reconstructor(load_model("mstpp-srgb"), "cpu", denoise="off")
+        .prepare(waves()[:48, :48])
+        .job()
+    )
     statistics.keep(job, statistics.added_up(job)[0])
     kept = statistics.recalled(job)
     assert kept is not None

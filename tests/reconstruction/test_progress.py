@@ -28,7 +28,7 @@ def test_preparing_is_said_once_and_only_where_kernels_are_compiled(
     monkeypatch.setattr(native, "is_ready", lambda: time.sleep(1))
     monkeypatch.setattr(native, "_compilers", [Mock(poll=lambda: None)] * compilers)
     told: list[str] = []
-    Reconstructor(small_model(), "cpu").prepare(told.append)
+    Reconstructor(small_model(), "cpu").warm_up(told.append)
     assert told == [setup.PREPARING] * compilers
 
 
@@ -44,7 +44,7 @@ def test_cancel_acts_while_the_engine_is_prepared(monkeypatch: pytest.MonkeyPatc
     ended, before = threading.Event(), set(threading.enumerate())
     monkeypatch.setattr(native, "is_ready", lambda: ended.wait(20))
     with pytest.raises(Cancelled):
-        Reconstructor(small_model(), "cpu").prepare(print, Progress(is_cancelled=lambda: True))
+        Reconstructor(small_model(), "cpu").warm_up(print, Progress(is_cancelled=lambda: True))
     preparing = [
         t for t in set(threading.enumerate()) - before if not isinstance(t, threading.Timer)
     ]

@@ -20,7 +20,7 @@ import napari_mst as nm
 from napari_mst.engine.crop import Known
 from napari_mst.errors import ModelError, PhotoError
 from napari_mst.reconstruction import ranks
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.statistics import FOLDER, added_up, recalled
 
 HEIGHT, WIDTH = 403, 60
@@ -60,12 +60,12 @@ class Threads:
         tensor.copy_(self.parts[source])
         self.barrier.wait()
 
-    def summed(self, seen: SeenPhoto) -> list[Known]:
+    def summed(self, prepared: PreparedPhoto) -> list[Known]:
         found: list[Any] = [None] * self.count
 
         def add_up(rank: int) -> None:
             self.local.rank = rank
-            found[rank] = ranks._summed(seen.job()).known
+            found[rank] = ranks._summed(prepared.job()).known
 
         threads = [threading.Thread(target=partial(add_up, rank)) for rank in range(self.count)]
         for thread in threads:
@@ -82,9 +82,9 @@ def test_strips_add_up_to_the_statistics_of_the_photo(
 ) -> None:
     threads = Threads(count)
     monkeypatch.setattr(ranks, "distributed", threads)
-    seen = nm.Reconstructor(nm.load_model(model), "cpu").see(photo)
-    expected = added_up(seen.job())[0].known.folded
-    for known in threads.summed(seen):
+    prepared = nm.Reconstructor(nm.load_model(model), "cpu").prepare(photo)
+    expected = added_up(prepared.job())[0].known.folded
+    for known in threads.summed(prepared):
         assert known.folded.keys() == expected.keys()
         for name, values in known.folded.items():
             torch.testing.assert_close(values, expected[name], rtol=1e-5, atol=1e-6)
@@ -98,15 +98,15 @@ def test_a_run_goes_on_from_the_statistics_of_the_run_before(
     tifffile.imwrite(source, photo, photometric="rgb")
     threads = Threads(2)
     monkeypatch.setattr(ranks, "distributed", threads)
-    seen = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu").see(source)
-    first, _ = threads.summed(seen)
+    prepared = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu").prepare(source)
+    first, _ = threads.summed(prepared)
     with monkeypatch.context() as patched:
         patched.delattr(ranks, "execute")
-        for known in threads.summed(seen):
+        for known in threads.summed(prepared):
             for name, values in first.folded.items():
                 assert torch.equal(known.folded[name], values)
     # Sums over other strips are rounded in another way, so they are not taken for these.
-    assert recalled(seen.job()) is None
+    assert recalled(prepared.job()) is None
 
 
 def test_what_cannot_be_shared_is_refused(
@@ -117,10 +117,10 @@ def test_what_cannot_be_shared_is_refused(
     monkeypatch.setattr(ranks, "distributed", threads)
     mixed = nm.Reconstructor(nm.load_model("mstpp-mixed"), "cpu")
     with pytest.raises(ModelError, match="sees all of them at once"):
-        ranks._summed(mixed.see(photo).job())
+        ranks._summed(mixed.prepare(photo).job())
     plain = nm.Reconstructor(nm.load_model("mstpp-srgb"), "cpu")
     with pytest.raises(PhotoError, match="16 rows or more for 2 processes, got 9"):
-        ranks._summed(plain.see(photo[:9]).job())
+        ranks._summed(plain.prepare(photo[:9]).job())
 
 
 def launched(source: Path, target: Path, count: int, *options: str) -> "subprocess.Popen[str]":

@@ -50,8 +50,8 @@ class PhotoExplorer:
         self._reconstructor = reconstructor
         self._device = reconstructor.device.device
         self._progress = as_progress(progress)
-        self._seen = reconstructor.see(photo, region)
-        self.shape: tuple[int, int] = self._seen.shape
+        self._prepared = reconstructor.prepare(photo, region)
+        self.shape: tuple[int, int] = self._prepared.shape
         top, _, left, _ = region or reconstructor.options.region or (0, 0, 0, 0)
         self._first = np.array([top, left])
 
@@ -77,7 +77,7 @@ class PhotoExplorer:
 
     def _network(self) -> Network:
         """The network, which knows the light of the photo."""
-        return self._seen.job(self._progress).setup.network
+        return self._prepared.job(self._progress).setup.network
 
     @cached_property
     def _program(self) -> Program:
@@ -113,7 +113,7 @@ class PhotoExplorer:
                 folded.update(result.folded)
             return result.numbers
 
-        return self._seen.compute(compute, progress or self._progress)
+        return self._prepared.compute(compute, progress or self._progress)
 
     def _map(
         self,
@@ -191,9 +191,9 @@ class AttentionExplorer(PhotoExplorer):
 
     def record(self) -> AttentionRecord:
         """The attention matrices of a run, with its history."""
-        setup = self._seen.job(self._progress).setup
+        setup = self._prepared.job(self._progress).setup
         with record_attention(setup.network) as record:
-            _, provenance = self._seen.compute(setup.cube_of, self._progress)
+            _, provenance = self._prepared.compute(setup.cube_of, self._progress)
         return replace(record, provenance=provenance)
 
     def map(self, overlay: str, selection: Selection) -> AttentionMap:
@@ -268,7 +268,7 @@ class AttentionExplorer(PhotoExplorer):
         ) -> Singles:
             return sensitivity(self._program, matrices, source, at, progress)[None]
 
-        (values,), past = self._seen.compute(compute, self._progress)
+        (values,), past = self._prepared.compute(compute, self._progress)
         of_value = Selection(f"band {band}, row {row}, column {column}")
         top, left = self._first + corner(self._program, at, self.shape)
         made = self._map(SENSITIVITY, of_value, values, past)

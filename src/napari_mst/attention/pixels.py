@@ -106,7 +106,7 @@ class PixelExplorer(PhotoExplorer):
         with record_attention(network) as heard:
             if attention_blocks(network):
                 self._add_up()
-        return replace(heard, provenance=self._seen.provenance(self._progress))
+        return replace(heard, provenance=self._prepared.provenance(self._progress))
 
     def keep(self) -> None:
         """Run the network and keep the maps without which a pixel would take long.
@@ -209,7 +209,7 @@ class PixelExplorer(PhotoExplorer):
             query=(row * pitch, column * pitch),
             pitch=pitch,
             sides=self.blocks[block].described,
-            provenance=self._seen.provenance(),
+            provenance=self._prepared.provenance(),
         )
 
     # ------------------------------------------------------------------------ maps
@@ -236,7 +236,7 @@ class PixelExplorer(PhotoExplorer):
     def _crop(self, name: str, part: Window) -> Floats:
         """A *part* of the map *name*, made of the maps that are kept, and of the photo."""
         known = Known(self._folded, self._kept, self._device)
-        source = self._seen.job(self._progress).source()
+        source = self._prepared.job(self._progress).source()
         return execute_crop(self._program.until(name), known, source, part)
 
     def _source(self, block: str) -> str:

@@ -136,7 +136,7 @@ class HeadEffects(PhotoExplorer):
         shares: dict[str, tuple[float, ...]] = {}
         for (block, _), effect in zip(heads, means[1:], strict=True):
             shares[block] = (*shares.get(block, ()), effect / means[0] if means[0] else 0.0)
-        return HeadShares(shares, self._seen.provenance(progress))
+        return HeadShares(shares, self._prepared.provenance(progress))
 
     def changed(self, change: AttentionChange, progress: Progress | None = None) -> Floats:
         """The cube (B, H, W) that the network makes with a *change* of its attention.

@@ -53,7 +53,7 @@ def reconstruct_clip(
     if is_steady:
         pixels = np.concatenate([photo.pixels for photo in sample], axis=1)
         sheet = replace(sample[0], pixels=pixels, sha256="", valid=None)
-        statistics, _ = added_up(reconstructor.see(sheet).job(progress.part(0, 0)))
+        statistics, _ = added_up(reconstructor.prepare(sheet).job(progress.part(0, 0)))
 
     def cubes() -> Iterator[SpectralCube | None]:
         for number, (photo, _) in enumerate(_photos(read(), lambda _: None)):
@@ -61,11 +61,11 @@ def reconstruct_clip(
                 yield None
                 continue
             part = progress.step(number, len(seconds))
-            seen = reconstructor.see(photo)
+            prepared = reconstructor.prepare(photo)
             if statistics is None:
-                yield seen.reconstruct(part)
+                yield prepared.reconstruct(part)
             else:
-                yield seen.open(part, add_up=lambda _: statistics)
+                yield prepared.reconstruct_lazy(part, add_up=lambda _: statistics)
             progress.reach((number + 1) / len(seconds))
 
     bands = len(reconstructor.model.card.wavelengths)

@@ -470,5 +470,5 @@ def load_reconstructor(model: str, options: RunOptions) -> "Reconstructor":
     reconstructor = Reconstructor(load_model(model), **vars(options))
     note(f"running on {reconstructor.device.name}, {reconstructor.device.reason}")
     # With a cancel, kernels are compiled on another thread. This thread hears Ctrl-C meanwhile.
-    reconstructor.prepare(note, Progress(is_cancelled=lambda: False))
+    reconstructor.warm_up(note, Progress(is_cancelled=lambda: False))
     return reconstructor

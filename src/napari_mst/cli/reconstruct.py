@@ -176,10 +176,10 @@ class Run(Batch):
 
     def _reconstruct(self, job: BatchJob, progress: Progress) -> SpectralCube:
         photo = self.photos.read(job.photo)
-        seen = self.reconstructor_of(job.photo).see(photo)
-        note(f"{job.name}: {seen.plan(progress)}")
+        prepared = self.reconstructor_of(job.photo).prepare(photo)
+        note(f"{job.name}: {prepared.plan(progress)}")
         with progress_bar(job.name, progress) as bar:
-            cube = seen.reconstruct(bar)
+            cube = prepared.reconstruct(bar)
         if self.shots.further:
             cube = self.shots.added(cube, photo, progress)
         if not self.is_batch:
@@ -348,12 +348,12 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
         )
     reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite
     with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as progress:
-        seen = reconstructor.see(run.photos.read(job.photo))
+        prepared = reconstructor.prepare(run.photos.read(job.photo))
         if rank:
-            write_in_ranks(job.target, seen, progress, overwrite=overwrite)
+            write_in_ranks(job.target, prepared, progress, overwrite=overwrite)
             return DONE
         with progress_bar(job.name, progress) as bar:
-            cube = write_in_ranks(job.target, seen, bar, overwrite=overwrite)
+            cube = write_in_ranks(job.target, prepared, bar, overwrite=overwrite)
         for assumption in cube.provenance.assumptions:
             note(f"{job.name}: {assumption}")
         print(job.target, flush=True)

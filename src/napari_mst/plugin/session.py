@@ -21,8 +21,8 @@ from napari_mst.plugin.jobs.workspace import (
     SideJob,
     Workspace,
     lines_of,
-    reconstruct,
     reconstruct_pages,
+    reconstruct_with_previews,
 )
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.viewer.bands import FIRST_BAND, Bands
@@ -107,7 +107,7 @@ def _show_stack(viewer: ViewerModel, stack: Stack, request: Request) -> None:
     _add(viewer, stack.cubes[0], request.source, stack)
 
 
-def workspace_of(viewer: ViewerModel, make: Make = reconstruct) -> Workspace:
+def workspace_of(viewer: ViewerModel, make: Make = reconstruct_with_previews) -> Workspace:
     """Return the workspace of *viewer*, made on first use; *make* makes its cubes."""
     session = shared(viewer, Session, make)
     attend(viewer)

@@ -13,7 +13,7 @@ from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
 from napari_mst.reconstruction.denoising import bytes_to_denoise, decided, denoised
 from napari_mst.reconstruction.job import Compute, Job
 from napari_mst.reconstruction.on_demand import on_demand
-from napari_mst.reconstruction.preparing import averaged_down, prepare
+from napari_mst.reconstruction.preparing import averaged_down, prepared_job
 from napari_mst.reconstruction.provenance import build_cube, provenance_of
 from napari_mst.reconstruction.running import (
     Planes,
@@ -28,7 +28,7 @@ from napari_mst.reconstruction.running import (
 from napari_mst.reconstruction.setup import UNTURNED, Setup
 from napari_mst.reconstruction.statistics import Statistics
 
-SEEING = 0.1
+PREPARING = 0.1
 """The share of the progress of a first computation that seeing the photo takes, about."""
 
 
@@ -41,7 +41,7 @@ SAMPLE_SIDE = 32
 _TINY = 1e-30  # instead of the largest value of a photo that is all black
 
 
-class SeenPhoto:
+class PreparedPhoto:
     """A photo as the network sees it: prepared once, then planned, previewed, run and looked at.
 
     Its extrema, its light and its noise are measured when they are first needed. `shape` is (H, W)
@@ -73,31 +73,31 @@ class SeenPhoto:
         """The cube of the photo averaged down; see `Reconstructor.preview`."""
         # First the error: it is that of an exact run.
         job = self._noted(self._prepared(as_progress(progress)))
-        return reconstruct(decided(averaged_down(job)))
+        return run_and_correct(decided(averaged_down(job)))
 
     def reconstruct(self, progress: ProgressLike = None) -> SpectralCube:
         """The cube of the photo; see `Reconstructor.reconstruct`."""
-        return reconstruct(self._noted(self._decided(as_progress(progress))))
+        return run_and_correct(self._noted(self._decided(as_progress(progress))))
 
-    def open(
+    def reconstruct_lazy(
         self,
         progress: ProgressLike = None,
         *,
         estimate: bool = False,
         add_up: Callable[[Job], Statistics] | None = None,
     ) -> SpectralCube:
-        """The cube of the photo, computed where it is looked at; see `Reconstructor.open`.
+        """The cube of the photo, computed where it is looked at; see `Reconstructor.reconstruct_lazy`.
 
         *add_up* has the statistics of the photo from elsewhere.
         """
         if self._setup.is_narrow or self._setup.options.ensemble:
             raise ModelError(
                 "Expected a precision of 32 bits or more and no ensemble to open a photo, got "
-                f"{self._setup.options.precision}. Use `reconstruct` for the whole cube."
+                f"{self._setup.options.precision}. Use `run_and_correct` for the whole cube."
             )
         progress = as_progress(progress)
-        seen = self._decided(progress.part(0, SEEING))
-        stage = replace(denoised(seen), progress=progress.part(SEEING, 1))
+        seen = self._decided(progress.part(0, PREPARING))
+        stage = replace(denoised(seen), progress=progress.part(PREPARING, 1))
         statistics = None if add_up is None else add_up(stage)
         return build_cube(*on_demand(stage, seen.part, estimate, statistics))
 
@@ -110,7 +110,7 @@ class SeenPhoto:
         """
         is_new = self._denoised_job is None
         job = self.job(progress)
-        part = progress.part(SEEING, 1) if is_new else progress
+        part = progress.part(PREPARING, 1) if is_new else progress
         result = run(replace(job, compute=compute, progress=part), _plan(job))
         return result.planes, provenance_of(result)
 
@@ -129,13 +129,13 @@ class SeenPhoto:
             As soon as *progress* is cancelled; the next call begins again.
         """
         if self._denoised_job is None:
-            part = progress.part(0, SEEING)
+            part = progress.part(0, PREPARING)
             self._denoised_job = denoised(self._decided(part), part)
         return self._denoised_job
 
     def _prepared(self, progress: Progress) -> Job:
         if self._prepared_job is None:
-            self._prepared_job = prepare(self._setup, self.photo)
+            self._prepared_job = prepared_job(self._setup, self.photo)
         return replace(self._prepared_job, progress=progress)
 
     def _decided(self, progress: Progress) -> Job:
@@ -158,7 +158,7 @@ class SeenPhoto:
         return replace(job.noted(note), precision_error=largest)
 
 
-def reconstruct(job: Job) -> SpectralCube:
+def run_and_correct(job: Job) -> SpectralCube:
     """The cube of a *job* that is prepared, and whose denoising is decided."""
     plan = _plan(job)
     start, stop = shares_of_run(job)

@@ -15,7 +15,7 @@ PREVIEW_PIXELS = 250_000
 """About how many pixels a preview has."""
 
 
-def prepare(setup: Setup, photo: PhotoLike) -> Job:
+def prepared_job(setup: Setup, photo: PhotoLike) -> Job:
     """The job of a cube of *photo*, or of the region of it that the options of *setup* name.
 
     Raises

@@ -36,7 +36,7 @@ from napari_mst.formats.zarr.writing import write_rows, write_zarr
 from napari_mst.networks.network import Pass
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.job import Job
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.statistics import (
     Statistics,
     keep,
@@ -133,11 +133,11 @@ def _lonely() -> ClusterError:
 
 
 def write_in_ranks(
-    path: Path, seen: SeenPhoto, progress: Progress, *, overwrite: bool
+    path: Path, prepared: PreparedPhoto, progress: Progress, *, overwrite: bool
 ) -> SpectralCube:
     """Write the cube of a photo to the OME-Zarr *path*, each rank a share; returns it, lazily.
 
-    Its numbers are those of `Reconstructor.open`.
+    Its numbers are those of `Reconstructor.reconstruct_lazy`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def write_in_ranks(
     SaveError
         See `write_cube`.
     """
-    cube = seen.open(progress.part(0, 0.6), add_up=_summed)
+    cube = prepared.reconstruct_lazy(progress.part(0, 0.6), add_up=_summed)
     dtype = stored_type(cube.data, ("f4", "f8"), "a .zarr file")
     rank, count = distributed.get_rank(), distributed.get_world_size()
     rest = progress.part(0.6, 0.9)

@@ -23,7 +23,7 @@ from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import preparing, provenance
 from napari_mst.reconstruction.options import RunOptions
-from napari_mst.reconstruction.pipeline import SeenPhoto
+from napari_mst.reconstruction.pipeline import PreparedPhoto
 from napari_mst.reconstruction.running import plan_run
 from napari_mst.reconstruction.setup import Setup, compile_kernels, set_up
 
@@ -109,9 +109,9 @@ class Reconstructor:
                                    that needs a camera
     reconstruct()                  (B, H, W) float32, reflectance, 0 to about 1; wavelengths in nm
     preview()                      as `reconstruct`, of about 0.25 megapixels
-    open()                         as `reconstruct`, computed where it is looked at
-    cube_of(), see().compute()     (B, H, W) in the precision: float32, or float64 if asked for
-    read(), see(), plan_for()      photos as for `reconstruct`
+    reconstruct_lazy()             as `reconstruct`, computed where it is looked at
+    cube_of(), prepare().compute()     (B, H, W) in the precision: float32, or float64 if asked for
+    read(), prepare(), plan_for()      photos as for `reconstruct`
     memory                         bytes
     =============================  ================================================================
 
@@ -174,7 +174,7 @@ class Reconstructor:
         """The passes of the network."""
         return self.setup.program
 
-    def prepare(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
+    def warm_up(self, say: Callable[[str], None], progress: ProgressLike = None) -> None:
         """Compile the kernels that the first run on a machine would have to wait for.
 
         There is no need to call this, since `reconstruct` does it by itself. *say* hears, from
@@ -188,7 +188,7 @@ class Reconstructor:
 
         Examples
         --------
-        >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).prepare(print)
+        >>> nm.Reconstructor(nm.load_model("pixelwise-srgb")).warm_up(print)
         """
         compile_kernels(self.setup, say, as_progress(progress))
 
@@ -237,7 +237,7 @@ class Reconstructor:
         >>> reconstructor.plan_for(np.full((4, 6, 3), 128, np.uint8)).error
         ''
         """
-        return self.see(photo, region, ensemble=ensemble).plan(progress)
+        return self.prepare(photo, region, ensemble=ensemble).plan(progress)
 
     def reconstruct(
         self,
@@ -290,7 +290,7 @@ class Reconstructor:
         >>> reconstructor.reconstruct(photo, region=(10, 20, 0, 30)).shape
         (31, 10, 30)
         """
-        return self.see(photo, region, ensemble=ensemble).reconstruct(progress)
+        return self.prepare(photo, region, ensemble=ensemble).reconstruct(progress)
 
     def preview(
         self,
@@ -304,9 +304,9 @@ class Reconstructor:
         The mean is taken in linear light, and the cube covers exactly what that of `reconstruct`
         covers. `cube.provenance.is_preview` marks it; errors are those of `reconstruct`.
         """
-        return self.see(photo, region).preview(progress)
+        return self.prepare(photo, region).preview(progress)
 
-    def open(
+    def reconstruct_lazy(
         self,
         photo: PhotoLike,
         progress: ProgressLike = None,
@@ -347,21 +347,21 @@ class Reconstructor:
         Examples
         --------
         >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
-        >>> cube = reconstructor.open(np.full((40, 60, 3), 128, np.uint8))
+        >>> cube = reconstructor.reconstruct_lazy(np.full((40, 60, 3), 128, np.uint8))
         >>> cube.spectrum(row=20, column=30).values[::10].round(2)
         array([0.17, 0.22, 0.22, 0.22])
         >>> cube.provenance.is_estimate
         False
         """
-        return self.see(photo, region).open(progress, estimate=estimate)
+        return self.prepare(photo, region).reconstruct_lazy(progress, estimate=estimate)
 
     def cube_of(self, source: PhotoRows, plan: Plan, progress: Progress) -> Floats:
         """The numbers (B, H, W) that the network makes of *source*."""
         return self.setup.cube_of(source, plan, progress)
 
-    def see(
+    def prepare(
         self, photo: PhotoLike, region: Rectangle | None = None, *, ensemble: bool | None = None
-    ) -> SeenPhoto:
+    ) -> PreparedPhoto:
         """The *photo*, or a *region* of it, as the network sees it: for many computations.
 
         It has `plan`, `preview` and `reconstruct`, for which the photo is prepared only once.
@@ -371,12 +371,12 @@ class Reconstructor:
         Examples
         --------
         >>> reconstructor = nm.Reconstructor(nm.load_model("pixelwise-srgb"))
-        >>> seen = reconstructor.see(np.full((4, 6, 3), 128, np.uint8))
-        >>> planes, history = seen.compute(reconstructor.cube_of)
+        >>> prepared = reconstructor.prepare(np.full((4, 6, 3), 128, np.uint8))
+        >>> planes, history = prepared.compute(reconstructor.cube_of)
         >>> planes.shape, history.model
         ((31, 4, 6), 'pixelwise-srgb')
         """
-        return SeenPhoto(self._setup_for(region, ensemble), self.read(photo))
+        return PreparedPhoto(self._setup_for(region, ensemble), self.read(photo))
 
     def read(self, photo: PhotoLike) -> Photo:
         """Read *photo* and check that the network can be given it; else `PhotoError`.

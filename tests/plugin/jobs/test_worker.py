@@ -24,7 +24,7 @@ from napari_mst.photo.photo import Rectangle
 from napari_mst.plugin.jobs import worker
 from napari_mst.plugin.jobs.job import Cancel, Job, Latest, Reports, ignore
 from napari_mst.plugin.jobs.worker import JobWorker, start
-from napari_mst.plugin.jobs.workspace import Request, reconstruct
+from napari_mst.plugin.jobs.workspace import Request, reconstruct_with_previews
 from napari_mst.plugin.viewer.photos import LayerPhoto
 from napari_mst.reconstruction import denoising, preparing
 from napari_mst.reconstruction.options import RunOptions
@@ -171,7 +171,7 @@ def test_listeners_of_a_job_are_let_go_of_at_its_end(qtbot: QtBot) -> None:
 def test_the_dock_gives_the_numbers_of_the_api(region: Rectangle | None) -> None:
     records: list[AttentionRecord] = []
     request = Request(source(region), "mstpp-srgb", RunOptions("cpu", region=region))
-    cube = reconstruct(request, Reports(record=records.append))
+    cube = reconstruct_with_previews(request, Reports(record=records.append))
     api = Reconstructor(load_model("mstpp-srgb"), device="cpu")
     expected = api.reconstruct(PIXELS, region=region)
     np.testing.assert_array_equal(cube.data, expected.data)
@@ -186,7 +186,9 @@ def test_the_attention_of_a_region_and_of_an_ensemble_is_recorded(
 ) -> None:
     options = RunOptions("cpu", region=region, ensemble=ensemble)
     records: list[AttentionRecord] = []
-    reconstruct(Request(source(region), "mstpp-srgb", options), Reports(record=records.append))
+    reconstruct_with_previews(
+        Request(source(region), "mstpp-srgb", options), Reports(record=records.append)
+    )
     (record,) = records
     api = Reconstructor(load_model("mstpp-srgb"), "cpu")
     expected = AttentionExplorer(api, PIXELS, region=region).record()
@@ -213,7 +215,11 @@ def test_a_preview_comes_first_where_the_exact_run_takes_long(
     monkeypatch.setattr("napari_mst.reconstruction.preparing.PREVIEW_PIXELS", 35)
     request = Request(source(), "mstpp-srgb", RunOptions("cpu"))
     previews: list[SpectralCube] = []
-    assert reconstruct(request, Reports(preview=previews.append)).shape == (31, 19, 27)
+    assert reconstruct_with_previews(request, Reports(preview=previews.append)).shape == (
+        31,
+        19,
+        27,
+    )
     assert [cube.shape for cube in previews] == shapes
 
 
@@ -221,9 +227,9 @@ def test_a_photo_is_prepared_once_for_its_plan_its_preview_and_its_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.workspace.PREVIEW_FROM", 1)
-    prepare, decide = Mock(wraps=preparing.prepare), Mock(wraps=denoising.decided)
+    prepare, decide = Mock(wraps=preparing.prepared_job), Mock(wraps=denoising.decided)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepare", prepare)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.decided", decide)
-    reconstruct(Request(source(), "pixelwise-srgb", RunOptions("cpu")), Reports())
+    reconstruct_with_previews(Request(source(), "pixelwise-srgb", RunOptions("cpu")), Reports())
     assert prepare.call_count == 1
     assert [call.args[0].is_preview for call in decide.call_args_list] == [False, True]

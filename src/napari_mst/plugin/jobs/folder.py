@@ -84,7 +84,7 @@ class FolderRun(Batch):
             photo.check_linear()
         for correction in self.request.corrections:
             photo = correction.corrected(photo)
-        return self.reconstructor.see(photo).reconstruct(progress)
+        return self.reconstructor.prepare(photo).reconstruct(progress)
 
 
 def _check_camera(path: Path, camera: str) -> None:

@@ -163,7 +163,7 @@ class Request:
         from napari_mst.reconstruction.reconstructor import Reconstructor
 
         reconstructor = Reconstructor(self.load(), **vars(self.options))
-        reconstructor.prepare(reports.say, reports)
+        reconstructor.warm_up(reports.say, reports)
         return reconstructor
 
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
@@ -226,33 +226,33 @@ def extent(provenance: Provenance) -> str:
     return region + flips
 
 
-def reconstruct(request: Request, reports: Reports) -> SpectralCube:
+def reconstruct_with_previews(request: Request, reports: Reports) -> SpectralCube:
     """Read the photo, load the model and run it; the job of the reconstruction dock."""
     # This imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.attention.blocks import record_attention
 
     photo = request.read()
     reconstructor = request.reconstructor(reports)
-    seen = reconstructor.see(photo)
+    prepared = reconstructor.prepare(photo)
     device = reconstructor.device
-    plan = seen.plan(reports)
-    rows, columns = seen.shape
+    plan = prepared.plan(reports)
+    rows, columns = prepared.shape
     opens = request.opens(plan)
     running = f"Running on {device.name}: {plan}."
     if opens:
         running = f"All of this cube {plan}. Only what you look at is computed. Estimating ..."
     reports.say("\n".join([running, f"{device.name}: {device.reason}.", *photo.assumptions]))
     if opens:
-        cube = seen.open(reports, estimate=True)
+        cube = prepared.reconstruct_lazy(reports, estimate=True)
         if not cube.provenance.is_estimate:
             return request.refined(cube, photo, reports)
         reports.preview(cube)
         error = cube.provenance.estimate_error
         reports.say(f"Estimate, off by up to {error:.2%}. Adding up what makes it exact ...")
     elif rows * columns >= PREVIEW_FROM:
-        reports.preview(seen.preview(reports))
+        reports.preview(prepared.preview(reports))
     with record_attention(reconstructor.model) as record:
-        cube = seen.open(reports) if opens else seen.reconstruct(reports)
+        cube = prepared.reconstruct_lazy(reports) if opens else prepared.reconstruct(reports)
     cube = request.refined(cube, photo, reports)
     # A network without attention leaves the record empty.
     if record:
@@ -275,12 +275,12 @@ def reconstruct_pages(request: Request, reports: Reports) -> Stack:
         reports.say(f"Page {index + 1} of {len(pages)} of {shown(request.source.name, 40)}")
         part = reports.step(index, len(pages))
         photo = replace(request, source=page).read()
-        seen = reconstructor.see(photo)
+        prepared = reconstructor.prepare(photo)
         if numbers is None:
-            shape = (len(pages), reconstructor.network.out_bands, *seen.shape)
+            shape = (len(pages), reconstructor.network.out_bands, *prepared.shape)
             check_room(f"the cubes of {len(pages)} pages", 4 * math.prod(shape))
             numbers = np.empty(shape, np.float32)
-        cube = request.refined(seen.reconstruct(part), photo, part)
+        cube = request.refined(prepared.reconstruct(part), photo, part)
         numbers[index] = cube.data
         cubes.append(replace(cube, data=numbers[index]))
     return Stack(numbers, cubes)
@@ -340,7 +340,10 @@ class Workspace:
     cancelled = Signal(object)
 
     def __init__(
-        self, start: Start, make: Make = reconstruct, clock: Callable[[], float] = time.monotonic
+        self,
+        start: Start,
+        make: Make = reconstruct_with_previews,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = JobState()
         self.recordings: list[Recording] = []
