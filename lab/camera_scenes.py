@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lab.simulated import SceneSimulator
-from napari_mst.photo.cameras import Capture, load_illuminants, unbalanced_response
+from napari_mst.photo.cameras import Acquisition, load_illuminants, unbalanced_response
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 
 TRAINING_LIGHTS = (
@@ -75,10 +75,10 @@ class CameraSimulator(SceneSimulator):
         self.gains = gains[0]
         return super().draw(count)
 
-    def draw_with(self, capture: Capture) -> tuple[Tensor, Tensor]:
+    def draw_with(self, acquisition: Acquisition) -> tuple[Tensor, Tensor]:
         """One photo of this camera under this light."""
-        self.response = torch.from_numpy(capture.response).float()
-        self.gains = torch.from_numpy(1 / capture.white_of_sensor).float()
+        self.response = torch.from_numpy(acquisition.response).float()
+        self.gains = torch.from_numpy(1 / acquisition.white_of_sensor).float()
         return super().draw(1)
 
     def draw_responses(self, count: int) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import ModelCard
 from napari_mst.models.seal import write_weights
 from napari_mst.networks.camera import CameraNetwork, build_camera
-from napari_mst.photo.cameras import CAMERA_RGB, Capture, load_cameras
+from napari_mst.photo.cameras import CAMERA_RGB, Acquisition, load_cameras
 from napari_mst.training.fit import (
     Fit,
     FitOptions,
@@ -234,10 +234,10 @@ def fit_camera_to_file(settings: FitSettings, order: Order) -> None:
             measure(output, order.scenes)
 
 
-def judged_captures() -> list[Capture]:
+def judged_acquisitions() -> list[Acquisition]:
     """The cameras that training never saw, each under one of three lights."""
     lights = itertools.cycle(_JUDGED_LIGHTS)
-    return [Capture(name, light) for name, light in zip(HELD_OUT_CAMERAS, lights, strict=False)]
+    return [Acquisition(name, light) for name, light in zip(HELD_OUT_CAMERAS, lights, strict=False)]
 
 
 def measure(path: Path, folder: Path) -> ModelCard:
@@ -248,10 +248,12 @@ def measure(path: Path, folder: Path) -> ModelCard:
     measured = {}
     for kind in ("clean", "noise 1e-3"):
         by_camera = []
-        for capture in judged_captures():
-            photos = next(each for each in camera_inputs(capture) if each.name == kind)
+        for acquisition in judged_acquisitions():
+            photos = next(each for each in camera_inputs(acquisition) if each.name == kind)
             by_camera.append(
-                accuracy(ModelMethod(str(path), replace(ON_CPU, capture=capture)), folder, photos)
+                accuracy(
+                    ModelMethod(str(path), replace(ON_CPU, acquisition=acquisition)), folder, photos
+                )
             )
         means = {}
         for label in by_camera[0]:

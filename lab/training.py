@@ -10,7 +10,7 @@ from lab.simulated import SceneSimulator, Simulated
 from napari_mst.cli.arguments import Command
 from napari_mst.cli.training import train_model, trained
 from napari_mst.models import ModelCard, load_model
-from napari_mst.photo.cameras import Capture, camera_response
+from napari_mst.photo.cameras import Acquisition, camera_response
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
 from napari_mst.training.settings import FitSettings, TrainingPlan
@@ -39,16 +39,16 @@ def calibrated(path: Path) -> ModelCard:
     simulator = SceneSimulator(_SEED, _SIZE, held_out=True)
     count = _CAMERA_SCENES if needs_camera else _SCENES
     cubes = [simulator.draw(1)[1][0].numpy() for _ in range(count)]
-    captures = []
+    acquisitions = []
     if needs_camera:  # cameras that training never saw
-        captures = [
-            Capture(
+        acquisitions = [
+            Acquisition(
                 HELD_OUT_CAMERAS[index % len(HELD_OUT_CAMERAS)],
                 TRAINING_LIGHTS[index % len(TRAINING_LIGHTS)],
             )
             for index in range(count)
         ]
-    return calibrate(path, cubes, captures)
+    return calibrate(path, cubes, acquisitions)
 
 
 def calibrate_files(files: tuple[Path, ...]) -> None:

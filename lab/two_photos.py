@@ -25,7 +25,7 @@ from napari_mst.photo.cameras import (
     GRID,
     SRGB,
     THROUGH,
-    Capture,
+    Acquisition,
     sensor_white,
     unbalanced_response,
 )
@@ -117,9 +117,11 @@ def rows_of(
     scenes: Sequence[Scene], camera: str, lights: Sequence[str], faults: Faults, folder: Path
 ) -> Iterator[tuple[str, list[float]]]:
     """A label and the mean scores for one photo, and for it with those in each of *lights*."""
-    capture = None if camera == SRGB else Capture(camera, "D65")
-    model = load_model("mstpp-camera") if capture else load_model()
-    reconstructor = Reconstructor(model, capture=capture, calibrated_by="rendered from spectra")
+    acquisition = None if camera == SRGB else Acquisition(camera, "D65")
+    model = load_model("mstpp-camera") if acquisition else load_model()
+    reconstructor = Reconstructor(
+        model, acquisition=acquisition, calibrated_by="rendered from spectra"
+    )
     first = Faults(noise=faults.noise, quality=faults.quality)
     photos = [taken(scene.cube, camera, "D65", first, 1) for scene in scenes]
     cubes = [reconstructor.reconstruct(photo) for photo in photos]

@@ -56,7 +56,7 @@ TASKS = {
     ),
     "Photos, cameras and charts": (
         "Photo",
-        "Capture",
+        "Acquisition",
         "light.estimate",
         "LightEstimate",
         "light.white_balance",
@@ -64,7 +64,7 @@ TASKS = {
         "light.GreyPatch",
         "light.calibrate_greys",
         "light.GreyScale",
-        "light.capture_from_patch",
+        "light.acquisition_from_patch",
         "FlatField",
         "Chart",
         "find_chart",

@@ -33,7 +33,7 @@ def generated() -> ModuleType:
         lambda: nm.load_model("no model"),
         lambda: nm.light.GreyPatch((1, 2), 3.0),
         lambda: nm.SpectralCube(np.zeros((2, 3, 3), np.float32), np.array([400.0, 500, 600])),
-        lambda: nm.Capture("no camera", "D65"),
+        lambda: nm.Acquisition("no camera", "D65"),
     ],
 )
 def test_the_list_of_errors_has_the_sentence_that_a_user_meets(

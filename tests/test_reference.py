@@ -102,7 +102,7 @@ def test_page_of_reference_is_that_of_the_docstrings() -> None:
 BESIDE_A_PHOTO: dict[str, tuple[Any, ...]] = {
     "calibrate": (napari_mst.Chart(((5, 5), (5, 55), (35, 55), (35, 5))),),
     "light.calibrate_greys": ([napari_mst.light.GreyPatch((35, 5))],),
-    "light.capture_from_patch": (napari_mst.light.GreyPatch((35, 5)),),
+    "light.acquisition_from_patch": (napari_mst.light.GreyPatch((35, 5)),),
     "light.estimate": ("srgb",),
     "estimated_noise": (),
     "find_chart": (),

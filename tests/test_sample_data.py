@@ -9,7 +9,7 @@ import pytest
 
 from napari_mst import Chart, Photo, calibrate, read_cube, read_spectra
 from napari_mst.photo.cameras import OF_SENSOR
-from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.spectra.library import colour_checker
 
 FOLDER = Path(__file__).parents[1] / "sample_data"
@@ -47,8 +47,8 @@ def test_the_raw_photo_shows_the_chart_under_its_light() -> None:
     pytest.importorskip("rawpy")
     photo = Photo.read(FOLDER / "chart.dng")
     patch = GreyPatch((200, 88), 0.51)
-    capture = capture_from_patch(photo, patch, start=OF_SENSOR)
-    assert (capture.camera, capture.illuminant) == ("Nikon_D5100", "A")
+    acquisition = acquisition_from_patch(photo, patch, start=OF_SENSOR)
+    assert (acquisition.camera, acquisition.illuminant) == ("Nikon_D5100", "A")
     given = re.findall(r"\b(\d+),(\d+)", README[README.index("corner patches") :])
     one, two, three, four = ((float(row), float(column)) for row, column in given)
     after = [patch.after for patch in calibrate(photo, Chart((one, two, three, four))).patches]

@@ -87,7 +87,7 @@ def raw_chart() -> Figure:
     photo = nm.Photo.read(SAMPLES / "chart.dng")
     place = nm.Chart(CORNERS)
     calibration = nm.calibrate(photo, place)
-    camera = nm.Reconstructor(nm.load_model("mstpp-camera"), capture=calibration.capture)
+    camera = nm.Reconstructor(nm.load_model("mstpp-camera"), acquisition=calibration.acquisition)
     corrected = calibration.corrected(photo)
     cube = calibration.refined(camera.reconstruct(corrected), corrected)
     made, (before, after, curves) = panels(3, (12, 2.9))

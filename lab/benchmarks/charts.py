@@ -15,7 +15,7 @@ import numpy as np
 from lab.benchmarks import common
 from lab.benchmarks.common import Array
 from napari_mst import (
-    Capture,
+    Acquisition,
     Chart,
     Photo,
     Reconstructor,
@@ -72,13 +72,13 @@ def linear_errors(cubes: list[Array], light: str, exposure: float) -> tuple[floa
     """MRAE with the chart, and told everything, of a camera that was never trained with."""
     camera = HELD_OUT_CAMERAS[1]
     model = load_model("mstpp-camera")
-    told = calibrate(linear_photo(chart_scene(), camera, light, exposure), CORNERS).capture
+    told = calibrate(linear_photo(chart_scene(), camera, light, exposure), CORNERS).acquisition
     white = unbalanced_response(camera, light).sum(axis=0)
     level = 0.9 * exposure * 65535 * white[1] / white.max()
-    exact = Capture(camera, light, level, "by the sensitivities")
+    exact = Acquisition(camera, light, level, "by the sensitivities")
     errors = []
-    for capture in (told, exact):
-        reconstructor = Reconstructor(model, "cpu", capture=capture)
+    for acquisition in (told, exact):
+        reconstructor = Reconstructor(model, "cpu", acquisition=acquisition)
         photos = (linear_photo(cube, camera, light, exposure) for cube in cubes)
         pairs = zip(photos, cubes, strict=True)
         errors.append([mrae(reconstructor.reconstruct(photo).data, cube) for photo, cube in pairs])

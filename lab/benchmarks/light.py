@@ -252,8 +252,8 @@ def by_band(cube, camera, light):
         band = photo_interval(model.card, NOISE)
         doubts = {"": 0.0}
         if told is not None:
-            capture = nm.Capture(camera, name, common.FULL / white, OF_SENSOR)
-            options = RunOptions(device="cpu", capture=capture)
+            acquisition = nm.Acquisition(camera, name, common.FULL / white, OF_SENSOR)
+            options = RunOptions(device="cpu", acquisition=acquisition)
             doubts[" and its doubt"] = lighting._doubt(set_up(model, options), photo, told)
         for more, doubt in doubts.items():
             wide = {**band, "doubt": np.hypot(band["doubt"], doubt)}
@@ -287,9 +287,9 @@ def estimated(photo, camera, light, random=None, seen=None):
         estimating.light_table = whole_table
 
 
-def spectra_of(network, values, capture, cube):
+def spectra_of(network, values, acquisition, cube):
     """The spectra of a photo in a light of this power and white, scaled once to those of *cube*."""
-    camera, power, own_white = capture
+    camera, power, own_white = acquisition
     response = unbalanced_response(camera, "E") * power[:, None]
     white = response.sum(axis=0)
     own = white if own_white is None else own_white

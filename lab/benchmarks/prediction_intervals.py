@@ -24,7 +24,7 @@ from napari_mst.arrays import Floats, Mask
 from napari_mst.cube.metrics import core_pixels, mrae
 from napari_mst.models import MODELS, load_model
 from napari_mst.models.cards import CAMERA
-from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.reconstruction.model_intervals import half_widths, margins, photo_interval
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.spectra.library import colour_checker
@@ -40,7 +40,7 @@ PHOTOS = ("clean", "noise 1e-3", "JPEG 75", "JPEG 50")
 OTHERS = ("balance +500 K", "balance -500 K", "another camera")
 CAMERA_PHOTOS = [
     kind
-    for kind in camera_inputs(Capture("Nikon_D5100", "D50"))
+    for kind in camera_inputs(Acquisition("Nikon_D5100", "D50"))
     if kind.name in ("clean", "noise 1e-3")
 ]
 DIMMEST = 0.01
@@ -128,7 +128,9 @@ def show(
 ) -> None:
     """Print the two lines of one kind of photo."""
     model = load_model(name)
-    reconstructor = Reconstructor(model, "cpu", capture=kind.capture, calibrated_by=calibrated_by)
+    reconstructor = Reconstructor(
+        model, "cpu", acquisition=kind.acquisition, calibrated_by=calibrated_by
+    )
     tallies = {"before": Tally(), "after": Tally()}
     every = np.s_[:, ::STRIDE, ::STRIDE]
     for scene in scenes:

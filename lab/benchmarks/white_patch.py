@@ -19,9 +19,9 @@ from lab.benchmarks.common import Array
 from napari_mst import load_model
 from napari_mst.cube.metrics import mrae
 from napari_mst.photo import white as white_module
-from napari_mst.photo.cameras import OF_SENSOR, Capture, load_illuminants
+from napari_mst.photo.cameras import OF_SENSOR, Acquisition, load_illuminants
 from napari_mst.photo.photo import Photo
-from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.training.inputs import HELD_OUT_CAMERAS
 
 LIGHTS = ("D65", "A", "F11", "F2", "office-fluorescent", "horizon")
@@ -41,30 +41,30 @@ def photo_of(scene: Array, camera: str, light: str) -> Photo:
     return common.sensor_photo(raw + np.moveaxis(noise, -1, 0) * np.sqrt(SHOT * raw))
 
 
-def error(network: Any, raw: Array, capture: Capture, scene: Array) -> float:
-    """The MRAE of what the network makes of sensor values, told *capture*."""
-    balanced = raw * capture.gains[:, None, None] / (capture.white / common.FULL)
-    return float(mrae(common.scaled_spectra(network, capture.response, balanced, scene), scene))
+def error(network: Any, raw: Array, acquisition: Acquisition, scene: Array) -> float:
+    """The MRAE of what the network makes of sensor values, told *acquisition*."""
+    balanced = raw * acquisition.gains[:, None, None] / (acquisition.white / common.FULL)
+    return float(mrae(common.scaled_spectra(network, acquisition.response, balanced, scene), scene))
 
 
-def captures(photo: Photo, camera: str, light: str) -> dict[str, Capture]:
-    """The captures of *photo*, by the way in which its light became known."""
+def acquisitions(photo: Photo, camera: str, light: str) -> dict[str, Acquisition]:
+    """The acquisitions of *photo*, by the way in which its light became known."""
     patch = GreyPatch((2, 2), GREY)
-    clicked = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
+    clicked = acquisition_from_patch(photo, patch, camera, start=OF_SENSOR)
     white, balance = clicked.white, clicked.balance
     references = load_illuminants()
     try:  # the same click where the true light is none of those that are known
         white_module.load_illuminants = lambda: {n: p for n, p in references.items() if n != light}
         white_module._FROM_LIGHTS = 90.0
-        other = capture_from_patch(photo, patch, camera, start=OF_SENSOR)
+        other = acquisition_from_patch(photo, patch, camera, start=OF_SENSOR)
     finally:
         white_module.load_illuminants = load_illuminants
     return {
-        "light told": Capture(camera, light, white, OF_SENSOR),
+        "light told": Acquisition(camera, light, white, OF_SENSOR),
         "one grey click": clicked,
         "one grey click, its light not in the list": other,
-        "one grey click, told D65": Capture(camera, "D65", white, balance),
-        "told D65, balanced for it": Capture(camera, "D65", white, OF_SENSOR),
+        "one grey click, told D65": Acquisition(camera, "D65", white, balance),
+        "told D65, balanced for it": Acquisition(camera, "D65", white, OF_SENSOR),
     }
 
 
@@ -77,12 +77,12 @@ def main(folder: Path) -> None:
         for camera in CAMERAS:
             for light in LIGHTS:
                 raw = common.sensor(scene, camera, light).clip(0, 1)
-                for name, capture in captures(
+                for name, acquisition in acquisitions(
                     photo_of(scene, camera, light), camera, light
                 ).items():
-                    rows.setdefault(name, []).append(error(network, raw, capture, scene))
+                    rows.setdefault(name, []).append(error(network, raw, acquisition, scene))
                     if name == "one grey click":
-                        hits.append(capture.illuminant == light)
+                        hits.append(acquisition.illuminant == light)
     for name, errors in rows.items():
         print(f"{name:45} MRAE {np.mean(errors):.4f}  (n = {len(errors)})")
     print(f"the click finds the light: {np.mean(hits):.0%}")

@@ -13,7 +13,7 @@ from lab.fit_pixelwise import PixelwiseSettings
 from lab.tests.conftest import Run
 from napari_mst import load_model
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.photo.cameras import CAMERA_RGB, GRID, Capture, camera_response, load_cameras
+from napari_mst.photo.cameras import CAMERA_RGB, GRID, Acquisition, camera_response, load_cameras
 from napari_mst.training import sources
 from napari_mst.training.inputs import HELD_OUT_CAMERAS, training_cameras
 from napari_mst.training.settings import FitSettings
@@ -72,7 +72,7 @@ def test_photo_is_that_of_the_response_that_was_told() -> None:
 def test_noise_is_larger_where_a_channel_is_amplified_more() -> None:
     simulator = CameraSimulator(0, size=64)
     simulator.response = torch.from_numpy(camera_response("Nikon_D5100", "A")).float()
-    simulator.gains = torch.from_numpy(1 / Capture("Nikon_D5100", "A").white_of_sensor).float()
+    simulator.gains = torch.from_numpy(1 / Acquisition("Nikon_D5100", "A").white_of_sensor).float()
     noisy = torch.cat([simulator.photograph(torch.full((1, 31, 64, 64), 0.4)) for _ in range(30)])
     red, green, blue = noisy.std((0, 2, 3))
     assert blue > red

@@ -18,7 +18,7 @@ from napari_mst.formats import write_cube as write_cube
 from napari_mst.models.checkpoint import Model as Model
 from napari_mst.models.checkpoint import load_model as load_model
 from napari_mst.models.table import list_models as list_models
-from napari_mst.photo.cameras import Capture as Capture
+from napari_mst.photo.cameras import Acquisition as Acquisition
 from napari_mst.photo.chart import Chart as Chart
 from napari_mst.photo.chart import find_chart as find_chart
 from napari_mst.photo.corrections import FlatField as FlatField

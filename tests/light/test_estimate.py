@@ -72,11 +72,11 @@ def test_probabilities_and_their_order_make_sense(told: LightEstimate) -> None:
 
 
 def test_the_illuminant_has_a_name_that_a_capture_takes(told: LightEstimate) -> None:
-    capture = nm.Capture(CAMERA, told.illuminant, balance=OF_SENSOR)
-    np.testing.assert_allclose(capture.white_of_sensor, told.white)
+    acquisition = nm.Acquisition(CAMERA, told.illuminant, balance=OF_SENSOR)
+    np.testing.assert_allclose(acquisition.white_of_sensor, told.white)
     np.testing.assert_allclose(light_power(told.illuminant), told.power)
     for candidate in told.candidates:
-        nm.Capture(CAMERA, candidate.name)
+        nm.Acquisition(CAMERA, candidate.name)
         assert candidate.white[1] == pytest.approx(1)
 
 

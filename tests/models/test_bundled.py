@@ -13,7 +13,7 @@ from napari_mst.models import MODELS
 from napari_mst.models.cards import WEIGHTS
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.refining import RefiningMSTPlusPlus
-from napari_mst.photo.cameras import Capture, camera_response
+from napari_mst.photo.cameras import Acquisition, camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.model_intervals import has_model_band, model_intervals
 from napari_mst.reconstruction.reconstructor import Reconstructor
@@ -86,9 +86,9 @@ def photos() -> dict[str, np.ndarray]:
 def test_spectra_and_error_bands_of_hard_photos_are_finite_and_sane(name: Any, kind: Any) -> None:
     codes = np.rint(linear_to_srgb(photos()[kind].clip(0, 1)) * 255).astype(np.uint8)
     model = load_model(name)
-    capture = Capture("Nikon_D5100", "D65") if model.card.needs_camera else None
-    photo = Photo.from_array(codes, encoding="linear" if capture else "srgb")
-    cube = Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+    acquisition = Acquisition("Nikon_D5100", "D65") if model.card.needs_camera else None
+    photo = Photo.from_array(codes, encoding="linear" if acquisition else "srgb")
+    cube = Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(photo)
     assert np.isfinite(cube.data).all()
     assert cube.data.min() >= 0
     assert cube.data.max() < (0.01 if kind == "black" else 1.6)

@@ -14,7 +14,7 @@ from napari_mst.photo.cameras import (
     BALANCED,
     GRID,
     OF_SENSOR,
-    Capture,
+    Acquisition,
     camera_response,
     load_cameras,
     load_illuminants,
@@ -41,7 +41,7 @@ def test_illuminants_begin_with_the_usual_ones() -> None:
 @pytest.mark.parametrize("name", ["Nikon D5100", "nikon_d5100", "NIKON D5100", "Nikon_D5100"])
 def test_names_may_be_spelled_with_spaces_and_in_any_case(name: str) -> None:
     """The spelling makes no difference, neither to the response nor to the record."""
-    assert Capture(name, "a") == Capture("Nikon_D5100", "A")
+    assert Acquisition(name, "a") == Acquisition("Nikon_D5100", "A")
     np.testing.assert_array_equal(
         camera_response(name, "OFFICE fluorescent"),
         camera_response("Nikon_D5100", "office-fluorescent"),
@@ -60,12 +60,12 @@ def test_srgb_in_daylight_is_srgb() -> None:
 
 
 def test_gains_balance_what_the_sensor_gives() -> None:
-    sensor = Capture("Nikon_D5100", "A", balance=OF_SENSOR)
+    sensor = Acquisition("Nikon_D5100", "A", balance=OF_SENSOR)
     seen = unbalanced_response("Nikon_D5100", "A") * sensor.gains
     np.testing.assert_allclose(seen, sensor.response)
     assert sensor.gains[1] == pytest.approx(1)
     assert sensor.gains[2] > sensor.gains[0]  # blue is what incandescent light lacks
-    np.testing.assert_array_equal(Capture("Nikon_D5100", "A").gains, 1)
+    np.testing.assert_array_equal(Acquisition("Nikon_D5100", "A").gains, 1)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_gains_balance_what_the_sensor_gives() -> None:
 )
 def test_unknown_capture_is_refused_at_once(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(CameraError, match=message):
-        Capture(*arguments)
+        Acquisition(*arguments)
 
 
 def test_own_sensitivities_come_from_a_table_and_are_recorded_with_their_checksum(

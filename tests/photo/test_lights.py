@@ -9,7 +9,7 @@ from napari_mst.errors import CameraError
 from napari_mst.photo.cameras import (
     ESTIMATED,
     GRID,
-    Capture,
+    Acquisition,
     camera_response,
     light_power,
     load_illuminants,
@@ -75,9 +75,9 @@ def test_a_mixture_of_too_many_lights_is_counted() -> None:
 
 
 def test_a_capture_may_leave_the_light_to_the_photo() -> None:
-    capture = Capture("nikon d5100", "Estimate")
-    assert (capture.camera, capture.illuminant) == ("Nikon_D5100", ESTIMATED)
-    assert capture.is_estimated
-    assert not Capture("Nikon_D5100", "A").is_estimated
+    acquisition = Acquisition("nikon d5100", "Estimate")
+    assert (acquisition.camera, acquisition.illuminant) == ("Nikon_D5100", ESTIMATED)
+    assert acquisition.is_estimated
+    assert not Acquisition("Nikon_D5100", "A").is_estimated
     with pytest.raises(CameraError, match="got 'no camera'"):
-        Capture("no camera", ESTIMATED)
+        Acquisition("no camera", ESTIMATED)

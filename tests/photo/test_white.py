@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_mst import Capture, FlatField, Photo
+from napari_mst import Acquisition, FlatField, Photo
 from napari_mst.arrays import Array
 from napari_mst.cube.colour import reflectances, stored
 from napari_mst.errors import CameraError, PhotoError
 from napari_mst.photo.cameras import OF_SENSOR, load_illuminants, unbalanced_response
 from napari_mst.photo.raw import Shot
-from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 
 CAMERA = "Nikon_D5100"
 PATCH = GreyPatch((20, 20), 0.5)
@@ -34,20 +34,24 @@ def photo_of(values: Array, noise: float = 0.01) -> Photo:
 
 @pytest.mark.parametrize("light", USUAL)
 def test_one_grey_patch_tells_white_balance_and_light(light: str) -> None:
-    capture = capture_from_patch(photo_of(sensor(0.5, light)), PATCH, CAMERA, start=OF_SENSOR)
+    acquisition = acquisition_from_patch(
+        photo_of(sensor(0.5, light)), PATCH, CAMERA, start=OF_SENSOR
+    )
     white = sensor(1.0, light)
-    assert capture.white == pytest.approx(white[1] * 65535, rel=0.01)
-    np.testing.assert_allclose(capture.gains, white[1] / white, rtol=0.01)
-    found, true = (sensor(1.0, name) for name in (capture.illuminant, light))
+    assert acquisition.white == pytest.approx(white[1] * 65535, rel=0.01)
+    np.testing.assert_allclose(acquisition.gains, white[1] / white, rtol=0.01)
+    found, true = (sensor(1.0, name) for name in (acquisition.illuminant, light))
     # another light is taken only where its white is nearly the same
     np.testing.assert_allclose(found / found[1], true / true[1], rtol=0.05)
 
 
 @pytest.mark.parametrize("lamp", ["LED-B3", "FL3.12"])
 def test_grey_patch_under_another_lamp_tells_a_usual_light_of_its_colour(lamp: str) -> None:
-    capture = capture_from_patch(photo_of(sensor(0.5, lamp)), PATCH, CAMERA, start=OF_SENSOR)
-    assert capture.illuminant in USUAL
-    found, true = (sensor(1.0, name) for name in (capture.illuminant, lamp))
+    acquisition = acquisition_from_patch(
+        photo_of(sensor(0.5, lamp)), PATCH, CAMERA, start=OF_SENSOR
+    )
+    assert acquisition.illuminant in USUAL
+    found, true = (sensor(1.0, name) for name in (acquisition.illuminant, lamp))
     cosine = found @ true / np.linalg.norm(found) / np.linalg.norm(true)
     assert np.degrees(np.arccos(cosine)) < 5
 
@@ -59,13 +63,13 @@ def test_white_as_shot_is_the_start_of_a_raw_photo() -> None:
         return replace(photo, shot=shot)
 
     photo = photo_of(sensor(0.5, "A"))
-    assert capture_from_patch(raw_photo("A"), PATCH) == capture_from_patch(
+    assert acquisition_from_patch(raw_photo("A"), PATCH) == acquisition_from_patch(
         photo, PATCH, CAMERA, start=OF_SENSOR
     )
     daylight = raw_photo("D65")
     with pytest.raises(PhotoError, match="degrees off the camera's own white"):
-        capture_from_patch(daylight, PATCH)
-    assert capture_from_patch(daylight, PATCH, start=OF_SENSOR).illuminant == "A"
+        acquisition_from_patch(daylight, PATCH)
+    assert acquisition_from_patch(daylight, PATCH, start=OF_SENSOR).illuminant == "A"
 
 
 def test_most_colours_of_a_chart_are_not_grey() -> None:
@@ -74,7 +78,7 @@ def test_most_colours_of_a_chart_are_not_grey() -> None:
     for light in ("D65", "A"):
         photo = photo_of(sensor(red_patch, light))
         with pytest.raises(PhotoError, match=r"Expected a grey patch, got one that is .* degrees"):
-            capture_from_patch(photo, PATCH, CAMERA, start=OF_SENSOR)
+            acquisition_from_patch(photo, PATCH, CAMERA, start=OF_SENSOR)
 
 
 def uneven() -> Array:
@@ -99,13 +103,13 @@ def test_patch_that_tells_nothing_is_refused_in_one_sentence(
 ) -> None:
     photo = Photo.from_array((image * 65535).astype(np.uint16), encoding="linear")
     with pytest.raises(PhotoError, match=message) as error:
-        capture_from_patch(photo, GreyPatch(place), CAMERA, start=OF_SENSOR)
+        acquisition_from_patch(photo, GreyPatch(place), CAMERA, start=OF_SENSOR)
     assert len(str(error.value)) < 300
 
 
 def test_encoded_photo_and_impossible_reflectance_are_refused() -> None:
     with pytest.raises(PhotoError, match="Expected a linear photo to measure its white in"):
-        capture_from_patch(Photo.from_array(uneven()), PATCH, CAMERA)
+        acquisition_from_patch(Photo.from_array(uneven()), PATCH, CAMERA)
     with pytest.raises(PhotoError, match="Expected the reflectance of a grey patch"):
         GreyPatch((1, 1), 18)
 
@@ -113,21 +117,21 @@ def test_encoded_photo_and_impossible_reflectance_are_refused() -> None:
 def test_light_of_balanced_values_has_to_be_told() -> None:
     photo = photo_of(np.array([0.4, 0.4, 0.4]))
     with pytest.raises(CameraError, match="illuminant of a photo that is balanced already"):
-        capture_from_patch(photo, PATCH, CAMERA)
-    capture = capture_from_patch(photo, PATCH, CAMERA, "D50")
-    assert (capture.illuminant, round(capture.white / 65535, 2)) == ("D50", 0.8)
+        acquisition_from_patch(photo, PATCH, CAMERA)
+    acquisition = acquisition_from_patch(photo, PATCH, CAMERA, "D50")
+    assert (acquisition.illuminant, round(acquisition.white / 65535, 2)) == ("D50", 0.8)
     with pytest.raises(CameraError, match="Expected the camera of the photo, got none"):
-        capture_from_patch(photo, PATCH)
+        acquisition_from_patch(photo, PATCH)
 
 
 def test_measured_balance_is_three_numbers_however_they_are_written() -> None:
-    capture = Capture(CAMERA, "A", balance="0.6, 1.2,0.3")
-    assert capture.balance == "0.5 1 0.25"
-    np.testing.assert_allclose(capture.gains, [2, 1, 4])
-    assert Capture(CAMERA, "A", balance=capture.balance) == capture
+    acquisition = Acquisition(CAMERA, "A", balance="0.6, 1.2,0.3")
+    assert acquisition.balance == "0.5 1 0.25"
+    np.testing.assert_allclose(acquisition.gains, [2, 1, 4])
+    assert Acquisition(CAMERA, "A", balance=acquisition.balance) == acquisition
     for text in ("0.5 1", "0.5 1 0", "0.5 1 nan", "auto"):
         with pytest.raises(CameraError, match="or three numbers"):
-            Capture(CAMERA, "A", balance=text)
+            Acquisition(CAMERA, "A", balance=text)
 
 
 def test_flat_field_undoes_vignetting_and_balance() -> None:

@@ -20,7 +20,7 @@ from napari_mst.attention.record import AttentionRecord, BlockAttention
 from napari_mst.cube import Provenance
 from napari_mst.engine.device import DeviceChoice
 from napari_mst.errors import AttentionError, CameraError, OutOfMemory, PhotoError, plain
-from napari_mst.photo.cameras import OF_SENSOR, Capture
+from napari_mst.photo.cameras import OF_SENSOR, Acquisition
 from napari_mst.plugin.attention.exploration import (
     NO_RUN,
     PHOTO_IS_GONE,
@@ -166,8 +166,8 @@ def tell_the_camera() -> None:
     form.illuminant = "A"
     form.white = 200.0
     form.is_balanced = False
-    capture = resolve(form, viewer).options.capture
-    assert capture == Capture("Nikon_D5100", "A", 200.0, OF_SENSOR)
+    acquisition = resolve(form, viewer).options.acquisition
+    assert acquisition == Acquisition("Nikon_D5100", "A", 200.0, OF_SENSOR)
 
 
 def make_record(heads: int) -> AttentionRecord:

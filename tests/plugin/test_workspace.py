@@ -32,7 +32,7 @@ from tests.plugin.in_viewer import active_in, add_cube, picks_in, picture_in
 from napari_mst.cube.layer import METADATA_KEY
 from napari_mst.errors import SpectrumError
 from napari_mst.formats import write_cube
-from napari_mst.photo.cameras import ESTIMATED, Capture
+from napari_mst.photo.cameras import ESTIMATED, Acquisition
 from napari_mst.photo.raw import Shot
 from napari_mst.plugin.attention.dock import AttentionDock
 from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND, RUN
@@ -461,8 +461,8 @@ def test_a_raw_photo_is_one_click_from_its_cube(
     reconstruction = photo_page(dock).reconstruction
     qtbot.waitUntil(reconstruction.run_button.isEnabled)
     assert dock.page == "photo"
-    capture = resolve(reconstruction.form, viewer).options.capture
-    assert capture == Capture("Nikon_D5100", ESTIMATED)
+    acquisition = resolve(reconstruction.form, viewer).options.acquisition
+    assert acquisition == Acquisition("Nikon_D5100", ESTIMATED)
 
 
 def test_a_sample_opens_with_the_workspace(window: napari.Viewer, qtbot: QtBot) -> None:

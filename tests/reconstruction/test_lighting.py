@@ -36,8 +36,8 @@ def model() -> Model:
 
 
 def cube_of(model: Model, photo: Photo, illuminant: str) -> SpectralCube:
-    capture = nm.Capture(CAMERA, illuminant, balance=OF_SENSOR)
-    return nm.Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+    acquisition = nm.Acquisition(CAMERA, illuminant, balance=OF_SENSOR)
+    return nm.Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(photo)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +77,11 @@ def test_a_doubtful_light_widens_the_error_band(
 def test_a_batch_knows_its_cube_again_whatever_the_light_was(
     model: Model, photo: Photo, estimated: SpectralCube
 ) -> None:
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
-    wanted = nm.Reconstructor(model, "cpu", capture=capture).origin(photo.sha256, "linear")
+    acquisition = nm.Acquisition(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    wanted = nm.Reconstructor(model, "cpu", acquisition=acquisition).origin(photo.sha256, "linear")
     assert estimated.provenance.gives_the_cube_of(wanted)
-    told = nm.Capture(CAMERA, estimated.provenance.illuminant, balance=OF_SENSOR)
-    other = nm.Reconstructor(model, "cpu", capture=told).origin(photo.sha256, "linear")
+    told = nm.Acquisition(CAMERA, estimated.provenance.illuminant, balance=OF_SENSOR)
+    other = nm.Reconstructor(model, "cpu", acquisition=told).origin(photo.sha256, "linear")
     assert not estimated.provenance.gives_the_cube_of(other)
 
 
@@ -89,7 +89,7 @@ def test_one_reconstructor_tells_the_light_of_each_photo(
     model: Model, photo: Photo, estimated: SpectralCube
 ) -> None:
     reconstructor = nm.Reconstructor(
-        model, "cpu", capture=nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+        model, "cpu", acquisition=nm.Acquisition(CAMERA, ESTIMATED, balance=OF_SENSOR)
     )
     # Channels that change places are another light.
     bluer = replace(photo, pixels=photo.pixels[::-1], sha256="bluer")
@@ -110,11 +110,11 @@ def raw(photo: Photo, *, is_flat: bool = False) -> Photo:
 def test_a_raw_photo_tells_its_light_however_it_is_balanced(
     model: Model, photo: Photo, balance: str
 ) -> None:
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=balance)
-    cube = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
+    acquisition = nm.Acquisition(CAMERA, ESTIMATED, balance=balance)
+    cube = nm.Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(raw(photo))
     light = nm.light.estimate(photo, CAMERA).illuminant
-    told = replace(capture, illuminant=light)
-    same = nm.Reconstructor(model, "cpu", capture=told).reconstruct(raw(photo))
+    told = replace(acquisition, illuminant=light)
+    same = nm.Reconstructor(model, "cpu", acquisition=told).reconstruct(raw(photo))
     np.testing.assert_array_equal(cube.data, same.data)
     assert (cube.provenance.illuminant, cube.provenance.white_balance) == (light, balance)
 
@@ -122,8 +122,8 @@ def test_a_raw_photo_tells_its_light_however_it_is_balanced(
 def test_a_white_that_is_known_leaves_less_doubt(
     model: Model, photo: Photo, estimated: SpectralCube
 ) -> None:
-    capture = nm.Capture(CAMERA, ESTIMATED)
-    balanced = nm.Reconstructor(model, "cpu", capture=capture).reconstruct(raw(photo))
+    acquisition = nm.Acquisition(CAMERA, ESTIMATED)
+    balanced = nm.Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(raw(photo))
     references, unknown = (
         np.mean(cube.provenance.error_band["doubt"]) for cube in (balanced, estimated)
     )
@@ -132,9 +132,9 @@ def test_a_white_that_is_known_leaves_less_doubt(
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["as stored", "divided by a white frame"])
 def test_a_balanced_photo_hides_its_light(model: Model, photo: Photo, is_flat: bool) -> None:
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=BALANCED)
+    acquisition = nm.Acquisition(CAMERA, ESTIMATED, balance=BALANCED)
     with pytest.raises(CameraError, match="got a white-balanced photo, which hides it"):
-        nm.Reconstructor(model, "cpu", capture=capture).reconstruct(
+        nm.Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(
             raw(photo, is_flat=True) if is_flat else photo
         )
 
@@ -176,8 +176,8 @@ def test_spectra_that_are_known_in_the_photo_tell_its_light(
     pixels[:, 30:40, 30:40] = 65_535
     shown = replace(photo, pixels=pixels)
     references = {(15, 15): 0.3, (35, 35): 0.3}
-    capture = nm.Capture(CAMERA, ESTIMATED, balance=OF_SENSOR, references=references)
-    reconstructor = nm.Reconstructor(model, "cpu", capture=capture)
+    acquisition = nm.Acquisition(CAMERA, ESTIMATED, balance=OF_SENSOR, references=references)
+    reconstructor = nm.Reconstructor(model, "cpu", acquisition=acquisition)
     past = reconstructor.reconstruct(shown).provenance
     assert past.illuminant == nm.light.estimate(shown, CAMERA, {(15, 15): 0.3}).illuminant
     said = "\n".join(past.assumptions)
@@ -188,7 +188,7 @@ def test_spectra_that_are_known_in_the_photo_tell_its_light(
     # A batch makes the cube anew where something else is known.
     assert past.gives_the_cube_of(reconstructor.origin(photo.sha256, "linear"))
     assert not past.gives_the_cube_of(
-        nm.Reconstructor(model, "cpu", capture=replace(capture, references={})).origin(
+        nm.Reconstructor(model, "cpu", acquisition=replace(acquisition, references={})).origin(
             photo.sha256, "linear"
         )
     )

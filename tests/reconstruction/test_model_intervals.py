@@ -20,7 +20,7 @@ from napari_mst.formats import read_cube, write_cube
 from napari_mst.models import MODELS
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, PHOTOGRAPHED
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.model_intervals import (
@@ -197,9 +197,11 @@ def test_jpeg_is_known_by_its_blocks_where_the_file_is_not_known() -> None:
 
 
 def test_camera_that_is_told_calibrates_the_band() -> None:
-    capture = Capture("Nikon_D5100", "D65")
+    acquisition = Acquisition("Nikon_D5100", "D65")
     photo = Photo.from_array(PHOTO.astype(np.uint16) * 257, encoding="linear")
-    cube = Reconstructor(load_model("mstpp-camera"), "cpu", capture=capture).reconstruct(photo)
+    cube = Reconstructor(load_model("mstpp-camera"), "cpu", acquisition=acquisition).reconstruct(
+        photo
+    )
     state = "calibrated by the sensitivities of Nikon_D5100 under D65"
     assert cube.provenance.calibration == state
     assert cube.provenance.error_band["holds"] == "noise"

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from napari_mst import Capture, Model, Photo, Reconstructor, load_model
+from napari_mst import Acquisition, Model, Photo, Reconstructor, load_model
 from napari_mst.errors import OutOfMemory
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (21, 34, 3), dtype=np.uint8)
-CAPTURE = Capture("Nikon_D5100", "A", white=180.0)
+CAPTURE = Acquisition("Nikon_D5100", "A", white=180.0)
 
 ELSEWHERE = """
 import hashlib, pickle, sys
@@ -43,7 +43,7 @@ def test_a_model_or_a_reconstructor_with_its_camera_that_was_sent_gives_the_same
     model, photo = load_model("mstpp-srgb"), Photo.from_array(PIXELS)
     linear = Photo.from_array(PIXELS, encoding="linear")
     reconstructor = Reconstructor(
-        load_model("mstpp-camera"), "cpu", precision="float64", capture=CAPTURE
+        load_model("mstpp-camera"), "cpu", precision="float64", acquisition=CAPTURE
     )
     assert sha256_elsewhere((model, photo), (reconstructor, linear)) == [
         sha256_here(Reconstructor(model, "cpu"), photo),

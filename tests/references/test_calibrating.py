@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_mst import Capture, Chart, Photo, calibrate
+from napari_mst import Acquisition, Chart, Photo, calibrate
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import colour_matching_functions, linear_to_srgb, srgb_response
 from napari_mst.errors import CameraError, PhotoError
@@ -58,18 +58,20 @@ def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
     light: str, exposure: float
 ) -> None:
     calibration = calibrate(linear_photo("Canon_EOS_R5", light, exposure), CHART)
-    capture = calibration.capture
-    assert capture is not None
+    acquisition = calibration.acquisition
+    assert acquisition is not None
     white = unbalanced_response("Canon_EOS_R5", light).sum(axis=0)
     expected = white / white.max() * exposure * 65535
-    np.testing.assert_allclose(capture.white / capture.gains, expected, rtol=0.02)
+    np.testing.assert_allclose(acquisition.white / acquisition.gains, expected, rtol=0.02)
     true = camera_response("Canon_EOS_R5", light)
     mean = chart_responses().mean.T
-    assert np.abs(capture.response - true).sum() < 0.5 * np.abs(mean - true).sum()
+    assert np.abs(acquisition.response - true).sum() < 0.5 * np.abs(mean - true).sum()
     assert calibration.means.after < 0.02
     # the history of a cube tells it by this name
-    again = Capture(capture.camera, capture.illuminant, capture.white, capture.balance)
-    np.testing.assert_array_equal(again.response, capture.response)
+    again = Acquisition(
+        acquisition.camera, acquisition.illuminant, acquisition.white, acquisition.balance
+    )
+    np.testing.assert_array_equal(again.response, acquisition.response)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_linear_photo_tells_white_and_the_response_of_camera_and_light(
 def test_encoded_photo_gets_the_colours_of_the_chart(gains: Array, gamma: float) -> None:
     photo = encoded_photo(gains, gamma)
     calibration = calibrate(photo, CHART)
-    assert calibration.capture is None
+    assert calibration.acquisition is None
     right = calibration.corrected(photo)
     assert (right.encoding, right.shape) == ("srgb", photo.shape)
     wall = right.rows(0, 1, linear=True)[:, 0, 0]
@@ -290,4 +292,4 @@ def test_impossible_corners_and_damaged_records_are_refused() -> None:
     with pytest.raises(PhotoError, match="span a chart, got an area of 0"):
         Chart(((0, 0), (10, 10), (20, 20), (30, 30)))
     with pytest.raises(CameraError, match="Expected 12 numbers of a camera"):
-        Capture("chart 1 2 3", "E")
+        Acquisition("chart 1 2 3", "E")

@@ -12,7 +12,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import CubeFileError
 from napari_mst.formats import read_cube, write_cube
-from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.training.inputs import INPUTS, Input, camera_inputs
 from napari_mst.training.scenes import read_scenes, resampled, scene_files
 from napari_mst.training.tables import (
@@ -94,12 +94,12 @@ def test_another_camera_keeps_greys_and_moves_colours() -> None:
 
 
 def test_a_named_camera_gives_linear_photos_that_least_squares_reads() -> None:
-    capture = Capture("Nikon_D850", "D50")
+    acquisition = Acquisition("Nikon_D850", "D50")
     cube = np.full((31, 5, 6), 0.5, np.float32)
-    clean, *others = camera_inputs(capture)
+    clean, *others = camera_inputs(acquisition)
     np.testing.assert_allclose(clean.photograph(cube), 32768, atol=1)
     np.testing.assert_allclose(
-        linear_method(capture)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
+        linear_method(acquisition)(np.full((3, 1, 1), 32768, np.uint16))[5:26], 0.5, atol=0.03
     )
     assert len({clean.name, *(kind.name for kind in others)}) == 1 + len(others)
 

@@ -28,7 +28,7 @@ from napari_mst.networks.mst_plus_plus import MSTPlusPlus
 from napari_mst.networks.network import Program
 from napari_mst.networks.parts import Chain
 from napari_mst.networks.pixelwise import PixelwiseNetwork
-from napari_mst.photo.cameras import GRID, Capture, camera_response
+from napari_mst.photo.cameras import GRID, Acquisition, camera_response
 from napari_mst.photo.photo import Photo
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training import sources
@@ -113,9 +113,9 @@ def test_model_for_another_camera_refines_the_estimate_for_cameras(
     assert model.card.needs_camera
     assert list(model.card.error_band) == [FACTOR, NOISE]
     assert "Nikon_D5100 under A" in model.card.title
-    capture = Capture("Nikon_D5100", "A")
+    acquisition = Acquisition("Nikon_D5100", "A")
     photo = Photo.from_array(np.full((3, 16, 16), 0.5, np.float32), encoding="linear")
-    cube = Reconstructor(model, "cpu", capture=capture).reconstruct(photo)
+    cube = Reconstructor(model, "cpu", acquisition=acquisition).reconstruct(photo)
     assert np.isfinite(cube.data).all()
     assert cube.provenance.camera == "Nikon_D5100"
 
@@ -247,9 +247,11 @@ def test_fit_ends_when_it_gets_no_better_and_keeps_the_best(
     assert torch.equal(resumed.run().conv_out.weight, seen[2]["conv_out.weight"])
 
 
-@pytest.mark.parametrize("capture", [None, Capture("Nikon_D5100", "A")])
-def test_cubes_are_seen_by_the_camera_clean_noisy_or_compressed(capture: Capture | None) -> None:
-    source = Cubes([scene_of(smooth_scene(80, 48))], 1, 16, capture)
+@pytest.mark.parametrize("acquisition", [None, Acquisition("Nikon_D5100", "A")])
+def test_cubes_are_seen_by_the_camera_clean_noisy_or_compressed(
+    acquisition: Acquisition | None,
+) -> None:
+    source = Cubes([scene_of(smooth_scene(80, 48))], 1, 16, acquisition)
     photos, cubes = source.draw(0, 16, 0)
     rendered = torch.einsum("nbhw,bc->nchw", cubes, source.response).clamp(0, 1)
     off = (photos - rendered).abs().mean((1, 2, 3))

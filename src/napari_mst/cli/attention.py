@@ -117,7 +117,7 @@ def save_attention(
             figure = drawn(photos.read(photo), *side_by_side).plot()
             print(write_figure(target, figure, overwrite=overwrite))
         return
-    reconstructor = load_reconstructor(model, replace(options, capture=photos.capture))
+    reconstructor = load_reconstructor(model, replace(options, acquisition=photos.acquisition))
     with asked_to_stop() as progress:
         if mean:
             record = _mean_record(reconstructor, photos, paths, photo.name, progress)

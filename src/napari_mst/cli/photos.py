@@ -11,7 +11,7 @@ from napari_mst.cli.options import Pixel, pixel_of, placed
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CameraError, PhotoError, SpectrumError, shown
 from napari_mst.models.cards import model_for
-from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Capture, matching_camera
+from napari_mst.photo.cameras import BALANCED, ESTIMATED, OF_SENSOR, Acquisition, matching_camera
 from napari_mst.photo.chart import CHARTS, Chart, find_chart
 from napari_mst.photo.corrections import FlatField
 from napari_mst.photo.files import camera_named_in
@@ -22,8 +22,8 @@ from napari_mst.photo.white import (
     GREY_CARD,
     GreyPatch,
     Place,
-    capture_from_frame,
-    capture_from_patch,
+    acquisition_from_frame,
+    acquisition_from_patch,
 )
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import RunOptions, rectangle
@@ -219,7 +219,7 @@ def balance_of(taken: CaptureAnswers, photos: Sequence[Path]) -> GreyScale | str
 
 def capture_of(
     taken: CaptureAnswers, photos: Sequence[Path], flat_field: FlatField | None
-) -> Capture | None:
+) -> Acquisition | None:
     """Camera, light and white; None if the user said nothing about them.
 
     Raises
@@ -239,26 +239,26 @@ def capture_of(
     camera, light = taken.camera or _camera_of(photos), taken.illuminant
     told = next(iter(taken.patch_reflectance), None)
     if flat_field is not None and (patch is None or not light):
-        capture = capture_from_frame(flat_field.white, told or 1.0, camera, light)
-        light = capture.illuminant
+        acquisition = acquisition_from_frame(flat_field.white, told or 1.0, camera, light)
+        light = acquisition.illuminant
     if patch is not None:
         path = one_photo(taken.patch_photo, photos, "--white-patch", "patch")
         photo = Photo.read(path, encoding="linear")
         if flat_field is not None:
             photo = flat_field.corrected(photo)
         start = OF_SENSOR if taken.unbalanced else BALANCED
-        capture = capture_from_patch(
+        acquisition = acquisition_from_patch(
             photo, GreyPatch(patch, told or GREY_CARD), camera, light, start
         )
     note(
-        f"the grey surface gives white {capture.white:.5g}, balance {capture.balance}, "
-        f"illuminant {capture.illuminant}"
+        f"the grey surface gives white {acquisition.white:.5g}, balance {acquisition.balance}, "
+        f"illuminant {acquisition.illuminant}"
     )
-    return capture
+    return acquisition
 
 
-def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | None:
-    """The capture that the user named, with the camera of the file; None if nothing was named."""
+def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Acquisition | None:
+    """The acquisition that the user named, with the camera of the file; None if nothing was named."""
     camera = taken.camera
     # Only the values of the sensor show the light: where there are others, it has to be named.
     light = taken.illuminant or (ESTIMATED if taken.unbalanced else "")
@@ -279,15 +279,17 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Capture | N
             "the light of a RAW or --unbalanced photo can be estimated: --illuminant estimate."
         )
     balance = OF_SENSOR if taken.unbalanced else BALANCED
-    return Capture(camera, light, taken.white, balance)
+    return Acquisition(camera, light, taken.white, balance)
 
 
-def told_by_spectra(capture: Capture | None, file: Path, photos: Sequence[Path]) -> Capture:
-    """The *capture* with the reference spectra of a *file*, which tell the light of the only photo.
+def told_by_spectra(
+    acquisition: Acquisition | None, file: Path, photos: Sequence[Path]
+) -> Acquisition:
+    """The *acquisition* with the reference spectra of a *file*, which tell the light of the only photo.
 
     Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
     """
-    if capture is None or not capture.is_estimated:
+    if acquisition is None or not acquisition.is_estimated:
         raise CameraError(
             "Expected --illuminant estimate with --light-spectra, got another. Add it."
         )
@@ -300,7 +302,7 @@ def told_by_spectra(capture: Capture | None, file: Path, photos: Sequence[Path])
             f"Expected each spectrum of {shown(file.name)} at another pixel, got two at one. "
             "Leave one out."
         )
-    return replace(capture, references=references)
+    return replace(acquisition, references=references)
 
 
 def _camera_of(photos: Sequence[Path]) -> str:
@@ -339,7 +341,7 @@ class PhotoOptions:
     ----------
     is_linear
         The user says that the photos hold linear light.
-    capture
+    acquisition
         Camera and light; None if the user named none.
     correction
         The chart or the frames by which the photos are corrected, if there are any.
@@ -351,7 +353,7 @@ class PhotoOptions:
     """
 
     is_linear: bool
-    capture: Capture | None
+    acquisition: Acquisition | None
     correction: "Calibration | FlatField | None" = None
     balance: GreyScale | str | None = None
     chart: "Calibration | None" = None
@@ -367,17 +369,17 @@ class PhotoOptions:
         calibration = calibration_of(taken, photos)
         if calibration is not None:
             chart = calibration if taken.chart_photo is None else None
-            return cls(taken.linear, calibration.capture, calibration, chart=chart)
+            return cls(taken.linear, calibration.acquisition, calibration, chart=chart)
         flat_field = flat_field_of(taken)
-        capture = capture_of(taken, photos, flat_field)
+        acquisition = capture_of(taken, photos, flat_field)
         if taken.light_spectra is not None:
-            capture = told_by_spectra(capture, taken.light_spectra, photos)
-        return cls(taken.linear, capture, flat_field, balance_of(taken, photos))
+            acquisition = told_by_spectra(acquisition, taken.light_spectra, photos)
+        return cls(taken.linear, acquisition, flat_field, balance_of(taken, photos))
 
     @property
     def encoding(self) -> Encoding | None:
         """The encoding of the photos; None where the file states it."""
-        return "linear" if self.is_linear or self.capture else None
+        return "linear" if self.is_linear or self.acquisition else None
 
     def model_of(self, path: Path, calibrated_by: str) -> str:
         """The model for the photo at *path*, where none was named: see `model_for`."""
@@ -402,7 +404,7 @@ class PhotoOptions:
         """
         photo = Photo.read(path, encoding=self.encoding)
         # With --linear the user has said that even an 8-bit photo is linear.
-        if self.capture is not None and not self.is_linear:
+        if self.acquisition is not None and not self.is_linear:
             try:
                 photo.check_linear()
             except PhotoError as error:

@@ -310,7 +310,7 @@ def reconstruct_photos(
             for job in jobs:
                 check_outputs(job, overwrite, may_stay(job) if is_batch else ())
         shown_by = PhotoOptions.of(taken, [job.photo for job in jobs])
-        options = replace(options, capture=shown_by.capture)
+        options = replace(options, acquisition=shown_by.acquisition)
         if options.memory is None and workers:
             options = replace(options, memory=free_host_memory() // workers)
         by = options.calibrated_by

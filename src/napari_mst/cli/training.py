@@ -13,7 +13,7 @@ from napari_mst.crash_safe import check_targets
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS
-from napari_mst.photo.cameras import Capture, spelled
+from napari_mst.photo.cameras import Acquisition, spelled
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 from napari_mst.training.settings import FitSettings, TrainingPlan
 
@@ -79,20 +79,21 @@ def evaluate(
 
     # A wrong name, or an empty folder, is refused before the first trial, which takes long.
     named = chain(*(HELD_OUT_CAMERAS if name == HELD_OUT else [name] for name in camera))
-    captures = [Capture(*each) for each in product(named, illuminant or ["D65"])]
-    trials: list[tuple[Capture | None, list[Input]]] = [
-        (capture, chosen_inputs(input, camera_inputs(capture))) for capture in captures
+    acquisitions = [Acquisition(*each) for each in product(named, illuminant or ["D65"])]
+    trials: list[tuple[Acquisition | None, list[Input]]] = [
+        (acquisition, chosen_inputs(input, camera_inputs(acquisition)))
+        for acquisition in acquisitions
     ]
     trials = trials or [(None, chosen_inputs(input, INPUTS))]
     scene_count = len(scene_files(folder))
     if csv:
         check_targets([csv], overwrite=True)
     scores: list[Score] = []
-    for capture, inputs in trials:
-        methods = _methods(capture, model, options, not no_baselines)
+    for acquisition, inputs in trials:
+        methods = _methods(acquisition, model, options, not no_baselines)
         judged = tables.score(methods, inputs, noted(read_scenes(folder, full_scale, reading)))
         total = scene_count * len(inputs) * len(methods)
-        title = f"{capture.camera} {capture.illuminant}" if capture is not None else ""
+        title = f"{acquisition.camera} {acquisition.illuminant}" if acquisition is not None else ""
         bar = tqdm(judged, desc=title, total=total, unit="photo")
         scores += [replace(row, scene=f"{row.scene} {title}".rstrip()) for row in bar]
     averages = tables.means(scores)
@@ -103,20 +104,20 @@ def evaluate(
 
 
 def _methods(
-    capture: Capture | None, names: Sequence[str], options: RunOptions, has_baselines: bool
+    acquisition: Acquisition | None, names: Sequence[str], options: RunOptions, has_baselines: bool
 ) -> "dict[str, Method]":
-    """The models of these *names* and what they are compared with, for sRGB or for a *capture*."""
+    """The models of these *names* and what they are compared with, for sRGB or for a *acquisition*."""
     from napari_mst.training.tables import BASELINES, ModelMethod, linear_method
 
     methods: dict[str, Method] = {}
-    if has_baselines and capture is None:
+    if has_baselines and acquisition is None:
         methods |= {name: make() for name, make in BASELINES.items()}
-    elif has_baselines and capture is not None:
-        methods["least squares"] = linear_method(capture)
+    elif has_baselines and acquisition is not None:
+        methods["least squares"] = linear_method(acquisition)
     if not names:
         bundled = [card for card in MODELS.values() if card.file and not card.is_example]
-        names = [card.name for card in bundled if card.needs_camera == (capture is not None)]
-    options = replace(options, capture=capture)
+        names = [card.name for card in bundled if card.needs_camera == (acquisition is not None)]
+    options = replace(options, acquisition=acquisition)
     return methods | {name: ModelMethod(name, options) for name in names}
 
 

@@ -43,7 +43,7 @@ class Provenance(Brief):
         estimated from a part of the photo: measured there, and never 0 for such a cube. 0 says that
         they are those of the whole photo; see `is_estimate`.
     camera, illuminant, white, white_balance
-        How a linear photo came about (see `cameras.Capture`), for models that take it.
+        How a linear photo came about (see `cameras.Acquisition`), for models that take it.
     sensor
         The response of camera and light, red, green and blue of each of 31 bands, if one of them
         was a file; empty where their names are enough. See `cameras.RecordedCapture`.

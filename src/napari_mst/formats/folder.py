@@ -126,10 +126,10 @@ def _ordered(files: list[Path], name: str) -> list[_Band]:
     telling = [column for column in columns if len(set(column)) == len(files)]
     if not telling:
         counts = sorted(len(set(column)) for column in columns if len(set(column)) > 1)
-        got = f"several captures, as {shown(files[0].name, 30)} and {shown(files[-1].name, 30)}"
+        got = f"several acquisitions, as {shown(files[0].name, 30)} and {shown(files[-1].name, 30)}"
         if len(counts) > 1 and counts[0] * counts[1] == len(files):
             got = f"{len(files)} files of {counts[0]} x {counts[1]} numbers, {got}"
-        raise mismatch(name, "band images of one scene", got, "Give each capture a folder.")
+        raise mismatch(name, "band images of one scene", got, "Give each acquisition a folder.")
     in_nm = [column for column in telling if all(unit for _, unit in column)]
     wavelengths = [column for column in telling if _can_only_be_nm([float(at) for at, _ in column])]
     orders = {tuple(np.argsort([float(at) for at, _ in column])) for column in telling}

@@ -5,13 +5,13 @@ from napari_mst.light.estimating import estimate_light as estimate
 from napari_mst.photo.greys import GreyScale as GreyScale
 from napari_mst.photo.greys import calibrate_greys as calibrate_greys
 from napari_mst.photo.white import GreyPatch as GreyPatch
-from napari_mst.photo.white import capture_from_patch as capture_from_patch
+from napari_mst.photo.white import acquisition_from_patch as acquisition_from_patch
 
 __all__ = [
     "GreyPatch",
     "GreyScale",
+    "acquisition_from_patch",
     "calibrate_greys",
-    "capture_from_patch",
     "estimate",
     "white_balance",
 ]

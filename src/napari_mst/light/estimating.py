@@ -76,7 +76,7 @@ class LightCandidate(NamedTuple):
     Attributes
     ----------
     name
-        The most likely one of them, as a `Capture` takes it.
+        The most likely one of them, as a `Acquisition` takes it.
     family
         The most likely kind of light: "Planck", "daylight", "fluorescent" or "LED".
     probability
@@ -105,7 +105,7 @@ class LightEstimate(Brief):
     candidates
         The most likely lights, the likeliest first: three, or fewer if these are certain.
     illuminant
-        The likeliest light on the whole, a mixture, by a name that `Capture` takes.
+        The likeliest light on the whole, a mixture, by a name that `Acquisition` takes.
     spread
         Angle in degrees between the whites of the light and of the candidates, on average.
     attention
@@ -185,7 +185,7 @@ def estimate_light(
         Linear values of the sensor, before any white balance; or, with the camera "sRGB", a photo
         in sRGB: then the light is what its white balance has left.
     camera
-        As `Capture` takes it.
+        As `Acquisition` takes it.
     references
         Places in the photo, as of a `GreyPatch`, and their reflectances: a `Spectrum`, or a share
         for a grey. Brightness does not matter.
@@ -211,7 +211,7 @@ def estimate_light(
     --------
     >>> photo = nm.Photo.from_array(np.full((64, 64, 3), (0.2, 0.4, 0.3)), encoding="linear")
     >>> estimate = nm.light.estimate(photo, "Nikon_D5100")
-    >>> shot = nm.Capture("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
+    >>> shot = nm.Acquisition("Nikon_D5100", estimate.illuminant, balance="by the sensitivities")
     >>> len(estimate.candidates)
     3
     >>> nm.light.estimate(photo, "Nikon_D5100", {(20, 30): 0.18}).spread < estimate.spread

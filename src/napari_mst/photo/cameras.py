@@ -38,7 +38,7 @@ SRGB = "sRGB"
 DAYLIGHT = "D65"
 
 ESTIMATED = "estimate"
-"""The illuminant of a `Capture` that each photo itself has to show: see `light.estimate_light`."""
+"""The illuminant of a `Acquisition` that each photo itself has to show: see `light.estimate_light`."""
 
 BALANCED = "as stored"
 """The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
@@ -65,7 +65,7 @@ _SHOWN = 60  # characters of a name in a message
 
 
 @dataclass(frozen=True)
-class Capture:
+class Acquisition:
     """The camera and the illuminant of a linear photo, each a name or a file.
 
     Attributes
@@ -101,7 +101,7 @@ class Capture:
 
     Examples
     --------
-    >>> shot = nm.Capture("nikon d5100", "D65", white=52000, balance="by the sensitivities")
+    >>> shot = nm.Acquisition("nikon d5100", "D65", white=52000, balance="by the sensitivities")
     >>> shot.camera
     'Nikon_D5100'
     >>> shot.gains.round(2)
@@ -157,8 +157,8 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class RecordedCapture(Capture):
-    """A `Capture` from a history, whose camera or light was a file that need not be there any more.
+class RecordedCapture(Acquisition):
+    """A `Acquisition` from a history, whose camera or light was a file that need not be there any more.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ def sensor_white(camera: str, light: str) -> Doubles:
 
 
 def white_text(values: Doubles) -> str:
-    """The balance of a `Capture` whose photo has *values* (3,) for a white surface."""
+    """The balance of a `Acquisition` whose photo has *values* (3,) for a white surface."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
 
 

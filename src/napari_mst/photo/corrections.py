@@ -17,7 +17,7 @@ import numpy as np
 from napari_mst.arrays import Doubles, Mask, Singles
 from napari_mst.cube.colour import linear_to_srgb
 from napari_mst.errors import PhotoError, shown
-from napari_mst.photo.cameras import BALANCED, Capture
+from napari_mst.photo.cameras import BALANCED, Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 
 _DARKEST = 0.01  # share of the brightest white below which a pixel of the white frame says nothing
@@ -193,8 +193,8 @@ def sha256_after(photo_sha256: str, what: str) -> str:
     return hashlib.sha256(f"{photo_sha256} {what}".encode()).hexdigest()
 
 
-def balancing_gains(photo: Photo, capture: Capture) -> Doubles:
-    """(3,): factors of the channels of *photo* that balance it as *capture* says.
+def balancing_gains(photo: Photo, acquisition: Acquisition) -> Doubles:
+    """(3,): factors of the channels of *photo* that balance it as *acquisition* says.
 
     "As stored" are the values of a RAW photo balanced by the white that its file stores, and those
     of any other photo themselves.
@@ -204,8 +204,8 @@ def balancing_gains(photo: Photo, capture: Capture) -> Doubles:
     PhotoError
         If a RAW photo shall be balanced as stored, and its file does not state the balance.
     """
-    if photo.shot is None or capture.balance != BALANCED:
-        return capture.gains
+    if photo.shot is None or acquisition.balance != BALANCED:
+        return acquisition.gains
     gains = photo.shot.gains
     if gains is None:
         raise PhotoError(

@@ -15,7 +15,7 @@ from napari_mst.errors import CameraError, PhotoError, check_pixel
 from napari_mst.photo.cameras import (
     BALANCED,
     OF_SENSOR,
-    Capture,
+    Acquisition,
     load_illuminants,
     sensor_white,
     white_text,
@@ -81,13 +81,13 @@ class GreyPatch:
             )
 
 
-def capture_from_patch(
+def acquisition_from_patch(
     photo: PhotoLike,
     patch: GreyPatch,
     camera: str = "",
     illuminant: str = "",
     start: str = BALANCED,
-) -> Capture:
+) -> Acquisition:
     """Camera, light, white level and white balance of *photo*, from a grey patch in it.
 
     Parameters
@@ -95,7 +95,7 @@ def capture_from_patch(
     photo
         A linear photo: RAW, or values that are known to be linear.
     camera
-        A name or a file, see `Capture`; by default the one that a RAW file names.
+        A name or a file, see `Acquisition`; by default the one that a RAW file names.
     illuminant
         By default the usual light whose white is nearest to the patch. It has to be named for
         values that were balanced already.
@@ -119,12 +119,12 @@ def capture_from_patch(
 
     Examples
     --------
-    >>> card = nm.Capture("Nikon_D5100", "D65").white_of_sensor * 0.18
+    >>> card = nm.Acquisition("Nikon_D5100", "D65").white_of_sensor * 0.18
     >>> photo = nm.Photo.from_array(np.full((40, 60, 3), card), encoding="linear")
     >>> patch = nm.light.GreyPatch((20, 30), reflectance=0.18)
     >>> start = "by the sensitivities"
-    >>> capture = nm.light.capture_from_patch(photo, patch, "Nikon_D5100", start=start)
-    >>> capture.illuminant, round(capture.white, 2)
+    >>> acquisition = nm.light.acquisition_from_patch(photo, patch, "Nikon_D5100", start=start)
+    >>> acquisition.illuminant, round(acquisition.white, 2)
     ('D65', 1.0)
     """
     photo = as_photo(photo)
@@ -157,12 +157,12 @@ def capture_from_patch(
             "Name it, or say that the photo is unbalanced, if it is."
         )
     white = float(values[1] / patch.reflectance * photo.full_scale)
-    return Capture(camera, illuminant or light, white, white_text(values))
+    return Acquisition(camera, illuminant or light, white, white_text(values))
 
 
-def capture_from_frame(
+def acquisition_from_frame(
     frame: Photo, reflectance: float = 1.0, camera: str = "", illuminant: str = ""
-) -> Capture:
+) -> Acquisition:
     """Camera and light of photos that are divided by a white *frame*, whose middle shows the light.
 
     White is then at 1, and balanced.
@@ -170,7 +170,7 @@ def capture_from_frame(
     Raises
     ------
     PhotoError, CameraError
-        As `capture_from_patch`.
+        As `acquisition_from_patch`.
     """
     rows, columns = frame.shape
     edges = [round(share * side) for side in (rows, columns) for share in _MIDDLE]
@@ -178,8 +178,8 @@ def capture_from_frame(
     middle = (top, max(bottom, top + 1), left, max(right, left + 1))
     patch = GreyPatch(middle, reflectance)
     # A frame shows nothing else, so the white that the camera found in it says nothing.
-    seen = capture_from_patch(frame, patch, camera, illuminant, OF_SENSOR)
-    return Capture(seen.camera, seen.illuminant, 1 / reflectance)
+    seen = acquisition_from_patch(frame, patch, camera, illuminant, OF_SENSOR)
+    return Acquisition(seen.camera, seen.illuminant, 1 / reflectance)
 
 
 def patch_values(photo: Photo, place: Place, doubts: list[str] | None = None) -> Doubles:

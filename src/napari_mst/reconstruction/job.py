@@ -98,9 +98,9 @@ class Job:
 def _network_rows(job: Job, photo: Photo) -> ReadRows:
     """Gives rows of *photo* as the model's card says that the network expects them."""
     is_linear = job.setup.model.card.is_linear
-    capture = job.options.capture
+    acquisition = job.options.acquisition
     low, high = job.extrema
-    gains = np.ones(3) if capture is None else balancing_gains(job.photo, capture)
+    gains = np.ones(3) if acquisition is None else balancing_gains(job.photo, acquisition)
     if (low, high) == (0, 1) and (gains == 1).all():
         return lambda start, stop: photo.rows(start, stop, linear=is_linear)
     # A constant photo has no range to stretch: it becomes 0.

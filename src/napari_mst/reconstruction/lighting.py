@@ -19,7 +19,7 @@ from napari_mst.light.estimating import (
     warning_of,
 )
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.photo.cameras import OF_SENSOR, Capture, unbalanced_response
+from napari_mst.photo.cameras import OF_SENSOR, Acquisition, unbalanced_response
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.white import patch_values
@@ -48,15 +48,15 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     PhotoError
         As `estimate_light`.
     """
-    capture = setup.options.capture
-    if capture is None:
+    acquisition = setup.options.acquisition
+    if acquisition is None:
         is_srgb = setup.model.card.rendering == SRGB_D65
         warnings = (warning_of(photo), _exposure_warning(photo)) if is_srgb else ()
         return setup, (), tuple(filter(None, warnings))
-    if not capture.is_estimated:
+    if not acquisition.is_estimated:
         return setup, (), ()
-    estimate, notes = estimated(photo, capture)
-    lit = setup.with_capture(replace(capture, illuminant=estimate.illuminant))
+    estimate, notes = estimated(photo, acquisition)
+    lit = setup.with_acquisition(replace(acquisition, illuminant=estimate.illuminant))
     return lit, _doubt(lit, photo, estimate), notes
 
 
@@ -72,19 +72,19 @@ def _exposure_warning(photo: Photo) -> str:
     )
 
 
-def estimated(photo: Photo, capture: Capture) -> tuple[LightEstimate, tuple[str, ...]]:
-    """The light of *photo*, taken as *capture* says, and sentences that say what told it.
+def estimated(photo: Photo, acquisition: Acquisition) -> tuple[LightEstimate, tuple[str, ...]]:
+    """The light of *photo*, taken as *acquisition* says, and sentences that say what told it.
 
-    What *capture* knows at places that are clipped, dark or uneven is left out, and said. Errors
-    are those of `lighting_of`.
+    What *acquisition* knows at places that are clipped, dark or uneven is left out, and said.
+    Errors are those of `lighting_of`.
     """
-    if not _is_of_sensor(photo, capture):
+    if not _is_of_sensor(photo, acquisition):
         raise CameraError(
             "Expected the values of the sensor to estimate the illuminant, got a white-balanced "
             "photo, which hides it. Name the illuminant, or say that the photo is unbalanced."
         )
-    references, left_out = dict(capture.references), list[str]()
-    for place, surface in capture.references.items():
+    references, left_out = dict(acquisition.references), list[str]()
+    for place, surface in acquisition.references.items():
         try:
             patch_values(photo, place)
             reflectance_of(surface)
@@ -92,7 +92,7 @@ def estimated(photo: Photo, capture: Capture) -> tuple[LightEstimate, tuple[str,
             del references[place]
             where = "row {}, column {}".format(*place[:2])
             left_out.append(f"The reference spectrum at {where} does not tell the light: {error}")
-    estimate = estimate_light(photo, capture.camera, references)
+    estimate = estimate_light(photo, acquisition.camera, references)
     spectra = (
         f"{len(references)} reference spectr{'um' if len(references) == 1 else 'a'} in "
         if references
@@ -102,11 +102,11 @@ def estimated(photo: Photo, capture: Capture) -> tuple[LightEstimate, tuple[str,
     return estimate, (note, *left_out)
 
 
-def _is_of_sensor(photo: Photo, capture: Capture) -> bool:
+def _is_of_sensor(photo: Photo, acquisition: Acquisition) -> bool:
     """True if the values of *photo* itself were not balanced yet; those of a RAW file never are."""
     if photo.shot is not None:
         return not photo.shot.is_flat
-    return capture.balance == OF_SENSOR
+    return acquisition.balance == OF_SENSOR
 
 
 def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ...]:
@@ -116,10 +116,10 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     inner = getattr(lit.model.network, "pixelwise", lit.model.network)
     network = cast("CameraNetwork", inner)
     values = photo.sampled(_SQUARES, _SIDE)
-    white = lit.options.capture.white if lit.options.capture else 0
+    white = lit.options.acquisition.white if lit.options.acquisition else 0
     scale = np.float32(photo.full_scale / white if white else 1)
     linear = scale * values.rows(linear=True).reshape(3, -1, 1)
-    gains = _gains_by_references(photo, lit.options.capture)
+    gains = _gains_by_references(photo, lit.options.acquisition)
 
     def spectra(power: Doubles) -> Singles:
         response = unbalanced_response(estimate.camera, "E") * power[:, None]
@@ -140,10 +140,10 @@ def _doubt(lit: Setup, photo: Photo, estimate: LightEstimate) -> tuple[float, ..
     return tuple(doubt.round(4).tolist())
 
 
-def _gains_by_references(photo: Photo, capture: Capture | None) -> Doubles | None:
-    if capture is None or capture.balance == OF_SENSOR:
+def _gains_by_references(photo: Photo, acquisition: Acquisition | None) -> Doubles | None:
+    if acquisition is None or acquisition.balance == OF_SENSOR:
         return None
-    return balancing_gains(photo, capture)
+    return balancing_gains(photo, acquisition)
 
 
 def _spectra(

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Rectangle
 
 Denoise = Literal["auto", "off"] | float
@@ -92,7 +92,7 @@ class RunOptions:
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     denoise: Annotated[Denoise, denoising] = "auto"
     correct_colour: Annotated[bool, "--colour-correction"] = True
-    capture: Capture | None = None
+    acquisition: Acquisition | None = None
     calibrated_by: str = ""
     region: Annotated[Rectangle, rectangle] | None = None
     ensemble: bool = False

@@ -69,10 +69,10 @@ def _check_raw(setup: Setup, photo: Photo) -> None:
             f"Expected an sRGB photo for the model {card.name}, got the values of a sensor: a RAW "
             "photo. Use mstpp-camera with the illuminant of the photo."
         )
-    capture = setup.options.capture
+    acquisition = setup.options.acquisition
     # Only the white as shot may be missing; that of an estimated light is not known yet.
-    if capture is not None and capture.balance == BALANCED:
-        balancing_gains(photo, capture)
+    if acquisition is not None and acquisition.balance == BALANCED:
+        balancing_gains(photo, acquisition)
 
 
 def averaged_down(job: Job) -> Job:
@@ -115,9 +115,9 @@ def _meaning_of_region(setup: Setup) -> str:
 
 def _extrema(setup: Setup, photo: Photo) -> tuple[float, float]:
     """The values of *photo* that become 0 and 1 for the network."""
-    capture = setup.options.capture
-    if capture is not None and capture.white:
-        return 0.0, capture.white / photo.full_scale
+    acquisition = setup.options.acquisition
+    if acquisition is not None and acquisition.white:
+        return 0.0, acquisition.white / photo.full_scale
     if setup.model.card.normalisation == "min-max":
         return photo.extrema()
     return 0.0, 1.0

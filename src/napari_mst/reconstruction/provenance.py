@@ -19,7 +19,7 @@ from napari_mst.photo.cameras import (
     BALANCED,
     CHART,
     OF_SENSOR,
-    Capture,
+    Acquisition,
     is_file,
     named,
     unbalanced_response,
@@ -35,7 +35,7 @@ from napari_mst.reconstruction.setup import Setup
 
 ELSEWHERE = {
     *("device", "memory", "device_memory", "precision", "denoise", "correct_colour"),
-    *("capture", "calibrated_by", "region", "ensemble"),
+    *("acquisition", "calibrated_by", "region", "ensemble"),
 }
 """Options of a run that have fields of their own in a history, or do not change the cube."""
 THROUGH = {"device": "", "memory": " through memory", "file": " through a file"}
@@ -57,7 +57,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
         calibrated_by=options.calibrated_by,
         source_sha256=sha256,
         encoding=encoding,
-        **_capture_fields(options.capture),
+        **_acquisition_fields(options.acquisition),
         region=_region_text(options.region),
         is_ensemble=options.ensemble,
         options={
@@ -65,7 +65,7 @@ def origin(setup: Setup, sha256: str, encoding: str) -> Provenance:
             for each in fields(options)
             if each.name not in ELSEWHERE and getattr(options, each.name) != each.default
         }
-        | _known(options.capture),
+        | _known(options.acquisition),
         versions={package: version(package) for package in ("napari-mst", "numpy", "torch")},
     )
 
@@ -77,7 +77,7 @@ def provenance_of(result: RunResult) -> Provenance:
     card = job.setup.model.card
     assumptions = (
         *photo.assumptions,
-        *_capture_notes(job.options.capture, photo.shot),
+        *_acquisition_notes(job.options.acquisition, photo.shot),
         *job.setup.model.assumptions,
         *filter(None, [reason_for(card.name, photo.exact_by or job.options.calibrated_by)]),
         *job.notes,
@@ -165,53 +165,55 @@ def _engine(setup: Setup) -> str:
     return f"{kind}, streamed{kernels}"
 
 
-def _capture_fields(capture: Capture | None) -> dict[str, Any]:
-    """The fields of a `Provenance` that record the *capture*."""
-    if capture is None:
+def _acquisition_fields(acquisition: Acquisition | None) -> dict[str, Any]:
+    """The fields of a `Provenance` that record the *acquisition*."""
+    if acquisition is None:
         return {}
     return {
-        "camera": named(capture.camera),
-        "illuminant": named(capture.illuminant),
-        "white": capture.white,
-        "white_balance": capture.balance,
-        "is_light_estimated": capture.is_estimated,
-        "sensor": _sensor(capture),
+        "camera": named(acquisition.camera),
+        "illuminant": named(acquisition.illuminant),
+        "white": acquisition.white,
+        "white_balance": acquisition.balance,
+        "is_light_estimated": acquisition.is_estimated,
+        "sensor": _sensor(acquisition),
     }
 
 
-def _known(capture: Capture | None) -> dict[str, str]:
+def _known(acquisition: Acquisition | None) -> dict[str, str]:
     """The option that names what is known in the photo by a checksum; none if nothing is."""
-    if capture is None or not capture.references:
+    if acquisition is None or not acquisition.references:
         return {}
     numbers = [
         (place, *np.ravel(getattr(surface, "values", surface)).tolist())
-        for place, surface in capture.references.items()
+        for place, surface in acquisition.references.items()
     ]
     checksum = hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
     return {"known in the photo": f"{len(numbers)} ({checksum})"}
 
 
-def _sensor(capture: Capture) -> Sequence[Sequence[float]]:
+def _sensor(acquisition: Acquisition) -> Sequence[Sequence[float]]:
     """The response of a camera or light that is a file, which may be gone when the cube is read."""
-    if capture.is_estimated or not (is_file(capture.camera) or is_file(capture.illuminant)):
+    if acquisition.is_estimated or not (
+        is_file(acquisition.camera) or is_file(acquisition.illuminant)
+    ):
         return ()
-    response = unbalanced_response(capture.camera, capture.illuminant)
+    response = unbalanced_response(acquisition.camera, acquisition.illuminant)
     return [[float(f"{value:.5g}") for value in row] for row in response]
 
 
-def _capture_notes(capture: Capture | None, shot: Shot | None) -> list[str]:
-    if capture is None:
+def _acquisition_notes(acquisition: Acquisition | None, shot: Shot | None) -> list[str]:
+    if acquisition is None:
         return []
     notes = []
-    if not capture.white:
+    if not acquisition.white:
         notes.append("The full scale of the photo was taken as the value of a white surface.")
-    if shot is not None and shot.camera not in ("", capture.camera):
-        named_camera = named(capture.camera)
+    if shot is not None and shot.camera not in ("", acquisition.camera):
+        named_camera = named(acquisition.camera)
         notes.append(f"The file says that {shot.camera} took it, not {named_camera} as named.")
-    if capture.balance not in (BALANCED, OF_SENSOR):
-        surface = "chart" if capture.camera.startswith(CHART) else "grey patch"
+    if acquisition.balance not in (BALANCED, OF_SENSOR):
+        surface = "chart" if acquisition.camera.startswith(CHART) else "grey patch"
         notes.append(f"White level and white balance were measured on a {surface}.")
-    elif shot is not None and capture.balance == BALANCED:
+    elif shot is not None and acquisition.balance == BALANCED:
         notes.append("The white balance is that of the file, as shot.")
     return notes
 

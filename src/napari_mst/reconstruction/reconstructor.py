@@ -18,7 +18,7 @@ from napari_mst.errors import shown
 from napari_mst.models import Model
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
-from napari_mst.photo.cameras import Capture
+from napari_mst.photo.cameras import Acquisition
 from napari_mst.photo.photo import Photo, PhotoLike, Rectangle
 from napari_mst.progress import Progress, ProgressLike, as_progress
 from napari_mst.reconstruction import preparing, provenance
@@ -80,7 +80,7 @@ class Reconstructor:
     correct_colour
         Whether to move spectra whose colour is not the photo's, where the model's card says how a
         photo shows them (see `colour_fidelity`); `cube.colour_error` is how far they were off.
-    capture
+    acquisition
         The camera and the illuminant of the photos, for a model that needs them. Where the
         illuminant is "estimate", it is estimated for each photo.
     calibrated_by
@@ -93,7 +93,8 @@ class Reconstructor:
     Raises
     ------
     CameraError
-        If the model needs a capture and there is none, or has no use for the one that there is.
+        If the model needs an acquisition and there is none, or has no use for the one that there
+        is.
     DenoisingError
         If *denoise* is neither a word of the two nor a number above 0.
     DeviceError
@@ -151,7 +152,7 @@ class Reconstructor:
 
     @property
     def options(self) -> RunOptions:
-        """The device that was asked for, budgets, precision, correction and capture."""
+        """The device that was asked for, budgets, precision, correction and acquisition."""
         return self.setup.options
 
     @property
@@ -160,9 +161,9 @@ class Reconstructor:
         return self.options.precision
 
     @property
-    def capture(self) -> Capture | None:
+    def acquisition(self) -> Acquisition | None:
         """The camera and the illuminant of the photos."""
-        return self.options.capture
+        return self.options.acquisition
 
     @property
     def network(self) -> Network:

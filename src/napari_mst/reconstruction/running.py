@@ -219,13 +219,13 @@ def correct(job: Job, data: Planes) -> Correction | None:
 def least_of(job: Job) -> float:
     """The least half width of a cell of the photo, in 8-bit codes."""
     # The 16-bit codes of a linear photo are finer than its noise, which would come back.
-    return HALF_CODE if job.options.capture else 0.0
+    return HALF_CODE if job.options.acquisition else 0.0
 
 
 def response_of(job: Job) -> Floats:
     """(B, 3): how the photo itself shows the spectra, in shares of its full scale."""
-    capture = job.options.capture
-    if capture is None:
+    acquisition = job.options.acquisition
+    if acquisition is None:
         return srgb_response(job.setup.model.card.wavelengths)
     _, white = job.extrema
-    return capture.response / balancing_gains(job.photo, capture) * white
+    return acquisition.response / balancing_gains(job.photo, acquisition) * white

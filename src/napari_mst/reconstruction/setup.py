@@ -28,7 +28,7 @@ from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelErr
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
 from napari_mst.networks.network import Program
-from napari_mst.photo.cameras import CAMERA_RGB, Capture
+from napari_mst.photo.cameras import CAMERA_RGB, Acquisition
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import Denoise, RunOptions
 
@@ -114,11 +114,13 @@ class Setup:
         is_known = card.rendering in (SRGB_D65, CAMERA_RGB) and bool(card.wavelengths)
         return self.options.correct_colour and is_known
 
-    def with_capture(self, capture: Capture) -> "Setup":
-        """The setup for photos of another *capture*; hooks on its modules hear it too."""
+    def with_acquisition(self, acquisition: Acquisition) -> "Setup":
+        """The setup for photos of another *acquisition*; hooks on its modules hear it too."""
         network = copied(self.network)
-        _see_with(network, capture)
-        return replace(self, options=replace(self.options, capture=capture), network=network)
+        _see_with(network, acquisition)
+        return replace(
+            self, options=replace(self.options, acquisition=acquisition), network=network
+        )
 
     def has_kernels(self) -> bool:
         """True if compiled kernels run the network.
@@ -158,7 +160,8 @@ def set_up(model: Model, options: RunOptions) -> Setup:
     Raises
     ------
     CameraError
-        If the model needs a capture and there is none, or has no use for the one that there is.
+        If the model needs an acquisition and there is none, or has no use for the one that there
+        is.
     DenoisingError
         If the options say something impossible about denoising.
     ModelError
@@ -168,7 +171,7 @@ def set_up(model: Model, options: RunOptions) -> Setup:
         features to keep in 16 bits.
     """
     _check_makes_cubes(model)
-    _check_capture(model.card, options.capture)
+    _check_acquisition(model.card, options.acquisition)
     _check_denoise(options.denoise)
     device = choose_device(options.device)
     device.check(options.precision)
@@ -191,11 +194,11 @@ def copied(network: N) -> N:
 def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Network:
     """The network of *model* on *device*: a copy, unless it can be used as it was loaded."""
     weights = torch.float64 if options.precision == "float64" else torch.float32
-    if (device.name, weights) == AS_LOADED and options.capture is None:
+    if (device.name, weights) == AS_LOADED and options.acquisition is None:
         return model.network
     network = copied(model.network).to(device.device, weights)
-    if options.capture is not None and not options.capture.is_estimated:
-        _see_with(network, options.capture)
+    if options.acquisition is not None and not options.acquisition.is_estimated:
+        _see_with(network, options.acquisition)
     return network
 
 
@@ -218,14 +221,14 @@ def _check_makes_cubes(model: Model) -> None:
         )
 
 
-def _check_capture(card: ModelCard, capture: Capture | None) -> None:
-    if card.needs_camera and capture is None:
+def _check_acquisition(card: ModelCard, acquisition: Acquisition | None) -> None:
+    if card.needs_camera and acquisition is None:
         raise CameraError(
             "Expected the camera and the illuminant of the photo "
             f"for the model {card.name}, got none. Choose them."
         )
-    if capture is not None and not card.needs_camera:
-        camera = capture.camera[-40:]
+    if acquisition is not None and not card.needs_camera:
+        camera = acquisition.camera[-40:]
         raise CameraError(
             f"Expected no camera for the model {card.name}, got {camera}. Use mstpp-camera."
         )
@@ -259,9 +262,9 @@ def _check_stranger(model: Model) -> None:
         _CHECKED.add((kind, model.weights_sha256))
 
 
-def _see_with(network: nn.Module, capture: Capture) -> None:
-    """Give the response of *capture* to the parts of *network* that take it."""
-    response = torch.from_numpy(capture.response)
+def _see_with(network: nn.Module, acquisition: Acquisition) -> None:
+    """Give the response of *acquisition* to the parts of *network* that take it."""
+    response = torch.from_numpy(acquisition.response)
     for part in network.modules():
         see_with = getattr(part, "see_with", None)
         if see_with is not None:

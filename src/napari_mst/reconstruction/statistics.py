@@ -270,10 +270,10 @@ def _place(job: Job, ranks: int) -> tuple[Path | None, str]:
     named = os.environ.get(FOLDER)
     if named == "" or not photo.sha256 or not _makers(setup.program):
         return None, ""
-    capture = setup.options.capture
+    acquisition = setup.options.acquisition
     facts = (
         *(photo.sha256, photo.encoding, photo.full_scale, job.extrema, str(job.denoising)),
-        *(capture, capture and np.asarray(capture.response).tolist()),
+        *(acquisition, acquisition and np.asarray(acquisition.response).tolist()),
         hashlib.sha256(tensor_bytes(setup.network.state_dict())).hexdigest(),
         *(setup.model.card.is_linear, setup.options.region, setup.options.precision),
         *(setup.device.device.type, torch.__version__, ranks),

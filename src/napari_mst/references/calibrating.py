@@ -24,7 +24,7 @@ from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import BY_CHART
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import GRID, Capture, chart_camera, chart_responses, white_text
+from napari_mst.photo.cameras import GRID, Acquisition, chart_camera, chart_responses, white_text
 from napari_mst.photo.chart import CHARTS, Chart, chart_colours
 from napari_mst.photo.corrections import recoloured, sha256_after
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
@@ -101,11 +101,11 @@ class _Response:
         """(n, 3): the colours that this camera sees of the patches."""
         return _seen(np.array(self.shares), self.kind)
 
-    def capture(self, full_scale: float) -> Capture:
-        """The capture of the photo for a `Reconstructor`."""
+    def acquisition(self, full_scale: float) -> Acquisition:
+        """The acquisition of the photo for a `Reconstructor`."""
         white = np.array(self.white)
         camera = chart_camera(self.shares)
-        return Capture(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
+        return Acquisition(camera, BY_CHART, float(white[1] * full_scale), white_text(white))
 
 
 Correction = _Colours | _Response
@@ -144,7 +144,7 @@ class Calibration:
     ----------
     chart
         The chart, its corners in the order that fits its colours.
-    capture
+    acquisition
         Camera, light and white of a linear photo; None for an sRGB photo.
     patches
         How far each patch is off.
@@ -177,7 +177,7 @@ class Calibration:
     """
 
     chart: Chart
-    capture: Capture | None
+    acquisition: Acquisition | None
     patches: tuple[PatchReport, ...]
     correction: Correction
     unused: int = -1
@@ -220,10 +220,10 @@ class Calibration:
     def corrected(self, photo: PhotoLike) -> Photo:
         """*photo*, of the same camera, light and settings, with the colours of the chart.
 
-        A linear photo is unchanged: its `capture` holds all that was learnt.
+        A linear photo is unchanged: its `acquisition` holds all that was learnt.
         """
-        photo = as_photo(photo, "linear" if self.capture else None)
-        if self.capture is not None:
+        photo = as_photo(photo, "linear" if self.acquisition else None)
+        if self.acquisition is not None:
             return photo
         means = self.means
         text = f"{means.before:.0%} off before, {means.after:.0%} after, {means.left_out:.0%}"
@@ -234,7 +234,7 @@ class Calibration:
 
     def sha256_of(self, photo_sha256: str) -> str:
         """The sha256 of a corrected photo, from that of the photo itself."""
-        if self.capture is not None:
+        if self.acquisition is not None:
             return photo_sha256
         return sha256_after(photo_sha256, repr(self.correction))
 
@@ -300,11 +300,11 @@ def calibrate(photo: PhotoLike, chart: Chart, unused: int = -1) -> Calibration:
     ]
     patches = tuple(map(PatchReport, chart.patches, before, after, left_out))
     contradicting = tuple(np.flatnonzero(allowed & ~used).tolist())
-    capture = None
+    acquisition = None
     if isinstance(correction, _Response):
-        capture = correction.capture(photo.full_scale)
+        acquisition = correction.acquisition(photo.full_scale)
     calibration = Calibration(
-        arrangements[best], capture, patches, correction, unused, contradicting
+        arrangements[best], acquisition, patches, correction, unused, contradicting
     )
     _check(calibration.means, CHARTS[chart.kind].title)
     return calibration

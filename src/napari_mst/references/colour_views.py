@@ -16,7 +16,7 @@ from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import srgb_response
 from napari_mst.cube.provenance import region_bounds
 from napari_mst.errors import PhotoError
-from napari_mst.photo.cameras import Capture, RecordedCapture
+from napari_mst.photo.cameras import Acquisition, RecordedCapture
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import NO_PROGRESS, Progress
@@ -68,9 +68,11 @@ def view_of(cube: SpectralCube, photo: Photo) -> ColourView | None:
     past = cube.provenance
     if past.camera:
         named = past.camera, past.illuminant, past.white, past.white_balance
-        capture = RecordedCapture(*named, sensor=past.sensor) if past.sensor else Capture(*named)
-        white = capture.white / photo.full_scale if capture.white else 1.0
-        response = capture.response / balancing_gains(photo, capture)
+        acquisition = (
+            RecordedCapture(*named, sensor=past.sensor) if past.sensor else Acquisition(*named)
+        )
+        white = acquisition.white / photo.full_scale if acquisition.white else 1.0
+        response = acquisition.response / balancing_gains(photo, acquisition)
         return ColourView(photo, response * white, HALF_CODE)
     was_corrected = bool(past.correction) or not past.model
     if photo.encoding != "srgb" or not was_corrected:

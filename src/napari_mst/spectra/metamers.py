@@ -183,8 +183,8 @@ def metamers(spectrum: Spectrum, response: Doubles | None = None, count: int = C
         Reflectance, 0 to 1.
     response
         (B, 3), at the wavelengths of *spectrum*: of a camera in a light, as
-        `Capture("Nikon_D5100", "A").response` for 400, 410, ..., 700 nm. By default that of the CIE
-        1931 observer in daylight (D65), which is also that of an exact sRGB photo.
+        `Acquisition("Nikon_D5100", "A").response` for 400, 410, ..., 700 nm. By default that of the
+        CIE 1931 observer in daylight (D65), which is also that of an exact sRGB photo.
     count
         Number of metameric blacks; there are B - 3 at most.
 
@@ -208,7 +208,7 @@ def metamers(spectrum: Spectrum, response: Doubles | None = None, count: int = C
     >>> grey = nm.Spectrum(wavelengths, np.full(31, 0.5))
     >>> nm.metamers(grey, count=2).blacks.shape
     (2, 31)
-    >>> nm.metamers(grey, nm.Capture("Nikon_D5100", "A").response).spectrum is grey
+    >>> nm.metamers(grey, nm.Acquisition("Nikon_D5100", "A").response).spectrum is grey
     True
     """
     _check(spectrum)

@@ -26,7 +26,7 @@ from napari_mst.errors import CheckpointError
 from napari_mst.models import Model, load_model
 from napari_mst.models.cards import CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.models.seal import write_weights
-from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.reconstruction.model_intervals import margins
 from napari_mst.reconstruction.reconstructor import Reconstructor
 from napari_mst.training.inputs import Input, training_cameras
@@ -64,14 +64,16 @@ class Judged(NamedTuple):
     estimate: Floats
 
 
-def calibrate(path: Path, cubes: Iterable[Floats], captures: Sequence[Capture] = ()) -> ModelCard:
+def calibrate(
+    path: Path, cubes: Iterable[Floats], acquisitions: Sequence[Acquisition] = ()
+) -> ModelCard:
     """Measure the prediction interval of the model in the weights file at *path*; write it into its card.
 
     Parameters
     ----------
     cubes
         Reflectances (31, H, W) that the model has not learnt from.
-    captures
+    acquisitions
         The cameras and lights of their photos in turn, for a model that needs them.
 
     Raises
@@ -86,23 +88,23 @@ def calibrate(path: Path, cubes: Iterable[Floats], captures: Sequence[Capture] =
         raise CheckpointError(
             f"Expected a model of reflectance at 400-700 nm with a card, got {path.name}."
         )
-    card = replace(model.card, error_band=measured_band(model, list(cubes), captures))
+    card = replace(model.card, error_band=measured_band(model, list(cubes), acquisitions))
     write_weights(path, load_file(path), card)
     return card
 
 
 def measured_band(
-    model: Model, cubes: Sequence[Floats], captures: Sequence[Capture] = ()
+    model: Model, cubes: Sequence[Floats], acquisitions: Sequence[Acquisition] = ()
 ) -> dict[str, tuple[float, ...]]:
     """The factors and doubts of *model*, as its card keeps them; none if the *cubes* are dark."""
-    exact = _judge(model, _EXACT, cubes, captures)
+    exact = _judge(model, _EXACT, cubes, acquisitions)
     if not exact.error.size:
         return {}
     factor = factors(exact)
     band = {FACTOR: _rounded(factor)}
     kinds = (NOISE,) if model.card.needs_camera else (NOISE, JPEG, CAMERA)
     for kind in kinds:
-        band[kind] = _rounded(doubts(_judge(model, kind, cubes, captures), factor))
+        band[kind] = _rounded(doubts(_judge(model, kind, cubes, acquisitions), factor))
     return band
 
 
@@ -149,15 +151,17 @@ def _drawn(kind: str, random: np.random.Generator) -> Mapping[str, Any]:
     return words
 
 
-def _judge(model: Model, kind: str, cubes: Sequence[Floats], captures: Sequence[Capture]) -> Judged:
+def _judge(
+    model: Model, kind: str, cubes: Sequence[Floats], acquisitions: Sequence[Acquisition]
+) -> Judged:
     """Judge *model* on photos of one *kind* of the *cubes*."""
     random = np.random.default_rng(_SEED)
     every = np.s_[:, ::_STRIDE, ::_STRIDE]
     judged = []
     for index, cube in enumerate(cubes):
-        capture = captures[index % len(captures)] if captures else None
-        shot = Input(kind, capture=capture, **_drawn(kind, random))
-        reconstructor = Reconstructor(model, "cpu", capture=capture)
+        acquisition = acquisitions[index % len(acquisitions)] if acquisitions else None
+        shot = Input(kind, acquisition=acquisition, **_drawn(kind, random))
+        reconstructor = Reconstructor(model, "cpu", acquisition=acquisition)
         estimate = reconstructor.reconstruct(shot.photo(cube, str(index)))
         judged.append(compared(np.ascontiguousarray(estimate.data[every]), cube[every]))
     return Judged(*(np.concatenate(arrays, axis=1) for arrays in zip(*judged, strict=True)))

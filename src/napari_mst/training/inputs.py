@@ -24,7 +24,7 @@ from napari_mst.cube.colour import (
     render_srgb,
     srgb_response,
 )
-from napari_mst.photo.cameras import GRID, Capture, load_cameras
+from napari_mst.photo.cameras import GRID, Acquisition, load_cameras
 from napari_mst.photo.lights import daylight_chromaticity
 from napari_mst.photo.photo import Encoding, Photo
 
@@ -70,7 +70,7 @@ class Input:
     contrast
         The tone curve of the camera: an exponent on linear light over mid grey (0.18), above 1 for
         the steeper curve that most cameras have.
-    capture
+    acquisition
         The camera and the light of linear, white-balanced 16-bit photos, which none of the four
         fields above applies to. The noise of red and blue is larger than that of green by as much
         as their gains are. None for sRGB.
@@ -83,23 +83,23 @@ class Input:
     camera: str = ""
     quality: int | None = None
     contrast: float = 1.0
-    capture: Capture | None = None
+    acquisition: Acquisition | None = None
 
     def photograph(self, cube: Floats, scene: str = "") -> NDArray[np.unsignedinteger]:
         """The photo (3, H, W) of a reflectance cube (31, H, W) at `GRID`.
 
         *scene* seeds its noise.
         """
-        if self.capture is None:
+        if self.acquisition is None:
             return self._encoded(cube, scene)
-        linear = np.einsum("bhw,bc->chw", cube, self.capture.response, optimize=True)
-        gains = (1 / self.capture.white_of_sensor)[:, None, None]
+        linear = np.einsum("bhw,bc->chw", cube, self.acquisition.response, optimize=True)
+        gains = (1 / self.acquisition.white_of_sensor)[:, None, None]
         noisy = self._noisy(linear * self.exposure, scene, gains)
         return np.rint(noisy.clip(0, 1) * _FULL).astype(np.uint16)
 
     def photo(self, cube: Floats, scene: str = "") -> Photo:
         """The same, as it is given to a reconstruction."""
-        encoding: Encoding = "linear" if self.capture else "srgb"
+        encoding: Encoding = "linear" if self.acquisition else "srgb"
         return Photo.from_array(self.photograph(cube, scene), encoding=encoding)
 
     def counted(self, codes: NDArray[np.unsignedinteger]) -> Mask:
@@ -154,10 +154,10 @@ def jpeg(codes: Codes, **options: Any) -> Codes:
     return np.moveaxis(np.asarray(Image.open(stream, formats=("JPEG",))), -1, 0)
 
 
-def camera_inputs(capture: Capture) -> tuple[Input, ...]:
-    """All kinds of photos for one capture: those that are not of sRGB alone."""
+def camera_inputs(acquisition: Acquisition) -> tuple[Input, ...]:
+    """All kinds of photos for one acquisition: those that are not of sRGB alone."""
     return tuple(
-        Input(each.name, each.exposure, each.noise, capture=capture)
+        Input(each.name, each.exposure, each.noise, acquisition=acquisition)
         for each in INPUTS
         if each == Input(each.name, each.exposure, each.noise)
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from napari_mst.errors import ModelError, shown
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
-from napari_mst.photo.cameras import DAYLIGHT, SRGB, Capture, spelled
+from napari_mst.photo.cameras import DAYLIGHT, SRGB, Acquisition, spelled
 
 if TYPE_CHECKING:
     from napari_mst.networks.hyperparameters import AttentionParameters
@@ -82,10 +82,10 @@ class TrainingPlan:
             )
 
     @property
-    def capture(self) -> Capture | None:
+    def acquisition(self) -> Acquisition | None:
         """The camera and the light of the photos; None for sRGB in daylight."""
         is_srgb = (self.camera, self.light) == (SRGB, DAYLIGHT)
-        return None if is_srgb else Capture(self.camera, self.light)
+        return None if is_srgb else Acquisition(self.camera, self.light)
 
 
 def check_weights_name(output: Path) -> None:

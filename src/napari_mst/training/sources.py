@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from napari_mst.arrays import Singles
 from napari_mst.cube.colour import srgb_response
 from napari_mst.errors import CubeFileError, shown
-from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.training.inputs import Input
 from napari_mst.training.scenes import Scene
 
@@ -64,8 +64,8 @@ def degraded_at(progress: float) -> float:
 class Cubes:
     """Squares of *size* pixels of real scenes, with simulated noise and JPEG.
 
-    They are turned, mirrored and exposed at random, and seen by the camera of *capture*, by default
-    in sRGB. The bottom fifth of every scene is held out. All scenes are kept in memory.
+    They are turned, mirrored and exposed at random, and seen by the camera of *acquisition*, by
+    default in sRGB. The bottom fifth of every scene is held out. All scenes are kept in memory.
 
     Raises
     ------
@@ -74,11 +74,11 @@ class Cubes:
     """
 
     def __init__(
-        self, scenes: Iterable[Scene], seed: int, size: int, capture: Capture | None = None
+        self, scenes: Iterable[Scene], seed: int, size: int, acquisition: Acquisition | None = None
     ) -> None:
-        response = srgb_response(GRID) if capture is None else capture.response
+        response = srgb_response(GRID) if acquisition is None else acquisition.response
         self.response = torch.from_numpy(response).float()
-        self._capture = capture
+        self._acquisition = acquisition
         self._seed = seed
         self._size = size
         self._trained: list[Singles] = []
@@ -139,7 +139,7 @@ class Cubes:
             "training",
             noise=noise if is_noisy else 0.0,
             quality=quality if is_jpeg else None,
-            capture=self._capture,
+            acquisition=self._acquisition,
         )
         return kind.photo(square, str(random.integers(2**62))).rows(linear=True)
 

@@ -36,7 +36,7 @@ from napari_mst.cube.metrics import (
 )
 from napari_mst.formats.wavelengths import text_cell
 from napari_mst.models import load_model
-from napari_mst.photo.cameras import GRID, Capture
+from napari_mst.photo.cameras import GRID, Acquisition
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.reconstruction.model_intervals import half_widths
 from napari_mst.reconstruction.options import RunOptions
@@ -72,7 +72,7 @@ class ModelMethod:
 
     def __call__(self, codes: NDArray[np.unsignedinteger]) -> Floats:
         """Stored values (3, H, W) -> reflectance (31, H, W)."""
-        encoding: Encoding = "srgb" if self._reconstructor.capture is None else "linear"
+        encoding: Encoding = "srgb" if self._reconstructor.acquisition is None else "linear"
         cube = self._reconstructor.reconstruct(Photo.from_array(codes, encoding=encoding))
         self._band = cube.provenance.error_band
         return resampled(cube.data, cube.wavelengths)
@@ -107,9 +107,9 @@ def least_squares() -> Method:
     return matrix_method(linear_estimate(measured_reflectances(), srgb_response(GRID)))
 
 
-def linear_method(capture: Capture) -> Method:
+def linear_method(acquisition: Acquisition) -> Method:
     """Least squares for linear 16-bit photos by this camera in this light."""
-    matrix = linear_estimate(measured_reflectances(), capture.response)
+    matrix = linear_estimate(measured_reflectances(), acquisition.response)
     return lambda codes: np.einsum("bc,chw->bhw", matrix, codes / 65535, optimize=True).clip(0)
 
 

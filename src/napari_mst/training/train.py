@@ -19,7 +19,7 @@ from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.models import ModelCard, load_model
 from napari_mst.networks import NETWORKS, Network
 from napari_mst.networks.camera import CameraNetwork
-from napari_mst.photo.cameras import CAMERA_RGB, GRID, SRGB, Capture
+from napari_mst.photo.cameras import CAMERA_RGB, GRID, SRGB, Acquisition
 from napari_mst.training.calibrate import calibrate
 from napari_mst.training.fit import (
     Fit,
@@ -75,15 +75,15 @@ def train(
         return card
     print("measuring the prediction interval", flush=True)  # takes a while, without a word from it
     _, cubes = source.held_out()
-    captures = [Capture(plan.camera, plan.light)] if card.needs_camera else []
-    return calibrate(plan.output, cubes.numpy(), captures)
+    acquisitions = [Acquisition(plan.camera, plan.light)] if card.needs_camera else []
+    return calibrate(plan.output, cubes.numpy(), acquisitions)
 
 
 def _cubes(plan: TrainingPlan, settings: FitSettings) -> Cubes:
     if plan.cubes is None:
         raise ModelError("Expected --cubes FOLDER to learn from, got none. Name your cubes.")
     scenes = read_scenes(plan.cubes, plan.full_scale, plan.reading)
-    return Cubes(scenes, settings.seed, settings.size, plan.capture)
+    return Cubes(scenes, settings.seed, settings.size, plan.acquisition)
 
 
 def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> Network:
@@ -97,7 +97,7 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> N
     network: Any
     if plan.start:
         network = _copied(plan.start)
-    elif plan.capture is None:
+    elif plan.acquisition is None:
         network = start_network(settings)
     else:
         of_cameras: Any = load_model("mstpp-camera").network
@@ -152,7 +152,7 @@ def _card(plan: TrainingPlan, settings: FitSettings, source: LessonSource, fit: 
         made_of = f"{len(source)} cubes of the folder {plan.cubes.name if plan.cubes else ''}"
     network = plan.network.upper() or fit.network.hyperparameters.title
     # Nothing names the rendering for one other camera or light.
-    rendering = SRGB_D65 if plan.capture is None else ""
+    rendering = SRGB_D65 if plan.acquisition is None else ""
     if isinstance(getattr(fit.network, "pixelwise", None), CameraNetwork):
         rendering = CAMERA_RGB
     chosen = plan.network and f" --network {plan.network}"

@@ -140,9 +140,9 @@ def cube_of_the_shell(dng: Path) -> SpectralCube:
 
 
 def cube_of_python(dng: Path) -> SpectralCube:
-    capture = napari_mst.Capture(CAMERA, ESTIMATED)
+    acquisition = napari_mst.Acquisition(CAMERA, ESTIMATED)
     model = napari_mst.load_model(MODEL)
-    return napari_mst.Reconstructor(model, capture=capture).reconstruct(dng)
+    return napari_mst.Reconstructor(model, acquisition=acquisition).reconstruct(dng)
 
 
 def alike(provenance: Provenance) -> str:

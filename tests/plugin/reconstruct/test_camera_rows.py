@@ -10,7 +10,7 @@ from napari.layers._source import layer_source
 from tests.plugin.conftest import Desk
 
 from napari_mst.models.cards import PUBLISHED
-from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Capture
+from napari_mst.photo.cameras import CAMERA_RGB, OF_SENSOR, Acquisition
 from napari_mst.plugin.reconstruct import form as module
 from napari_mst.plugin.reconstruct.dock import BUSY
 
@@ -82,7 +82,7 @@ def test_what_was_chosen_reaches_the_job(desk: Desk) -> None:
     assert desk.refuses("This photo has 8 bits")
     desk.widgets["is_linear"].click()
     desk.run()
-    assert desk.job.options[0].capture == Capture("Nikon_D5100", "A", 4000.0, OF_SENSOR)
+    assert desk.job.options[0].acquisition == Acquisition("Nikon_D5100", "A", 4000.0, OF_SENSOR)
     assert desk.job.encodings == ["linear", "linear"]
 
 

@@ -27,14 +27,14 @@ from napari_mst.photo.cameras import (
     ESTIMATED,
     GRID,
     OF_SENSOR,
-    Capture,
+    Acquisition,
     unbalanced_response,
 )
 from napari_mst.photo.chart import CHARTS, Chart
 from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import Shot
-from napari_mst.photo.white import GreyPatch, capture_from_patch
+from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
 from napari_mst.plugin.reconstruct import orders
@@ -138,10 +138,10 @@ def test_grey_patch_tells_the_capture_of_the_next_run(
     form.grey = 30.0
     finding = done(patch_order(form, viewer, (5.2, 7.9)), viewer)
     photo = Photo.from_array(viewer.layers[0].data, encoding="linear")
-    expected = capture_from_patch(photo, GreyPatch((5, 8), 0.3), CAMERA, start=OF_SENSOR)
-    assert finding.capture == expected
+    expected = acquisition_from_patch(photo, GreyPatch((5, 8), 0.3), CAMERA, start=OF_SENSOR)
+    assert finding.acquisition == expected
     assert "illuminant A" in finding.text
-    assert next_run(form, viewer).options.capture == expected
+    assert next_run(form, viewer).options.acquisition == expected
 
 
 def test_chart_in_the_frame_corrects_the_photo_of_the_next_run_and_shows_its_patches(
@@ -239,7 +239,7 @@ def test_each_grey_patch_of_an_srgb_photo_adds_to_its_correction(viewer: ViewerM
     form.grey = 5.0
     finding = done(patch_order(form, viewer, (20.0, 20.0)), viewer)
     assert finding.corrections == (calibrate_greys(photo, patches),)
-    assert finding.capture is None
+    assert finding.acquisition is None
 
 
 def test_the_colours_of_a_raw_photo_are_seen_before_its_run(viewer: ViewerModel) -> None:
@@ -282,9 +282,11 @@ def test_light_is_estimated_with_candidates_and_only_from_values_of_the_sensor(
     finding = done(light_order(form, viewer), viewer)
     assert finding.light is not None
     assert sum(one.probability for one in finding.light.candidates) <= 1 + 1e-9
-    assert finding.capture is None
+    assert finding.acquisition is None
     form.finding = finding
-    assert next_run(form, viewer).options.capture == Capture(CAMERA, ESTIMATED, balance=OF_SENSOR)
+    assert next_run(form, viewer).options.acquisition == Acquisition(
+        CAMERA, ESTIMATED, balance=OF_SENSOR
+    )
 
 
 def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
@@ -292,11 +294,11 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
 ) -> None:
     form, photo = sensor_form, viewer.layers[0]
 
-    def capture_of(light: str) -> Capture:
+    def capture_of(light: str) -> Acquisition:
         form.illuminant = light
-        capture = next_run(form, viewer).options.capture
-        assert capture is not None
-        return capture
+        acquisition = next_run(form, viewer).options.acquisition
+        assert acquisition is not None
+        return acquisition
 
     assert capture_of(ESTIMATED).references == {}
     history = Provenance(source=photo.name)
@@ -316,7 +318,7 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     assert finding.light.illuminant == estimate_light(seen, CAMERA, references).illuminant
     assert "estimated from 1 reference spectrum in the photo" in finding.text
     # They say nothing of a light that is named, of pages, nor of another photo of the same size.
-    assert capture_of("A") == Capture(CAMERA, "A", balance=OF_SENSOR)
+    assert capture_of("A") == Acquisition(CAMERA, "A", balance=OF_SENSOR)
     viewer.layers.remove(photo)
     pages = np.stack([photo.data, photo.data])
     for pixels, name in ((photo.data, "another"), (pages, photo.name)):

@@ -62,7 +62,7 @@ class FolderRun(Batch):
         """See `Batch`."""
         for correction in self.request.corrections:
             sha256 = correction.sha256_of(sha256)
-        is_linear = bool(self.request.options.capture) or is_raw_file(photo)
+        is_linear = bool(self.request.options.acquisition) or is_raw_file(photo)
         return self.reconstructor.origin(sha256, "linear" if is_linear else "srgb")
 
     def cubes(
@@ -76,11 +76,11 @@ class FolderRun(Batch):
         """See `Batch`; the end of the job says how many there are."""
 
     def _reconstruct(self, path: Path, progress: Progress) -> SpectralCube:
-        capture = self.request.options.capture
-        if capture is not None:
-            _check_camera(path, capture.camera)
-        photo = Photo.read(path, encoding="linear" if capture else None)
-        if capture is not None and not self.is_linear:
+        acquisition = self.request.options.acquisition
+        if acquisition is not None:
+            _check_camera(path, acquisition.camera)
+        photo = Photo.read(path, encoding="linear" if acquisition else None)
+        if acquisition is not None and not self.is_linear:
             photo.check_linear()
         for correction in self.request.corrections:
             photo = correction.corrected(photo)

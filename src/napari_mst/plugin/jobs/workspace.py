@@ -133,7 +133,7 @@ class Request:
         return self._read(self.source)
 
     def _read(self, source: LayerPhoto) -> Photo:
-        photo = source.read("linear") if self.options.capture else source.read()
+        photo = source.read("linear") if self.options.acquisition else source.read()
         for correction in self.corrections:
             photo = correction.corrected(photo)
         return photo
@@ -207,7 +207,9 @@ class Recording:
             model=request.model,
             reference=request.source.reference(),
             # The others change nothing of the attention.
-            options=RunOptions(options.device, capture=options.capture, denoise=options.denoise),
+            options=RunOptions(
+                options.device, acquisition=options.acquisition, denoise=options.denoise
+            ),
             corrections=request.corrections,
         )
 

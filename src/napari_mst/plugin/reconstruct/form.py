@@ -22,7 +22,7 @@ from napari_mst.models.cards import (
     model_for,
     reason_for,
 )
-from napari_mst.photo.cameras import ESTIMATED, Capture, matching_camera
+from napari_mst.photo.cameras import ESTIMATED, Acquisition, matching_camera
 from napari_mst.photo.chart import CHARTS, Corners
 from napari_mst.photo.files import camera_named_in
 from napari_mst.photo.greys import GreyScale
@@ -54,7 +54,7 @@ class Finding:
     ----------
     text
         The finding in a sentence or two, for a person.
-    capture
+    acquisition
         Camera, light and white of a linear photo; None where they were not found.
     light
         The lights that the photo may have been taken in; None if nobody asked for them.
@@ -76,7 +76,7 @@ class Finding:
     """
 
     text: str = ""
-    capture: Capture | None = None
+    acquisition: Acquisition | None = None
     light: "LightEstimate | None" = None
     calibration: "Calibration | None" = None
     balance: "WhiteBalance | None" = None
@@ -150,7 +150,7 @@ class ReconstructionForm:
     devices
         Empty until the devices of the computer are known.
     options
-        The settings of the run; its capture and region are those of the photo.
+        The settings of the run; its acquisition and region are those of the photo.
     is_rendered
         Whether a person says that the colours of the photo are exact.
     white
@@ -266,7 +266,7 @@ class ReconstructionForm:
     @property
     def asks_camera(self) -> bool:
         """True if the model needs to know them, and the photo itself has not shown them."""
-        return self.needs_camera and self.finding.capture is None
+        return self.needs_camera and self.finding.acquisition is None
 
     @property
     def asks_weights(self) -> bool:

@@ -217,10 +217,10 @@ class Marks(ViewerHelper):
             if finding.sample is None or not self.has(layer):
                 return
             photo = finding.sample
-            if finding.capture is None:
+            if finding.acquisition is None:
                 for correction in finding.corrections:
                     photo = correction.corrected(photo)
-            if photo is not finding.sample or finding.capture is not None:
+            if photo is not finding.sample or finding.acquisition is not None:
                 self._add_preview(layer, photo)
 
     def _add_preview(self, layer: Image, photo: Photo) -> None:

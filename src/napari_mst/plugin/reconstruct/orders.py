@@ -16,11 +16,11 @@ from napari.layers import Image
 from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.cube.spectrum import Spectrum
 from napari_mst.errors import CameraError, ModelError, PhotoError
-from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Capture
+from napari_mst.photo.cameras import BALANCED, CHART, ESTIMATED, OF_SENSOR, SRGB, Acquisition
 from napari_mst.photo.chart import Chart, Corners, find_chart
 from napari_mst.photo.greys import calibrate_greys
 from napari_mst.photo.photo import Encoding, Photo
-from napari_mst.photo.white import GreyPatch, Place, capture_from_patch
+from napari_mst.photo.white import GreyPatch, Place, acquisition_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request, SideJob
 from napari_mst.plugin.reconstruct.form import (
@@ -101,11 +101,11 @@ def request_of(
     """
     if not form.model:
         raise PhotoError(NO_WEIGHTS)
-    capture = _capture(form) if form.needs_camera else None
-    if capture is not None and capture.is_estimated:
-        capture = replace(capture, references=references)
+    acquisition = _acquisition(form) if form.needs_camera else None
+    if acquisition is not None and acquisition.is_estimated:
+        acquisition = replace(acquisition, references=references)
     by = RENDERING if form.is_rendered else form.options.calibrated_by
-    options = replace(form.options, capture=capture, calibrated_by=by)
+    options = replace(form.options, acquisition=acquisition, calibrated_by=by)
     request = Request(
         source, form.model, options, corrections=form.finding.corrections, extent=form.extent
     )
@@ -140,7 +140,7 @@ def chosen_photo(form: ReconstructionForm, viewer: ViewerModel) -> LayerPhoto:
     return LayerPhoto.of(layer, viewer.dims.point)
 
 
-def _capture(form: ReconstructionForm) -> Capture:
+def _acquisition(form: ReconstructionForm) -> Acquisition:
     """Collect how the photo came about.
 
     Raises
@@ -148,15 +148,15 @@ def _capture(form: ReconstructionForm) -> Capture:
     CameraError
         If the camera or the illuminant is missing, or unknown.
     """
-    if form.finding.capture is not None:
-        return form.finding.capture
+    if form.finding.acquisition is not None:
+        return form.finding.acquisition
     camera = form.camera.strip()
     illuminant = form.illuminant.strip()
     if not camera:
         raise CameraError(NO_CAMERA)
     if not illuminant:
         raise CameraError("In which light was the photo taken? Choose the illuminant.")
-    return Capture(camera, illuminant, form.white, _balance(form))
+    return Acquisition(camera, illuminant, form.white, _balance(form))
 
 
 def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
@@ -167,8 +167,8 @@ def light_order(form: ReconstructionForm, viewer: ViewerModel) -> Request:
     if not camera:
         raise PhotoError(NO_CAMERA)
     references = references_in(form, viewer)
-    capture = Capture(camera, ESTIMATED, balance=_balance(form), references=references)
-    return _order(form, viewer, partial(_light, capture))
+    acquisition = Acquisition(camera, ESTIMATED, balance=_balance(form), references=references)
+    return _order(form, viewer, partial(_light, acquisition))
 
 
 def patch_order(
@@ -180,7 +180,7 @@ def patch_order(
         patches = (*form.finding.greys, GreyPatch(place, form.grey / 100))
         return _order(form, viewer, partial(_srgb_patch, patches))
     measure = partial(
-        capture_from_patch,
+        acquisition_from_patch,
         patch=GreyPatch(place, form.grey / 100),
         camera=form.camera.strip(),
         illuminant=_named_light(form),
@@ -244,7 +244,7 @@ def _order(form: ReconstructionForm, viewer: ViewerModel, look: Look) -> Request
         finding = replace(look(photo), layer=source.layer)
         if photo.encoding == "srgb":
             return replace(finding, sample=photo.reduced(SAMPLE))
-        is_shown = finding.capture is not None
+        is_shown = finding.acquisition is not None
         return _seen_ahead(photo, finding, request.model, reports) if is_shown else finding
 
     return _seen_in_form(form, source, found, partial(_keep, form))
@@ -259,7 +259,9 @@ def _seen_ahead(photo: Photo, found: Finding, model: str, reports: Reports) -> F
     for correction in found.corrections:
         photo = correction.corrected(photo)
     try:
-        reconstructor = Reconstructor(load_model(model), capture=found.capture, denoise="off")
+        reconstructor = Reconstructor(
+            load_model(model), acquisition=found.acquisition, denoise="off"
+        )
         cube = reconstructor.preview(photo, reports)
     except ModelError:
         return found  # which a run will report
@@ -275,11 +277,11 @@ def _keep(form: ReconstructionForm, _: ViewerModel, finding: Finding, __: Reques
     form.corners = None
 
 
-def _light(capture: Capture, photo: Photo) -> Finding:
+def _light(acquisition: Acquisition, photo: Photo) -> Finding:
     # Imports torch, which takes seconds: here it does so on the job's thread.
     from napari_mst.reconstruction.lighting import estimated
 
-    estimate, notes = estimated(photo, capture)
+    estimate, notes = estimated(photo, acquisition)
     text = " ".join([*notes, "A run takes the mixture of these; press one to take it alone."])
     return Finding(text, light=estimate)
 
@@ -304,9 +306,9 @@ def _srgb_patch(patches: tuple[GreyPatch, ...], photo: Photo) -> Finding:
     return Finding(" ".join(sentences), scale=scale, greys=patches)
 
 
-def _patch(measure: Callable[[Photo], Capture], photo: Photo) -> Finding:
-    capture = measure(photo)
-    return Finding(f"The grey patch shows {_summary(capture)}.", capture)
+def _patch(measure: Callable[[Photo], Acquisition], photo: Photo) -> Finding:
+    acquisition = measure(photo)
+    return Finding(f"The grey patch shows {_summary(acquisition)}.", acquisition)
 
 
 def _calibrated(chart: Chart, photo: Photo) -> Finding:
@@ -318,15 +320,15 @@ def _calibrated(chart: Chart, photo: Photo) -> Finding:
         f"The chart: colours {means.before:.0%} off before, {means.after:.0%} after, "
         f"{means.left_out:.0%} at patches that were left out. {calibration.doubt}"
     ).rstrip()
-    capture = calibration.capture
-    if capture is not None:
-        text += f" It shows {_summary(capture)}."
-    return Finding(text, capture, None, calibration, details=calibration.table())
+    acquisition = calibration.acquisition
+    if acquisition is not None:
+        text += f" It shows {_summary(acquisition)}."
+    return Finding(text, acquisition, None, calibration, details=calibration.table())
 
 
-def _summary(capture: Capture) -> str:
+def _summary(acquisition: Acquisition) -> str:
     """Name camera, light and white."""
-    white = f"white {capture.white:.4g}, balance {capture.balance}"
-    if capture.camera.startswith(CHART):
+    white = f"white {acquisition.white:.4g}, balance {acquisition.balance}"
+    if acquisition.camera.startswith(CHART):
         return f"the camera in its light, {white}"
-    return f"{capture.camera}, illuminant {capture.illuminant}, {white}"
+    return f"{acquisition.camera}, illuminant {acquisition.illuminant}, {white}"

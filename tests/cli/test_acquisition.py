@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tests.raw_photos import Camera, write_dng
 
 from napari_mst import (
-    Capture,
+    Acquisition,
     Chart,
     Photo,
     Reconstructor,
@@ -193,8 +193,8 @@ def test_a_cube_of_another_light_does_not_count_as_done(run: Run) -> None:
 
 
 def test_cube_is_that_of_the_api_and_the_files_know_the_camera(run: Run) -> None:
-    capture = Capture("Nikon_D5100", "A", 50_000.0)
-    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", capture=capture)
+    acquisition = Acquisition("Nikon_D5100", "A", 50_000.0)
+    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", acquisition=acquisition)
     expected = reconstructor.reconstruct(Photo.read("noise.tif", encoding="linear"))
     for target in ("cube.hdr", "cube.tif", "cube.npz"):
         assert reconstruct(run, f"noise.tif -o {target} {TOLD} --white 50000")[0] == 0
@@ -318,8 +318,8 @@ def test_camera_of_the_file_and_white_as_shot_give_the_cube_of_the_api(run: Run)
     assert "the photo was taken by Nikon_D5100, as its file says" in err
     assert "The white balance is that of the file, as shot." in err
     cube = read_cube("cube.hdr")
-    capture = Capture("Nikon_D5100", "A")
-    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", capture=capture)
+    acquisition = Acquisition("Nikon_D5100", "A")
+    reconstructor = Reconstructor(load_model("mstpp-camera"), "cpu", acquisition=acquisition)
     np.testing.assert_array_equal(cube.data, reconstructor.reconstruct("nikon.dng").data)
     assert cube.provenance.encoding == "linear"
     # a grey wall is grey only if it was balanced as shot

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from napari_mst import Capture, Photo, Reconstructor
+from napari_mst import Acquisition, Photo, Reconstructor
 from napari_mst.arrays import Array
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.colour import linear_to_srgb, reflectances
@@ -20,7 +20,7 @@ from napari_mst.photo.cameras import CAMERA_RGB, GRID, OF_SENSOR, load_cameras
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
 from napari_mst.references.refining import refine
 
-NIKON = Capture("Nikon_D5100", "A")
+NIKON = Acquisition("Nikon_D5100", "A")
 torch.manual_seed(0)
 LINEAR = np.random.default_rng(0).integers(300, 40_000, (12, 15, 3), dtype=np.uint16)
 
@@ -46,9 +46,9 @@ def model() -> Model:
 
 
 def cube_of(
-    model: Model, pixels: Array, capture: Capture = NIKON, *, correct: bool = False
+    model: Model, pixels: Array, acquisition: Acquisition = NIKON, *, correct: bool = False
 ) -> SpectralCube:
-    reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=correct)
+    reconstructor = Reconstructor(model, "cpu", acquisition=acquisition, correct_colour=correct)
     return reconstructor.reconstruct(Photo.from_array(pixels, encoding="linear"))
 
 
@@ -62,14 +62,14 @@ def test_camera_has_to_be_told(model: Model) -> None:
 def test_model_without_use_for_a_camera_refuses_one(model: Model) -> None:
     plain = replace(model, card=replace(model.card, rendering=""))
     with pytest.raises(CameraError, match="Expected no camera for the model told, got Nikon_D5100"):
-        Reconstructor(plain, "cpu", capture=NIKON)
+        Reconstructor(plain, "cpu", acquisition=NIKON)
 
 
 def test_encoded_photo_is_refused(model: Model) -> None:
     with pytest.raises(
         PhotoError, match="Expected linear RGB of a camera for the model told, got sRGB-encoded"
     ):
-        Reconstructor(model, "cpu", capture=NIKON).reconstruct(LINEAR)
+        Reconstructor(model, "cpu", acquisition=NIKON).reconstruct(LINEAR)
 
 
 def test_eight_bits_are_plainly_not_linear() -> None:
@@ -80,10 +80,12 @@ def test_eight_bits_are_plainly_not_linear() -> None:
 
 def test_two_cameras_of_one_model_do_not_disturb_each_other(model: Model) -> None:
     photo = Photo.from_array(LINEAR, encoding="linear")
-    nikon = Reconstructor(model, "cpu", capture=NIKON)
+    nikon = Reconstructor(model, "cpu", acquisition=NIKON)
     before = nikon.reconstruct(photo).data
     canon = (
-        Reconstructor(model, "cpu", capture=Capture("Canon_EOS_5D", "D65")).reconstruct(photo).data
+        Reconstructor(model, "cpu", acquisition=Acquisition("Canon_EOS_5D", "D65"))
+        .reconstruct(photo)
+        .data
     )
     assert np.abs(canon - before).max() > 1e-3
     np.testing.assert_array_equal(nikon.reconstruct(photo).data, before)
@@ -106,16 +108,18 @@ def test_values_of_the_sensor_are_balanced_first(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    "capture", [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)], ids=str
+    "acquisition",
+    [NIKON, replace(NIKON, white=50_000.0), replace(NIKON, balance=OF_SENSOR)],
+    ids=str,
 )
 def test_corrected_spectra_show_the_stored_values_to_half_an_8_bit_code(
-    model: Model, capture: Capture
+    model: Model, acquisition: Acquisition
 ) -> None:
-    white = (capture.white or 65535) / capture.gains
+    white = (acquisition.white or 65535) / acquisition.gains
     surfaces = reflectances()["iset_Objects_Vhrel_170"][:168].reshape(12, 14, 31)
-    pixels = np.rint(surfaces @ capture.response * white).astype(np.uint16)
-    cube = cube_of(model, pixels, capture, correct=True)
-    shown = np.einsum("bhw,bc->hwc", cube.data, capture.response) * white
+    pixels = np.rint(surfaces @ acquisition.response * white).astype(np.uint16)
+    cube = cube_of(model, pixels, acquisition, correct=True)
+    shown = np.einsum("bhw,bc->hwc", cube.data, acquisition.response) * white
     codes, stored = (255 * linear_to_srgb(each.clip(0, 65535) / 65535) for each in (shown, pixels))
     assert np.percentile(np.abs(codes - stored), 95) < 0.5
     assert cube.colour_error is not None
@@ -135,7 +139,7 @@ def test_camera_and_illuminant_are_remembered(model: Model) -> None:
         for note in cube_of(model, LINEAR).provenance.assumptions
     )
     assert type(provenance).from_json(provenance.to_json()) == provenance
-    other = cube_of(model, LINEAR, Capture("Nikon_D5100", "D65", white=50_000.0)).provenance
+    other = cube_of(model, LINEAR, Acquisition("Nikon_D5100", "D65", white=50_000.0)).provenance
     assert not provenance.gives_the_cube_of(other)
     assert provenance.gives_the_cube_of(replace(provenance, device="other"))
 
@@ -148,8 +152,8 @@ def test_a_cube_of_a_camera_from_a_file_can_be_refined_without_the_file(
     file = tmp_path / "camera.csv"
     rows = np.column_stack([GRID, load_cameras()[NIKON.camera]])
     np.savetxt(file, rows, delimiter=",", header="wavelength (nm),red,green,blue", comments="")
-    told, listed = (Capture(name, "A", 50_000.0, balance) for name in (str(file), NIKON.camera))
-    cubes = [cube_of(model, LINEAR, capture, correct=True) for capture in (told, listed)]
+    told, listed = (Acquisition(name, "A", 50_000.0, balance) for name in (str(file), NIKON.camera))
+    cubes = [cube_of(model, LINEAR, acquisition, correct=True) for acquisition in (told, listed)]
     file.unlink()
     again = Provenance.from_json(cubes[0].provenance.to_json())
     assert again == cubes[0].provenance
@@ -165,8 +169,8 @@ def test_a_cube_of_a_camera_from_a_file_can_be_refined_without_the_file(
 
 
 def test_preview_knows_the_same_white(model: Model) -> None:
-    capture = replace(NIKON, white=40_000.0)
-    reconstructor = Reconstructor(model, "cpu", capture=capture, correct_colour=False)
+    acquisition = replace(NIKON, white=40_000.0)
+    reconstructor = Reconstructor(model, "cpu", acquisition=acquisition, correct_colour=False)
     photo = Photo.from_array(LINEAR, encoding="linear")
     np.testing.assert_allclose(
         reconstructor.preview(photo).data, reconstructor.reconstruct(photo).data, atol=1e-5
