@@ -50,7 +50,7 @@ WORST = "worst"
 """Label of MRAE after over before; in the mean, the largest ratio of all scenes."""
 
 COVERAGE = "coverage"
-"""Label of the share of true values in the 90 % prediction interval: all bands of the core pixels."""
+"""Label of the share of true values in the 90 % prediction interval: all bands of core pixels."""
 
 LEAST = "least"
 """Label of that share in the band that has the smallest one."""
@@ -139,7 +139,7 @@ class Taken:
         return mrae(estimate, reference), core_mrae(estimate, reference, GRID)
 
     def band(self, cube: SpectralCube) -> tuple[Floats, float] | None:
-        """The share of true core values in the prediction interval of *cube* (31,), and its mean width.
+        """The share of true core values in the interval of *cube* (31,), and its mean width.
 
         The width is a share of the estimate. None if there is no band, or no core pixel counts.
         """

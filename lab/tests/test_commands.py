@@ -1,4 +1,4 @@
-"""`python -m lab`: files with a card that says how they were made, and the prediction interval of one."""
+"""`python -m lab`: files, a card that says how they were made, and one's prediction interval."""
 
 import shutil
 import subprocess

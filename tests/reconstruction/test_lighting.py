@@ -1,4 +1,4 @@
-"""A light that nobody told is told from the photo: the cube, its history and its prediction interval."""
+"""A light that is not given is estimated from the photo: cube, history, prediction interval."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Prediction intervals: around every spectrum, as wide as the calibration says, from the cube alone."""
+"""Prediction intervals: around every spectrum, as wide as calibrated, from the cube alone."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Prediction intervals of refined cubes: from the cube alone, narrower where more is known, and true."""
+"""Intervals of refined cubes: from the cube alone, narrower where more is known, and true."""
 
 from dataclasses import replace
 

@@ -350,7 +350,7 @@ def _is_same_file(photo: Path, target: Path) -> bool:
 
 
 def _is_cube_of(path: Path, history: Provenance, side: str) -> bool:
-    """True if *path* is, undamaged, the cube of *history*, or that *side* of its prediction interval."""
+    """True if *path* is, undamaged, the cube of *history*, or that *side* of its interval."""
     # This imports torch, which must wait until there is a file to look into.
     from napari_mst.reconstruction.model_intervals import interval_side
 

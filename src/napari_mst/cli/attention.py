@@ -13,7 +13,7 @@ from napari_mst.batch.jobs import find_photos
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
-from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
+from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
 from napari_mst.errors import AttentionError, PhotoError, SaveError, shown
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
@@ -44,7 +44,7 @@ def save_attention(
     query: int | None = None,
     mean: bool = False,
     side_by_side: Pixel | None = None,
-    taken: CaptureAnswers = UNANSWERED,
+    taken: AcquisitionAnswers = UNANSWERED,
 ) -> None:
     """Save the attention of a model to a photo, and print the path of the file.
 

@@ -45,7 +45,7 @@ def _where(text: str) -> Place | str:
 
 
 @dataclass(frozen=True)
-class CaptureAnswers:
+class AcquisitionAnswers:
     """The user's knowledge of how photos were taken: encoding, balance, camera, light and chart.
 
     Attributes
@@ -123,11 +123,11 @@ class CaptureAnswers:
     chart_photo: Path | None = None
 
 
-UNANSWERED = CaptureAnswers()
+UNANSWERED = AcquisitionAnswers()
 """The user knows nothing of it."""
 
 
-def flat_field_of(taken: CaptureAnswers) -> FlatField | None:
+def flat_field_of(taken: AcquisitionAnswers) -> FlatField | None:
     """The frames of *taken*; None without a white one. Raises `PhotoError`."""
     white, dark = taken.white_frame, taken.dark_frame
     if white is None:
@@ -141,7 +141,7 @@ def flat_field_of(taken: CaptureAnswers) -> FlatField | None:
     return FlatField(*frames)
 
 
-def calibration_of(taken: CaptureAnswers, photos: Sequence[Path]) -> "Calibration | None":
+def calibration_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> "Calibration | None":
     """The calibration by the chart of *taken*, with its report; None without a chart.
 
     Raises
@@ -193,7 +193,7 @@ def one_photo(named: Path | None, photos: Sequence[Path], option: str, thing: st
     return named or photos[0]
 
 
-def balance_of(taken: CaptureAnswers, photos: Sequence[Path]) -> GreyScale | str | None:
+def balance_of(taken: AcquisitionAnswers, photos: Sequence[Path]) -> GreyScale | str | None:
     """The greys by which sRGB photos are corrected, or the word "estimate"; None without either.
 
     Raises `PhotoError` if the greys are none, or do not have a reflectance each.
@@ -217,8 +217,8 @@ def balance_of(taken: CaptureAnswers, photos: Sequence[Path]) -> GreyScale | str
     return scale
 
 
-def capture_of(
-    taken: CaptureAnswers, photos: Sequence[Path], flat_field: FlatField | None
+def acquisition_of(
+    taken: AcquisitionAnswers, photos: Sequence[Path], flat_field: FlatField | None
 ) -> Acquisition | None:
     """Camera, light and white; None if the user said nothing about them.
 
@@ -231,7 +231,7 @@ def capture_of(
     """
     patch = taken.white_patch
     if patch is None and flat_field is None:
-        return _named_capture(taken, photos)
+        return _named_acquisition(taken, photos)
     if taken.white:
         raise CameraError(
             "Expected --white or a grey patch or frame, got both. Leave one of them out."
@@ -257,8 +257,8 @@ def capture_of(
     return acquisition
 
 
-def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Acquisition | None:
-    """The acquisition that the user named, with the camera of the file; None if nothing was named."""
+def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acquisition | None:
+    """The acquisition that the user named, with the camera of the file; None if none was named."""
     camera = taken.camera
     # Only the values of the sensor show the light: where there are others, it has to be named.
     light = taken.illuminant or (ESTIMATED if taken.unbalanced else "")
@@ -285,7 +285,7 @@ def _named_capture(taken: CaptureAnswers, photos: Sequence[Path]) -> Acquisition
 def told_by_spectra(
     acquisition: Acquisition | None, file: Path, photos: Sequence[Path]
 ) -> Acquisition:
-    """The *acquisition* with the reference spectra of a *file*, which tell the light of the only photo.
+    """The *acquisition* with the references of a *file*, which tell the light of the only photo.
 
     Raises `CameraError`, `PhotoError` or `SpectrumError` if they cannot.
     """
@@ -359,7 +359,7 @@ class PhotoOptions:
     chart: "Calibration | None" = None
 
     @classmethod
-    def of(cls, taken: CaptureAnswers, photos: Sequence[Path]) -> "PhotoOptions":
+    def of(cls, taken: AcquisitionAnswers, photos: Sequence[Path]) -> "PhotoOptions":
         """Read what shows how *photos* were *taken*; they may name their camera.
 
         Raises `CameraError`, and `PhotoError` for a photo that is not there or that shows no grey
@@ -371,7 +371,7 @@ class PhotoOptions:
             chart = calibration if taken.chart_photo is None else None
             return cls(taken.linear, calibration.acquisition, calibration, chart=chart)
         flat_field = flat_field_of(taken)
-        acquisition = capture_of(taken, photos, flat_field)
+        acquisition = acquisition_of(taken, photos, flat_field)
         if taken.light_spectra is not None:
             acquisition = told_by_spectra(acquisition, taken.light_spectra, photos)
         return cls(taken.linear, acquisition, flat_field, balance_of(taken, photos))

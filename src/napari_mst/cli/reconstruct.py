@@ -28,7 +28,7 @@ from napari_mst.cli.arguments import DONE, SOME_FAILED
 from napari_mst.cli.console import note, progress_bar, report
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output
-from napari_mst.cli.photos import UNANSWERED, CaptureAnswers, PhotoOptions, load_reconstructor
+from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.errors import ModelError, PhotoError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
@@ -250,7 +250,7 @@ def reconstruct_photos(
     model: str = "",
     intervals: bool = False,
     options: RunOptions = DEFAULTS,
-    taken: CaptureAnswers = UNANSWERED,
+    taken: AcquisitionAnswers = UNANSWERED,
     shots: ShotAnswers = ALONE,
     workers: Annotated[int, _workers] = 0,
 ) -> int:

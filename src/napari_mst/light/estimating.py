@@ -76,7 +76,7 @@ class LightCandidate(NamedTuple):
     Attributes
     ----------
     name
-        The most likely one of them, as a `Acquisition` takes it.
+        The most likely one of them, as an `Acquisition` takes it.
     family
         The most likely kind of light: "Planck", "daylight", "fluorescent" or "LED".
     probability
@@ -238,7 +238,7 @@ def estimate_light(
 
 
 def reflectance_of(references: Spectrum | float) -> Doubles:
-    """The reflectance (31,) of a *references* surface. Raises `PhotoError` for less than 420-680 nm."""
+    """The reflectance (31,) of a reference. Raises `PhotoError` for less than 420-680 nm."""
     if not isinstance(references, Spectrum):
         return np.full(len(GRID), float(references))
     is_known = np.isfinite(references.values)

@@ -43,7 +43,7 @@ _LEAST_RATIO = 0.01
 
 @functools.cache
 def known_lights() -> Mapping[str, tuple[Family, Doubles]]:
-    """All lights by the names that a `Acquisition` takes: radiators, phases of daylight and lamps.
+    """All lights by the names that an `Acquisition` takes: radiators, phases of daylight and lamps.
 
     Each is its family, and its relative spectral power (31,) of mean 1.
     """

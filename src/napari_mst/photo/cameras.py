@@ -38,7 +38,7 @@ SRGB = "sRGB"
 DAYLIGHT = "D65"
 
 ESTIMATED = "estimate"
-"""The illuminant of a `Acquisition` that each photo itself has to show: see `light.estimate_light`."""
+"""The illuminant of an `Acquisition` that each photo has to show: see `light.estimate_light`."""
 
 BALANCED = "as stored"
 """The white balance of a photo whose white is grey, and of a RAW file that stores its own."""
@@ -158,7 +158,7 @@ class Acquisition:
 
 @dataclass(frozen=True)
 class RecordedCapture(Acquisition):
-    """A `Acquisition` from a history, whose camera or light was a file that need not be there any more.
+    """An `Acquisition` from a history; a file that held its camera or light may be gone.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ def sensor_white(camera: str, light: str) -> Doubles:
 
 
 def white_text(values: Doubles) -> str:
-    """The balance of a `Acquisition` whose photo has *values* (3,) for a white surface."""
+    """The balance of an `Acquisition` whose photo has *values* (3,) for a white surface."""
     return " ".join(f"{value:.6g}" for value in values / values[1])
 
 

@@ -168,7 +168,7 @@ def margins(spectra: Floats) -> Sides:
 
 
 def photo_interval(card: ModelCard, doubt: str) -> dict[str, Any]:
-    """The prediction interval of a photo for its history: factor and doubt by band, and what they hold.
+    """The interval of a photo for its history: factors and doubts by band, and what they hold.
 
     *doubt* is `cards.NOISE`, `cards.JPEG` or `cards.CAMERA`. It is empty if *card* has no band
     that holds it.

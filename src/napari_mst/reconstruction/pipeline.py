@@ -86,7 +86,7 @@ class PreparedPhoto:
         estimate: bool = False,
         add_up: Callable[[Job], Statistics] | None = None,
     ) -> SpectralCube:
-        """The cube of the photo, computed where it is looked at; see `Reconstructor.reconstruct_lazy`.
+        """The cube, computed where it is looked at; see `Reconstructor.reconstruct_lazy`.
 
         *add_up* has the statistics of the photo from elsewhere.
         """

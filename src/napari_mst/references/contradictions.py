@@ -59,7 +59,7 @@ class ContradictingSpectra(UserWarning):
 
 
 class Checked(NamedTuple):
-    """The *references* spectra to learn from, and the *doubts* about them and the others, in words."""
+    """The *references* to learn from, and the *doubts* about them and the others, in words."""
 
     references: list[ReferenceSpectrum]
     doubts: list[str]
@@ -71,7 +71,7 @@ def checked(
     references: Sequence[ReferenceSpectrum],
     is_jpeg: bool,
 ) -> Checked:
-    """*references* spectra as far as they have the colours of the photo; all of them without a view.
+    """*references* as far as they have the colours of the photo; all of them without a view.
 
     Those that a person insists on, and those that the photo was calibrated with, stay as they are.
     """
@@ -208,7 +208,7 @@ def _allowing_for_photo(distances: Doubles, limits: Doubles, doubts: list[str]) 
     usual = float(np.median(np.nan_to_num(distances)))
     if (distances > limits).mean() > 0.5:
         doubts.append(
-            f"Most reference spectra are about {usual:.0f} (CIEDE2000) off the photo, whose "
+            f"Most references are about {usual:.0f} (CIEDE2000) off the photo, whose "
             "colours "
             "are not calibrated. Calibrate it with a chart, or take them for what they are."
         )

@@ -1,4 +1,4 @@
-"""Prediction intervals of refined cubes: lower and upper spectra between which nine in ten true ones lie.
+"""Prediction intervals of refined cubes: nine in ten true spectra lie between two.
 
 The posterior of the process says how uncertain the log of the reflectance is that is left, pixel by
 pixel and band by band. It needs the cube and its history, not the photo: the features of a pixel
@@ -103,7 +103,7 @@ def interval_width(
     cube: SpectralCube,
     progress: ProgressLike = None,
 ) -> Singles:
-    """Width (H, W) of the 90 % prediction interval around *cube*, over the mean of the spectrum; float32.
+    """Width (H, W) of the 90 % prediction interval of *cube* over the mean spectrum; float32.
 
     It is the mean over the bands: 0.2 where the band reaches about 10 % to each side. NaN where the
     cube is NaN. A mean below 0.01 counts as 0.01, since a width over nothing means nothing.

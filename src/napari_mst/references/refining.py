@@ -123,7 +123,7 @@ class Learnt(NamedTuple):
 def learn(
     cube: SpectralCube, references: Sequence[ReferenceSpectrum], view: ColourView | None = None
 ) -> Learnt:
-    """The correction of *cube* by *references* spectra, and by those that it was refined to before.
+    """The correction of *cube* by *references*, and by those that it was refined to before.
 
     Spectra whose colours are not those of the photo of *view*, or that all others contradict, are
     left out. It takes milliseconds for some dozens of them. Raises as `refine`.
@@ -157,7 +157,7 @@ def learnt_from(
     references: tuple[ReferenceSpectrum, ...] = (),
     doubts: tuple[str, ...] = (),
 ) -> Learnt:
-    """The correction of *cube* by *spots*: of *references* spectra, or the blocks of a coarse cube."""
+    """The correction of *cube* by *spots*: of *references*, or the blocks of a coarse cube."""
     kernel = fitted_kernel(spots)
     scale = scaled_bands(kernel, spots, band_scale(cube.wavelengths))
     share = reach(kernel, spots)
@@ -208,7 +208,7 @@ def check_cube(cube: SpectralCube) -> None:
 
 
 def spots_of(cube: SpectralCube, references: Sequence[ReferenceSpectrum]) -> Spots:
-    """The places of *references* spectra among colours, and how far *cube* is off there.
+    """The places of *references* among colours, and how far *cube* is off there.
 
     Raises
     ------
@@ -241,7 +241,10 @@ def with_history(
 ) -> SpectralCube:
     """*data* as a cube like *cube*, whose history records *refinement* and its colours."""
     past = cube.provenance
-    note = f"Refined to {refinement.source}: {refinement_record.METHOD}, {refinement.reach:.0%} of the way."
+    note = (
+        f"Refined to {refinement.source}: {refinement_record.METHOD}, "
+        f"{refinement.reach:.0%} of the way."
+    )
     provenance = replace(
         past,
         correction=text or past.correction,

@@ -72,7 +72,7 @@ class Shot:
         Taken from the same place by the same camera, with the white balance of the first photo;
         the exposure may differ.
     light
-        Name, mixture or CSV file of the light, as of a `Acquisition`. "D65 through gel.csv" is a
+        Name, mixture or CSV file of the light, as of an `Acquisition`. "D65 through gel.csv" is a
         light behind a filter, or seen through one: a CSV file of nm, transmittance.
     includes_first
         True if the light of the first photo shone as well, with the same exposure, as behind a

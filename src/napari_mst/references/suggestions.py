@@ -50,7 +50,7 @@ def suggest_measurements(
     """The *count* spots (row, column) to measure, the most helpful first.
 
     They see only the photo and the estimate, and avoid pixels that are dark or burnt out. The same
-    input gives the same spots. *references* spectra count as measured. There are fewer where the
+    input gives the same spots. *references* count as measured. There are fewer where the
     image has no more that can be measured.
 
     Raises

@@ -1,4 +1,4 @@
-"""Calibrate the prediction interval of a model on cubes that it has not seen, and write it into its card.
+"""Calibrate the prediction intervals of a model on unseen cubes, and write them into its card.
 
 Photos of the cubes are taken four times, and each time nine in ten values of every band lie in the
 band of the pixels that `core_mrae` counts:
@@ -67,7 +67,7 @@ class Judged(NamedTuple):
 def calibrate(
     path: Path, cubes: Iterable[Floats], acquisitions: Sequence[Acquisition] = ()
 ) -> ModelCard:
-    """Measure the prediction interval of the model in the weights file at *path*; write it into its card.
+    """Measure the prediction intervals of the weights file at *path*; write them into its card.
 
     Parameters
     ----------

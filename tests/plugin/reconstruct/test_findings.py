@@ -294,13 +294,13 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
 ) -> None:
     form, photo = sensor_form, viewer.layers[0]
 
-    def capture_of(light: str) -> Acquisition:
+    def acquisition_of(light: str) -> Acquisition:
         form.illuminant = light
         acquisition = next_run(form, viewer).options.acquisition
         assert acquisition is not None
         return acquisition
 
-    assert capture_of(ESTIMATED).references == {}
+    assert acquisition_of(ESTIMATED).references == {}
     history = Provenance(source=photo.name)
     data = np.full((31, 80, 100), 0.3, np.float32)
     add_cube(viewer, SpectralCube(data, GRID, provenance=history))
@@ -310,7 +310,7 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
         assert picks.pin(viewer, (400, *place))
     tile = grey(30, GRID)
     bench.references.mark(bench.finish().entries[:1], tile)
-    references = capture_of(ESTIMATED).references
+    references = acquisition_of(ESTIMATED).references
     assert [*references] == [(5, 8)]
     np.testing.assert_array_equal(np.asarray(references[5, 8].values), tile.values)  # type: ignore[union-attr]
     finding = done(light_order(form, viewer), viewer)
@@ -318,13 +318,13 @@ def test_spectra_that_are_marked_on_the_cube_of_the_photo_tell_its_light(
     assert finding.light.illuminant == estimate_light(seen, CAMERA, references).illuminant
     assert "estimated from 1 reference spectrum in the photo" in finding.text
     # They say nothing of a light that is named, of pages, nor of another photo of the same size.
-    assert capture_of("A") == Acquisition(CAMERA, "A", balance=OF_SENSOR)
+    assert acquisition_of("A") == Acquisition(CAMERA, "A", balance=OF_SENSOR)
     viewer.layers.remove(photo)
     pages = np.stack([photo.data, photo.data])
     for pixels, name in ((photo.data, "another"), (pages, photo.name)):
         layer = viewer.add_image(pixels, rgb=True, name=name)
         form.photo = weakref.ref(layer)
-        assert (layer.name, capture_of(ESTIMATED).references) == (name, {})
+        assert (layer.name, acquisition_of(ESTIMATED).references) == (name, {})
 
 
 def test_a_likely_light_is_taken_by_its_button_and_what_shows_it_by_another(

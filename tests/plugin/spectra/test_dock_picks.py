@@ -1,4 +1,4 @@
-"""Picks in the spectra dock: points and curves that follow each other, undo, and prediction intervals."""
+"""Picks in the spectra dock: points and curves that follow each other, undo, and intervals."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reference spectra: a mark refines the cube at once and then all of it, and comes back from a file."""
+"""References: a mark refines the cube at once, then all of it, and comes back from a file."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -246,7 +246,7 @@ class CompiledSpectra:
 
 
 class CompiledSides(CompiledSpectra):
-    """Both sides of prediction intervals, by their *network* and the `DOUBTS` (B, 6) of each band."""
+    """Both sides of the intervals, by their *network* and the `DOUBTS` (B, 6) of each band."""
 
     def __init__(self, network: PixelwiseNetwork, doubts: Tensor) -> None:
         super().__init__(network)

@@ -229,7 +229,7 @@ def decode_spectra(source: Features, black: int, out: Planes) -> None:
 # Prediction intervals
 
 SIDES = 3
-"""Spectra in the last layer of a network that knows prediction intervals: its estimate, and two sides."""
+"""Spectra in the last layer of a network with prediction intervals: the estimate and two sides."""
 
 DOUBTS = 6
 """Numbers of each band: its response in three colours, factor, doubt, error of the instrument."""

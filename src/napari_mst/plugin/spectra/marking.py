@@ -217,7 +217,7 @@ class ReferenceSpectra(Refiner):
     # ------------------------------------------------------------ following
 
     def follow(self) -> None:
-        """Refine the cube if something else is known than before. Called when picks have changed."""
+        """Refine the cube if the references have changed. Called when picks have changed."""
         self._layers.notice_deletion()
         self._restore()
         if self._scene.points is not None:

@@ -211,7 +211,7 @@ def label_image(
 
 
 def spectra_of(on: Image, spread: Spread) -> Reading:
-    """Reads the mean spectra of the cube layer *on*; those of single pixels with prediction intervals."""
+    """Reads the mean spectra of the cube layer *on*; single pixels with their intervals."""
     cube = cube_at(on)
     facts = facts_of(on)
     past = cube.provenance
@@ -239,7 +239,7 @@ def placed(spectrum: Spectrum, cube: SpectralCube) -> Spectrum:
 
 
 def _error_band(cube: SpectralCube, row: int, column: int, _: Progress) -> dict[str, Any] | None:
-    """Return the bounds of the 90 % prediction interval of a pixel for its spectrum; None without one."""
+    """Return the bounds of the 90 % prediction interval of a pixel's spectrum; None without one."""
     # It imports torch, which takes seconds: here, where that happens on another thread.
     from napari_mst.references.intervals import interval_of
 

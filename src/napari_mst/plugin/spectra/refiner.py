@@ -190,7 +190,7 @@ class KnownLayers(ViewerHelper):
 NO_REFERENCE = "Nothing is known any more: the cube is as it was."
 
 PIXELS = 1 << 16
-"""Pixels of a coarse cube for few reference spectra; each costs as much as one of the whole cube."""
+"""Pixels of a coarse cube for few references; each costs as much as one of the whole cube."""
 _BANDS = (
     32  # reference spectra whose kernel takes about as long as all else that is done for a pixel
 )
@@ -235,7 +235,7 @@ class Ground:
 def refined(
     ground: Ground, references: Sequence[ReferenceSpectrum], progress: Reports
 ) -> tuple[tuple[str, ...], SpectralCube]:
-    """Return the doubts about *references* spectra, and the cube that is refined to them.
+    """Return the doubts about *references*, and the cube that is refined to them.
 
     As many pixels of it as can be had at once are shown before: those in the middle of the pixels
     of an image (h, w) that covers the cube. It is the cube of *ground* if no spectrum can be used.

@@ -34,7 +34,7 @@ _KNOWN = 0.25  # share of its pixels without clipping from which on a region sho
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The result of a correction: *colour_error* (H, W) float32 and one sentence for the provenance.
+    """The result of a correction: *colour_error* (H, W) float32 and a sentence for the provenance.
 
     It is how far the colour of the uncorrected spectrum was from that of the photo: in
     8-bit codes of the channel that is furthest, 0 beyond a clipped one. *is_jpeg* says whether the
@@ -112,7 +112,7 @@ def aim(comparison: ColourCheck, noise: Noise | None) -> str:
 
 
 def _move_pixels(comparison: ColourCheck, colour_error: Singles, progress: Progress) -> int:
-    """Move every spectrum of a clean photo to its cell, and fill *colour_error*; counts those moved."""
+    """Move every spectrum of a clean photo to its cell, fill *colour_error*, and count them."""
 
     def moved(rows: slice) -> int:
         rendered = comparison.rendered(rows)
