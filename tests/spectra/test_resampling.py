@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from napari_mst import resample
 from napari_mst.cube import BAND_INDEX, SpectralCube
@@ -87,3 +88,29 @@ def test_progress_is_told_and_a_cancel_is_heeded() -> None:
     assert told[-1] == 1.0
     with pytest.raises(Cancelled):
         resample(CUBE, [550], progress=Progress(is_cancelled=lambda: True))
+
+
+def test_a_band_of_a_width_is_the_mean_under_its_gaussian() -> None:
+    def reflectance(at: float) -> float:
+        return float(np.sin(at / 23) ** 2 + at / 1000)
+
+    at = np.arange(400.0, 701, 5)
+    values = np.array([*map(reflectance, at)], np.float32)
+    cube = SpectralCube(values[:, None, None], at)
+    for centre, width in ((450.0, 30.0), (512.0, 40.0), (600.0, 60.0)):
+
+        def weight(at: float, centre: float = centre, width: float = width) -> float:
+            return float(0.5 ** (2 * (at - centre) / width) ** 2)
+
+        limits = centre - 1.5 * width, centre + 1.5 * width
+        total = quad(lambda at, weight=weight: weight(at) * reflectance(at), *limits)[0]
+        expected = total / quad(weight, *limits)[0]
+        assert resample(cube, centre, widths=width).data.item() == pytest.approx(expected, rel=2e-3)
+        assert resample(cube, centre).data.item() != pytest.approx(expected, rel=0.02)
+    np.testing.assert_array_equal(resample(cube, 512, widths=2).data, resample(cube, 512).data)
+
+
+@pytest.mark.parametrize("widths", [[10, 20], 0, [-1]])
+def test_widths_that_cannot_be_are_refused(widths: Any) -> None:
+    with pytest.raises(CubeError, match="Expected 1 or 3 widths above 0 nm"):
+        resample(CUBE, [450, 500, 550], widths=widths)

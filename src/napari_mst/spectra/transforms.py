@@ -207,6 +207,7 @@ def resample(
     cube: SpectralCube,
     to: ArrayLike | Sequence[Spectrum],
     *,
+    widths: ArrayLike | None = None,
     progress: ProgressLike = None,
 ) -> SpectralCube:
     """*cube* at other bands, in float32; it is worked on a few rows at a time.
@@ -221,12 +222,17 @@ def resample(
         Wavelengths in nm (M,): each new band is interpolated linearly between its neighbours. Or M
         spectra that are the responses of a sensor, in nm: each new band is the mean of the spectrum
         weighted by the response, and lies at the response's centre of gravity.
+    widths
+        Full widths at half maximum in nm of bands at the wavelengths *to*, one or (M,): each new
+        band is then the mean under a Gaussian of that width. A width below the distance of the
+        bands of the cube changes nothing.
 
     Raises
     ------
     CubeError
         If the cube has no wavelengths in nm, or they do not rise or fall; a wavelength lies outside
-        them; or more than a twentieth of a response does, or the response is nowhere above zero.
+        them; widths are not above 0, or not as many as wavelengths; more than a twentieth of a
+        response lies outside the cube, or the response is nowhere above zero.
     Cancelled
         Soon after *progress* was cancelled.
 
@@ -235,13 +241,14 @@ def resample(
     =======  =====================================================
     cube     any unit; wavelengths in nm
     to       nm; or responses of 0 or more, relative to each other
+    widths   nm, above 0
     returns  float32 in the unit of the cube
     =======  =====================================================
 
     Examples
     --------
     >>> cube = nm.SpectralCube(np.zeros((3, 40, 50), np.float32), [500, 550, 600])
-    >>> nm.resample(cube, [510, 520]).shape
+    >>> nm.resample(cube, [510, 520], widths=10).shape
     (2, 40, 50)
     >>> green = nm.Spectrum([500, 550, 600], [0, 1, 0], name="green")
     >>> nm.resample(cube, [green]).wavelengths
@@ -257,6 +264,8 @@ def resample(
     else:
         centres = np.atleast_1d(np.asarray(to, dtype=np.float64))
         matrix = _between_bands(cube.wavelengths, centres)
+        if widths is not None:
+            _widen(matrix, cube.wavelengths, centres, np.asarray(widths, dtype=np.float64))
     data = new_planes(len(matrix), cube)
     for rows, strip in raw_strips(cube, as_progress(progress)):
         for band, weights in enumerate(matrix):
@@ -293,6 +302,21 @@ def _between_bands(wavelengths: Doubles, at: Doubles) -> Doubles:
             "Choose others; spectra are not extrapolated."
         )
     return interpolation(at, wavelengths)
+
+
+def _widen(matrix: Doubles, wavelengths: Doubles, centres: Doubles, widths: Doubles) -> None:
+    """Put Gaussians in the place of the rows of *matrix* whose bands reach over several bands."""
+    if widths.shape not in ((), (1,), centres.shape) or not (widths > 0).all():
+        raise CubeError(
+            f"Expected 1 or {len(centres)} widths above 0 nm, got {shown(widths.tolist(), 60)}. "
+            "Give one for each wavelength."
+        )
+    steps = np.abs(np.gradient(wavelengths)) if wavelengths.size > 1 else np.ones(1)
+    for row, (centre, width) in enumerate(np.broadcast(centres, widths)):
+        if width > steps[np.abs(wavelengths - centre).argmin()]:
+            at = centre + width * np.linspace(-1.5, 1.5, 121)
+            shape = 0.5 ** (2 * (at - centre) / width) ** 2
+            matrix[row] = _weights(wavelengths, Spectrum(at, shape, name=f"{centre:g} nm"))
 
 
 def _weights(wavelengths: Doubles, response: Spectrum) -> Doubles:
