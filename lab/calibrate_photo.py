@@ -41,7 +41,7 @@ def photo_interval(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float,
     with torch.inference_mode():
         spectra = estimate(network, pictures).clamp_min(1e-3).numpy()
     true = truth.numpy()
-    lit = (true > DARK).all(axis=2)
+    lit = np.all(true > DARK, axis=2)
     pairs = zip(true, spectra, lit, strict=True)
     gains = np.array([np.median(t[m] / s[m]) if m.any() else np.nan for t, s, m in pairs])
     is_known = np.isfinite(gains)

@@ -106,7 +106,7 @@ def test_a_network_that_gives_no_numbers_is_refused(weights: float) -> None:
     with pytest.raises(ModelError, match="Expected finite numbers of test, got NaN or infinity"):
         runner.reconstruct(PHOTO)
     with pytest.raises(ModelError, match="Expected finite numbers of test, got NaN or infinity"):
-        np.asarray(runner.open(PHOTO).data)
+        np.asarray(runner.reconstruct_lazy(PHOTO).data)
 
 
 @pytest.mark.slow

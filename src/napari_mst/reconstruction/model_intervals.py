@@ -115,7 +115,7 @@ def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
         for side, factor in zip(sides, factors, strict=True):
             side *= np.float32(factor)
 
-    return compiled if factors == (1, 1) else scaled
+    return compiled if all(factor == 1 for factor in factors) else scaled
 
 
 def model_spectrum_band(cube: SpectralCube, row: int, column: int) -> Sides | None:

@@ -329,7 +329,7 @@ def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock)
     octaves = np.log2(head.weights * head.channels)
     np.testing.assert_allclose(drawn.values, np.clip(octaves, -2, 2))
     # Whatever is in a matrix, zero is in the middle of the colours.
-    assert drawn.limits == (-2, 2)
+    assert drawn.limits == (-2.0, 2.0)
     assert np.abs(beside_equal(np.full((5, 5), 0.2))).max() < 1e-6
 
 

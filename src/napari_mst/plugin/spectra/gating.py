@@ -154,7 +154,7 @@ class Gating:
         viewer = self._scene.viewer
         tasks = {rows: rows.tasks(reading, viewer) for rows in self._scene.shown_rows()}
         self._reader.ask([task for each in tasks.values() for task in each.values()])
-        highlights = []
+        highlights: list[Highlight] = []
         for rows, each in tasks.items():
             # In the order of their numbers, which the colours come in.
             read = sorted(rows.found(self._reader.latest, each).items())
@@ -198,7 +198,7 @@ class Gating:
         while self._past:
             on, before = self._past.pop()
             layer = on()
-            if self._scene.has(layer):
+            if layer is not None and self._scene.has(layer):
                 layer.data = before
                 return
 

@@ -148,5 +148,5 @@ def _transect(cube: SpectralCube, line: Doubles, place: Placement, progress: Pro
     unit = str(place.units[-1])
     is_measured = unit != PIXEL
     height, width = place.scale if is_measured else (1.0, 1.0)
-    size = {"pixel_size": (float(height), float(width)), "unit": unit}
-    return transect(cube, line, **size, progress=progress)
+    size = float(height), float(width)
+    return transect(cube, line, pixel_size=size, unit=unit, progress=progress)

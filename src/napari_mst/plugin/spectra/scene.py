@@ -309,9 +309,9 @@ class SpectraScene(ViewerHelper):
 
     def pixel_on(self, layer: Image | None) -> tuple[int, int] | None:
         """Return the pixel (row, column) of *layer* under the mouse; None if there is none."""
-        is_seen = layer is not None and self._position is not None
-        is_flat = self.viewer.dims.ndisplay == 2
-        return pixel_at(layer, self._position) if is_seen and is_flat else None
+        if layer is None or self._position is None or self.viewer.dims.ndisplay != 2:
+            return None
+        return pixel_at(layer, self._position)
 
     def presets_of(self, layer: Image | None) -> dict[str, str]:
         """Return each band, ratio and index of the cube *layer*, and a line about it."""
