@@ -2,7 +2,7 @@
 
 Photos are those of pixel sets whose spectra and cameras no training photo has. For the shape, each
 photo is scaled by its one best gain; then the doubt of each band is the least that lets the
-interval hold `HELD` of the values. For the brightness, the factors hold `HELD` of those gains.
+interval hold `HELD` of the values. For the brightness, the factors hold `LEVELS_HELD` of the gains.
 Real scenes and cameras differ from simulated ones, hence more than nine in ten.
 
 Letters: N photos, P pixels, B bands.
@@ -25,11 +25,13 @@ from napari_mst.models.seal import write_weights
 from napari_mst.photo.cameras import GRID
 from napari_mst.reconstruction.model_intervals import instrument_error, margins
 
-HELD = 0.94
+HELD = 0.955
+LEVELS_HELD = 0.9
 PHOTOS = 512
 PIXELS = 192
 SEED = 31
 DARK = 0.02
+_MOST = 0.95  # a doubt of all of a spectrum would say nothing
 
 
 def photo_interval(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float, ...]]:
@@ -48,11 +50,11 @@ def photo_interval(network: Any, photos: int = PHOTOS) -> dict[str, tuple[float,
     shape = true / gains[:, None, None]
     counted = lit & is_known[:, None]
     needed = _needed_doubts(shape[counted].T, spectra[counted].T)
-    rest = (1 - HELD) / 2
+    rest = (1 - LEVELS_HELD) / 2
     low, high = np.quantile(gains[is_known], (rest, 1 - rest))
     return {
         FACTOR: (1.0,) * len(GRID),
-        CAMERA: tuple(np.quantile(needed, HELD, axis=1).round(3).tolist()),
+        CAMERA: tuple(np.quantile(needed, HELD, axis=1).clip(0, _MOST).round(3).tolist()),
         BRIGHTNESS[0]: (round(min(float(low), 1.0), 3),),
         BRIGHTNESS[1]: (round(max(float(high), 1.0), 3),),
     }

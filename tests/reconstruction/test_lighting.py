@@ -192,3 +192,16 @@ def test_spectra_that_are_known_in_the_photo_tell_its_light(
             photo.sha256, "linear"
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("gains", "colour"), [((0.5, 1, 0.6), "green"), ((1, 0.5, 1), "magenta"), ((1, 0.6, 0.25), "")]
+)
+def test_cast_that_no_lamp_has_is_warned_of(gains: tuple[float, ...], colour: str) -> None:
+    (scene,) = SceneSimulator(36, 48, held_out=True).draw_scenes(1).numpy()
+    scene[:, :12, :12] = 0.8  # something white
+    light = np.einsum("bhw,bc->hwc", scene, unbalanced_response("sRGB", "D65"))
+    codes = np.rint(linear_to_srgb((light * gains).clip(0, 1)) * 255).astype(np.uint8)
+    notes = " ".join(nm.reconstruct(codes, "mstpp-srgb").provenance.assumptions)
+    assert ("as in the light of no lamp" in notes) == bool(colour)
+    assert colour in notes

@@ -18,6 +18,7 @@ from napari_mst.light.estimating import (
     reflectance_of,
     warning_of,
 )
+from napari_mst.models.cards import PHOTOGRAPHED
 from napari_mst.networks.camera import CameraNetwork
 from napari_mst.photo.cameras import OF_SENSOR, Acquisition, unbalanced_response
 from napari_mst.photo.corrections import balancing_gains
@@ -30,6 +31,9 @@ _SQUARES = 8  # of the mosaic on which candidates are compared
 _SIDE = 8
 _BRIGHT = 0.995  # quantile of the brightness that would be near full scale
 _BLACK = 1e-4
+# Logarithm of green over the geometric mean of red and blue. White has 0.47 or less under all known
+# lights from 2326 K on but sodium, even if it is not balanced at all.
+_LAMPS_CAST = 0.5
 # Stops. Of the CAVE scenes with white at full scale, the darkest is 1.1 below.
 _UNDER = 2.5
 _DARK = 0.02  # reflectance below which candidates are not compared
@@ -50,8 +54,11 @@ def lighting_of(setup: Setup, photo: Photo) -> tuple[Setup, tuple[float, ...], t
     """
     acquisition = setup.options.acquisition
     if acquisition is None:
-        is_srgb = setup.model.card.rendering == SRGB_D65
-        warnings = (warning_of(photo), _exposure_warning(photo)) if is_srgb else ()
+        card = setup.model.card
+        is_srgb = card.rendering == SRGB_D65 or card.name == PHOTOGRAPHED
+        warnings: tuple[str, ...] = ()
+        if is_srgb:
+            warnings = (warning_of(photo), _exposure_warning(photo), _cast_warning(photo))
         return setup, (), tuple(filter(None, warnings))
     if not acquisition.is_estimated:
         return setup, (), ()
@@ -69,6 +76,20 @@ def _exposure_warning(photo: Photo) -> str:
     return (
         f"The photo seems to be under-exposed by {stops:.0f} stops: its spectra are too dark, and "
         "each stop changes their shape by 2 to 3 %. Expose so that white is just below full scale."
+    )
+
+
+def _cast_warning(photo: Photo) -> str:
+    """A sentence if the brightest parts of *photo* are green or magenta as under no lamp."""
+    light = photo.sampled(_SQUARES, _SIDE).rows(linear=True).reshape(3, -1)
+    red, green, blue = np.quantile(light, _BRIGHT, axis=1).clip(_BLACK)
+    cast = float(np.log(green / np.sqrt(red * blue)))
+    if abs(cast) < _LAMPS_CAST:
+        return ""
+    colour = "green" if cast > 0 else "magenta"
+    return (
+        f"The brightest parts of the photo are {colour} as in the light of no lamp: it may be an "
+        "unbalanced raw photo, or a filtered one. Name a grey patch, or balance it first."
     )
 
 
