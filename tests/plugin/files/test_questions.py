@@ -101,10 +101,11 @@ def test_a_stack_is_saved_along_its_likely_axis_with_bands_that_have_only_number
 
 
 def test_a_cube_without_wavelengths_is_asked_for_them_too(
-    tmp_path: Path, answer: Ask, ok: Act, qtbot: QtBot
+    tmp_path: Path, answer: Ask, ok: Act, cancel: Act
 ) -> None:
     answer(ok)
     write_envi(str(tmp_path / "stack.hdr"), STACK, {"metadata": {}})
+    answer(cancel)  # the reader asks as well, and opens the cube as it is
     ((data, attributes, _),) = open_layers(str(tmp_path / "stack.hdr"))
 
     def act(dialog: QDialog) -> None:
@@ -167,6 +168,7 @@ def test_of_several_arrays_the_user_chooses_one(
 
     def act(dialog: QInputDialog) -> None:
         dialog.setTextValue(dialog.comboBoxItems()[1])
+        answer(cancel)  # the wavelengths, which are asked for next
         ok(dialog)
 
     answer(act)
@@ -177,12 +179,17 @@ def test_of_several_arrays_the_user_chooses_one(
 
 
 def test_the_user_says_where_the_bands_are_if_nothing_else_does(
-    tmp_path: Path, answer: Ask, ok: Act
+    tmp_path: Path, answer: Ask, ok: Act, cancel: Act
 ) -> None:
     path = tmp_path / "axes.mat"
     with h5py.File(path, "w") as file:
         file["data"] = np.zeros((40, 31, 31), np.float32)
-    answer(ok)
+
+    def act(dialog: QDialog) -> None:
+        answer(cancel)  # the wavelengths, which are asked for next
+        ok(dialog)
+
+    answer(act)
     ((data, _, _),) = open_layers(str(path))
     assert data.shape == (31, 40, 31)
 
