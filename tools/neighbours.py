@@ -1,4 +1,4 @@
-"""Who reads whom: our cubes in other programs, and theirs here, as the tables of docs/exchange.md.
+"""Who reads whom: our cubes in other programs, and theirs here, as the tables of docs/who_reads_whom.md.
 
     python tools/neighbours.py           # makes an environment of its own, and rewrites the tables
     python tools/neighbours.py --check   # says what differs from them
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "exchange.md"
+PAGE = ROOT / "docs" / "who_reads_whom.md"
 PINNED = (
     "spectral==0.25", "rasterio==1.4.4", "rioxarray==0.19.0", "xarray==2026.9.0",
     "h5netcdf==1.8.2", "hylite==1.41", "hyperspy==2.5.0", "ngff-zarr==0.50.0", "ome-zarr==0.18.0",

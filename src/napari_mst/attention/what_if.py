@@ -85,11 +85,13 @@ class HeadEffects(PhotoExplorer):
 
     Notes
     -----
-    ========  ===========================================================================
-    photo     a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
-    map()     (H, W) float32, 0 or more: the mean over the bands, in the unit of the cube
-    shares()  of each head, 0 or more: 1 is what equal weights in all heads change
-    ========  ===========================================================================
+    ===========  ===========================================================================
+    photo        a file; or uint8 0-255, uint16 0-65535, float 0-1; (H, W, 3), sRGB
+    map()        (H, W) float32, 0 or more: the mean over the bands, in the unit of the cube
+    shares()     of each head, 0 or more: 1 is what equal weights in all heads change
+    changed()    (B, H, W) float32 in the unit of the cube
+    unchanged()  the same
+    ===========  ===========================================================================
 
     Examples
     --------
@@ -99,6 +101,9 @@ class HeadEffects(PhotoExplorer):
     (16, 16)
     >>> [len(shares) for shares in effects.shares().blocks.values()]
     [1, 2, 4, 2, 1]
+    >>> flatter = effects.changed(nm.attention.Change(temperature=4))
+    >>> flatter.shape == effects.unchanged().shape == (31, 16, 16)
+    True
     """
 
     _cube: Floats | None = None

@@ -153,7 +153,7 @@ class ModelCard:
 
     def __repr__(self) -> str:
         """One line: its name."""
-        return f"<ModelCard {shown(self.name, 40)}>"
+        return f"<card {shown(self.name, 40)}>"
 
     @property
     def has_intervals(self) -> bool:

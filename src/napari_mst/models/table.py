@@ -42,7 +42,8 @@ def list_models() -> ModelTable:
 
     Examples
     --------
-    >>> list(nm.list_models())
-    ['mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid', 'mstpp-mixed', 'mst-plus-plus']
+    >>> list(nm.list_models())  # doctest: +NORMALIZE_WHITESPACE
+    ['mstpp-photo', 'mstpp-srgb', 'pixelwise-srgb', 'mstpp-camera', 'mstpp-hybrid',
+     'mstpp-mixed', 'mst-plus-plus']
     """
     return ModelTable(MODELS)

@@ -70,6 +70,8 @@ class GreyScale:
     >>> corrected = scale.corrected(photo)
     >>> corrected.rows(linear=True)[:, 20, 30].round(2)
     array([0.2, 0.2, 0.2], dtype=float32)
+    >>> corrected.sha256 == scale.sha256_of(photo.sha256)
+    True
     """
 
     gains: tuple[float, float, float]
@@ -153,9 +155,9 @@ def calibrate_greys(photo: PhotoLike, patches: Sequence[GreyPatch]) -> GreyScale
 
     Examples
     --------
-    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), (0.5, 0.5, 0.4)))
+    >>> photo = nm.Photo.from_array(np.full((40, 60, 3), 0.6))
     >>> str(nm.light.calibrate_greys(photo, [nm.light.GreyPatch((20, 30))]))
-    'one grey patch: mid grey was 0.0 stops too bright'
+    'one grey patch: mid grey was 0.7 stops too bright'
     """
     photo = as_photo(photo)
     _check(photo)
