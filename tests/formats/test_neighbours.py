@@ -1,4 +1,4 @@
-"""The tables of docs/who_reads_whom.md are what the programs do that are installed for the tests."""
+"""The tables of docs/who_reads_whom.md are what programs do that are installed for the tests."""
 
 from pathlib import Path
 
