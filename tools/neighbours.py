@@ -1,4 +1,4 @@
-"""Who reads whom: our cubes in other programs, and theirs here, as the tables of docs/who_reads_whom.md.
+"""Who reads whom, our cubes in other programs and theirs here: tables of docs/who_reads_whom.md.
 
     python tools/neighbours.py           # makes an environment of its own, and rewrites the tables
     python tools/neighbours.py --check   # says what differs from them
