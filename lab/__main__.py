@@ -9,12 +9,11 @@ from lab import baselines
 from lab.reference_spectra import KNOWN
 from lab.retrain import RETRAIN
 from lab.training import CALIBRATE, TRAIN
-from lab.two_photos import SHOTS
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.training.tables import BASELINES
 
 if __name__ == "__main__":
     BASELINES.update(baselines.BASELINES)
     COMMANDS[:] = [TRAIN if each.name == TRAIN.name else each for each in COMMANDS]
-    COMMANDS.extend([RETRAIN, CALIBRATE, KNOWN, SHOTS])
+    COMMANDS.extend([RETRAIN, CALIBRATE, KNOWN])
     sys.exit(main())

@@ -75,13 +75,11 @@ TASKS = {
         "non_local_weights",
     ),
     "Cubes and files": ("SpectralCube", "Provenance", "read_cube", "write_cube", "add_cube"),
-    "Reference spectra, further photos and prediction intervals": (
+    "Reference spectra and prediction intervals": (
         "refine",
         "ReferenceSpectrum",
         "suggest_measurements",
         "refine_with_cube",
-        "Shot",
-        "add_shots",
         "prediction_intervals",
         "interval_of",
     ),

@@ -34,8 +34,6 @@ from napari_mst.references.intervals import interval_of as interval_of
 from napari_mst.references.intervals import prediction_intervals as prediction_intervals
 from napari_mst.references.reference_spectrum import ReferenceSpectrum as ReferenceSpectrum
 from napari_mst.references.refining import refine as refine
-from napari_mst.references.shots import Shot as Shot
-from napari_mst.references.shots import add_shots as add_shots
 from napari_mst.references.suggestions import suggest_measurements as suggest_measurements
 from napari_mst.spectra import maps as maps
 from napari_mst.spectra.classification import best_matches as best_matches

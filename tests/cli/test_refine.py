@@ -109,19 +109,3 @@ def test_a_spectrum_without_its_place_is_refused(
     assert main([*command, "-o", output]) == REFUSED
     assert "Expected a row and a column for each spectrum of known.csv" in capsys.readouterr().err
     assert not Path(output).exists()
-
-
-def test_a_further_photo_corrects_the_cube_of_the_first(scene: Path, tmp_path: Path) -> None:
-    pixels = np.asarray(Image.open(scene / "photo.png")) * np.array([1, 0.95, 0.9])
-    Image.fromarray(np.roll(pixels.astype(np.uint8), 1, 1)).save(tmp_path / "lamp.png")
-    photo, lamp, target = (
-        str(path) for path in (scene / "photo.png", tmp_path / "lamp.png", tmp_path / "two.hdr")
-    )
-    command = ["reconstruct", photo, "-o", target, "--model", "pixelwise-srgb", "--with", lamp]
-    assert main(command) == REFUSED
-    assert main([*command, "--light", "D55"]) == DONE
-    shot = nm.Shot(nm.Photo.read(lamp), "D55")
-    cube = nm.Reconstructor(nm.load_model("pixelwise-srgb")).reconstruct(photo)
-    np.testing.assert_array_equal(nm.read_cube(target).data, nm.add_shots(cube, photo, [shot]).data)
-    for several in ([photo, lamp], [photo, "-o", str(tmp_path)]):
-        assert main(["reconstruct", *several, "--with", lamp, "--light", "D55"]) == REFUSED

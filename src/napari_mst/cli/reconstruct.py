@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,10 +29,9 @@ from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output
 from napari_mst.cli.photos import UNANSWERED, AcquisitionAnswers, PhotoOptions, load_reconstructor
 from napari_mst.cube import Provenance, SpectralCube
-from napari_mst.errors import ModelError, PhotoError, SaveError, shown
+from napari_mst.errors import ModelError, SaveError, shown
 from napari_mst.formats import FORMATS, read_cube
 from napari_mst.memory import free_host_memory
-from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.options import DEFAULTS, RunOptions
 
@@ -45,55 +43,6 @@ SUFFIXES = {form.name: form.suffixes[0] for form in FORMATS if form.suffixes}
 
 CUBES = "cubes"
 """The folder of many cubes, if the user names none."""
-
-
-@dataclass(frozen=True)
-class ShotAnswers:
-    """Further photos of one scene: each --with has its --light.
-
-    further photos
-    --------------
-    photos of the same scene in other light or through a filter, which correct the cube
-
-    further : PHOTO
-        a photo from the same place, with the white balance of the first; give it again for more
-    light : NAME|FILE
-        its light, as F11, a CSV file, or 'D65 through gel.csv': behind the filter of a CSV file,
-        nm, transmittance
-    flash
-        the light of the first photo shone as well, with the same exposure: it is subtracted
-    """
-
-    further: tuple[Annotated[Path, "--with"], ...] = ()
-    light: tuple[str, ...] = ()
-    flash: bool = False
-
-    def check(self, is_batch: bool) -> None:
-        """Refuse a folder of cubes, and a further photo without a light."""
-        # Which cubes of a folder may stay is asked by their history, which has no further photos.
-        if self.further and is_batch:
-            raise PhotoError(
-                "Expected one photo and a file for its cube with --with, got several, or a folder. "
-                "Run the scenes one by one."
-            )
-        if len(self.light) != len(self.further):
-            raise PhotoError(
-                f"Expected a --light for each --with, got {len(self.light)} for "
-                f"{len(self.further)}. Name the light of each further photo."
-            )
-
-    def added(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
-        """The *cube* of *photo*, corrected by the further photos."""
-        from napari_mst.references.shots import Shot, add_shots
-
-        read = partial(Photo.read, encoding=photo.encoding if photo.shot is None else None)
-        pairs = zip(map(read, self.further), self.light, strict=True)
-        shots = [Shot(further, light, self.flash) for further, light in pairs]
-        return add_shots(cube, photo, shots, progress)
-
-
-ALONE = ShotAnswers()
-"""There is one photo."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +60,6 @@ class Run(Batch):
     reconstructors: Mapping[str, "Reconstructor"]
     photos: PhotoOptions
     is_batch: bool
-    shots: ShotAnswers
 
     def finished(self, job: BatchJob) -> set[Path]:
         """See `Batch`; a single cube is always made."""
@@ -180,8 +128,6 @@ class Run(Batch):
         note(f"{job.name}: {prepared.plan(progress)}")
         with progress_bar(job.name, progress) as bar:
             cube = prepared.reconstruct(bar)
-        if self.shots.further:
-            cube = self.shots.added(cube, photo, progress)
         if not self.is_batch:
             cube = self.photos.refined(cube, photo, progress)
         for assumption in cube.provenance.assumptions:
@@ -251,7 +197,6 @@ def reconstruct_photos(
     intervals: bool = False,
     options: RunOptions = DEFAULTS,
     taken: AcquisitionAnswers = UNANSWERED,
-    shots: ShotAnswers = ALONE,
     workers: Annotated[int, _workers] = 0,
 ) -> int:
     """Make the cubes of photos, and print the path of each.
@@ -288,7 +233,6 @@ def reconstruct_photos(
     napari-mst reconstruct photo.jpg -o cube.hdr
     napari-mst reconstruct photos/ -o cubes/ --format tiff --workers auto
     napari-mst reconstruct photo.dng --model mstpp-camera --illuminant estimate
-    napari-mst reconstruct day.jpg --with lamp.jpg --light LED-B3
 
     Notes
     -----
@@ -297,7 +241,6 @@ def reconstruct_photos(
     Several such runs at once share the work.
     """
     jobs, is_batch = _plan(photos, output, format, intervals)
-    shots.check(is_batch)
     if workers and not is_batch:
         raise SaveError(
             "Expected a folder for the cubes of several processes, got one file. "
@@ -324,7 +267,7 @@ def reconstruct_photos(
                 )
         from napari_mst.reconstruction.ranks import is_rank
 
-        run = Run(overwrite, reconstructors, shown_by, is_batch, shots)
+        run = Run(overwrite, reconstructors, shown_by, is_batch)
         if is_rank():
             return _in_ranks(jobs, run)
         failed = _make(run, jobs, workers)
@@ -339,12 +282,12 @@ def _in_ranks(jobs: Sequence[BatchJob], run: Run) -> int:
     from napari_mst.reconstruction.ranks import joined_ranks, write_in_ranks
 
     job, *others = jobs
-    is_corrected = run.photos.chart is not None or run.shots.further
-    if others or job.bands or is_corrected or job.target.suffix.lower() != ".zarr":
+    has_chart = run.photos.chart is not None
+    if others or job.bands or has_chart or job.target.suffix.lower() != ".zarr":
         raise SaveError(
-            "Expected one photo, without chart, further ones or prediction intervals, and -o "
-            "NAME.zarr for "
-            f"torchrun, got {shown(job.target.name)}. Start it without torchrun."
+            "Expected one photo, without a chart or prediction intervals, and -o NAME.zarr for "
+            "torchrun, "
+            f"got {shown(job.target.name)}. Start it without torchrun."
         )
     reconstructor, overwrite = run.reconstructor_of(job.photo), run.overwrite
     with joined_ranks(reconstructor.device.device.type) as rank, asked_to_stop() as progress:

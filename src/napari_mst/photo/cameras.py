@@ -53,9 +53,6 @@ GRID = WAVELENGTHS
 EQUAL = "E"
 """The illuminant of equal power at all wavelengths."""
 
-THROUGH = " through "
-"""Stands between a light and the file of a filter's transmittance."""
-
 CHART = "chart"
 """The first word of a camera that a chart gave: its shares of components follow."""
 
@@ -273,14 +270,12 @@ def named(name: str) -> str:
     """*name* for a record; a file becomes its name and the beginning of its sha256."""
     if not is_file(name):
         return name
-    before = "".join(name.rpartition(THROUGH)[:2])
-    path = Path(name.removeprefix(before))
-    return f"{before}{path.name} ({hashlib.sha256(path.read_bytes()).hexdigest()[:12]})"
+    path = Path(name)
+    return f"{path.name} ({hashlib.sha256(path.read_bytes()).hexdigest()[:12]})"
 
 
 def is_file(name: str) -> bool:
-    """True if the camera or illuminant *name* is that of a file, or has one as its filter."""
-    name = name.rpartition(THROUGH)[2]
+    """True if the camera or illuminant *name* is that of a file."""
     return name not in load_cameras() and name not in load_illuminants() and names_a_file(name)
 
 
@@ -291,9 +286,6 @@ def _light(name: str) -> Doubles:
         return lights[EQUAL]
     if name in lights:
         return lights[name]
-    source, _, glass = name.rpartition(THROUGH)
-    if source:
-        return _light(spelled(source)) * np.interp(GRID, *table_of(_file(glass, "filter", [])))
     made = made_light(name, lambda part: lights.get(spelled(part)))
     if made is None:
         made = np.interp(GRID, *table_of(_file(name, "light", [*lights])))

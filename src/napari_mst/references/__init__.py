@@ -14,7 +14,6 @@ divides
 `parts`       moves a part of a cube, or all of it, and back to the colours of the photo
 `refining`    the way from a cube and reference spectra to a better cube
 `companion`   the same from a coarse cube of the view, whose pixels are blocks
-`shots`       further photos in other light, which `registering` lays onto the first
 `suggesting`  where a measurement would help most
 `memory`      stores the reference spectra in the history of a cube, and reads them back
 `bands`       prediction intervals of refined cubes

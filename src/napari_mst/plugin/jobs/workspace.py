@@ -93,8 +93,6 @@ class Request:
         whether the network takes linear light. "" and None leave it to the model card in the file.
     extent
         How much of the cube is computed.
-    second, second_light
-        Another photo of the scene, which corrects the cube, and its light; None for none.
     """
 
     source: LayerPhoto
@@ -105,8 +103,6 @@ class Request:
     wavelengths: str = ""
     takes_linear: bool | None = None
     extent: Extent = "auto"
-    second: LayerPhoto | None = None
-    second_light: str = ""
 
     @property
     def is_of_photo(self) -> bool:
@@ -130,10 +126,7 @@ class Request:
 
     def read(self) -> Photo:
         """Read the photo, as linear light if its camera is known, and correct it."""
-        return self._read(self.source)
-
-    def _read(self, source: LayerPhoto) -> Photo:
-        photo = source.read("linear") if self.options.acquisition else source.read()
+        photo = self.source.read("linear") if self.options.acquisition else self.source.read()
         for correction in self.corrections:
             photo = correction.corrected(photo)
         return photo
@@ -167,14 +160,10 @@ class Request:
         return reconstructor
 
     def refined(self, cube: SpectralCube, photo: Photo, progress: Progress) -> SpectralCube:
-        """Correct the *cube* of *photo* by the second one, and by the patches of its chart."""
-        # These import torch, as a job does anyway.
+        """Correct the *cube* of all of *photo* by the patches of its chart, if it shows one."""
+        # This imports torch, as a job does anyway.
         from napari_mst.references.calibrating import Calibration
-        from napari_mst.references.shots import Shot, add_shots
 
-        if self.second is not None:
-            shot = Shot(self._read(self.second), self.second_light)
-            cube = add_shots(cube, photo, [shot], progress)
         if cube.provenance.region:
             return cube
         for correction in self.corrections:

@@ -138,9 +138,8 @@ class ReconstructionForm:
         Whether all pages of a stack are reconstructed, instead of the one that is shown.
     extent
         How much of the cube is computed.
-    photos, second_light
-        All photos of the viewer, and the light of the second one if there are two: "" if it does
-        not show the same scene.
+    photos
+        All photos of the viewer.
     card, weights
         The model, and the weights file of one that has no bundled weights. The model is the one for
         photos of this kind until somebody sets another, which then stays.
@@ -174,7 +173,6 @@ class ReconstructionForm:
     photo: "weakref.ref[Image] | None" = None
     all_pages: bool = False
     photos: "tuple[weakref.ref[Image], ...]" = ()
-    second_light: str = ""
     part: Part = "whole"
     extent: Extent = "auto"
     card: str = ""
@@ -224,12 +222,6 @@ class ReconstructionForm:
     def layer(self) -> Image | None:
         """The layer of the chosen photo; None if none is chosen, or it is gone."""
         return None if self.photo is None else self.photo()
-
-    @property
-    def second(self) -> Image | None:
-        """The other one of two photos; None if there are more or less."""
-        others = [each() for each in self.photos if each() not in (None, self.layer)]
-        return others[0] if len(others) == 1 else None
 
     @property
     def has_pages(self) -> bool:

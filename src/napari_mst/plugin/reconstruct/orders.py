@@ -109,11 +109,6 @@ def request_of(
     request = Request(
         source, form.model, options, corrections=form.finding.corrections, extent=form.extent
     )
-    light, second = form.second_light.strip(), form.second
-    if light and second is not None:
-        # All of it, and all of the cube: where the part of the first lies is found later.
-        photo = LayerPhoto.of(second, (0.0,) * second.ndim)
-        request = replace(request, second=photo, second_light=light, extent="whole")
     if not form.is_onnx:
         return request
     takes_linear = {"linear": True, "srgb": False}.get(form.takes)

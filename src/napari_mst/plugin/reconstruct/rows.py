@@ -294,15 +294,6 @@ MODEL_ROWS = (
 ROWS = (
     PHOTO_ROW,
     Row(
-        "second_light",
-        "Second photo",
-        "The light of the other photo that is open, if that shows the same scene from the same "
-        "place, with the same white balance: then it corrects the spectra. `D65 through gel.csv` "
-        "is a light behind a filter, whose file holds lines of nm, transmittance.",
-        lambda: SearchBox(("", *load_illuminants()), TABLES),
-        "second",
-    ),
-    Row(
         "all_pages",
         "Pages",
         "All pages of the stack become one layer of cubes with a slider for the pages, so that "
