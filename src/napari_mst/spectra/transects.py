@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.ndimage import map_coordinates
 
 from napari_mst.arrays import Doubles, Singles, singles
 from napari_mst.cube import SpectralCube
@@ -121,6 +120,8 @@ def transect(
 
 def _interpolated(cube: SpectralCube, places: Doubles) -> Singles:
     """Return the spectra (B, n) of *cube* at *places*, of which only the surroundings are read."""
+    from scipy.ndimage import map_coordinates  # slow to import
+
     low = np.floor(places.min(axis=0)).astype(int)
     high = np.ceil(places.max(axis=0)).astype(int) + 1
     box = singles(cube.data[:, low[0] : high[0], low[1] : high[1]])
