@@ -12,7 +12,7 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install -q rioxarray==0.19.0 rasterio==1.4.4 xarray==2026.9.0 h5netcdf==1.8.2 numpy==2.4.6
+"$work/venv/bin/pip" install -q rioxarray==0.19.0 rasterio==1.4.4 xarray==2026.9.0 h5py==3.16.0 h5netcdf==1.8.2 numpy==2.4.6
 cat > "$work/try.py" <<'PY'
 import numpy as np
 import rasterio
