@@ -33,7 +33,7 @@ def test_evaluate_prints_and_writes_every_method_input_and_scene(
     assert out.count("mstpp-srgb") == out.count("least squares 3 to 31") == 2
     assert len(table.read_text().splitlines()) == 1 + 2 * (len(BASELINES) + 1) * 3
     code, out, _ = run("evaluate", tmp_path, "--no-baselines", "--per-scene", "--input", "clean")
-    assert (code, out.count("second")) == (0, len(["mstpp-srgb", "pixelwise-srgb"]))
+    assert (code, out.count("second")) == (0, len(["mstpp-photo", "mstpp-srgb", "pixelwise-srgb"]))
 
 
 def test_evaluate_judges_several_cameras(run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from napari_mst.cube.lazy import Lazy
 from napari_mst.denoising import photos
 from napari_mst.denoising.photos import denoised_photo
 from napari_mst.engine.crop import execute_crop
+from napari_mst.engine.device import choose_device
 from napari_mst.errors import Cancelled, ModelError
 from napari_mst.photo.photo import Photo, as_photo
 from napari_mst.progress import Progress
@@ -118,7 +119,15 @@ def test_opening_can_be_cancelled() -> None:
     assert 0 < max(shares) < 1
 
 
-@pytest.mark.parametrize("options", [{"ensemble": True}, {"precision": "bfloat16"}])
+NEEDS_BFLOAT16 = pytest.mark.skipif(
+    "bfloat16" not in choose_device("cpu").precisions, reason="not on this processor"
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ensemble": True}, pytest.param({"precision": "bfloat16"}, marks=NEEDS_BFLOAT16)],
+)
 def test_what_is_not_exact_is_not_opened(options: Any) -> None:
     reconstructor = Reconstructor(load_model("mstpp-srgb"), "cpu", **options)
     with pytest.raises(ModelError, match="no ensemble to open a photo"):
