@@ -5,6 +5,7 @@ they say.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,10 @@ from napari_mst.plugin.attention.picking import Alike, Picking
 from napari_mst.plugin.attention.pixel_page import LETTERS, PixelPage
 from napari_mst.plugin.attention.plot import MatrixPage, Pictures
 from napari_mst.plugin.attention.schematic import Schematic
+from napari_mst.plugin.attention.what_if import WhatIf
+from napari_mst.plugin.attention.what_if_page import WhatIfPage
 from napari_mst.plugin.dock import Dock, JobBar, Link, reported
+from napari_mst.plugin.jobs.worker import start
 from napari_mst.plugin.jobs.workspace import JobState, Recording, Request, extent
 from napari_mst.plugin.reconstruct.dock import new_form
 from napari_mst.plugin.reconstruct.form import NO_PHOTO, ReconstructionForm
@@ -129,6 +133,9 @@ class AttentionDock(Dock):
             "Show the steps of this head", STEPS_HINT, self.start, steps_order
         )
         self.steps = Pictures("The steps of attention", 120)
+        self.what_if = WhatIfPage(
+            WhatIf(self.viewer, self.exploration, partial(start, is_listed=False))
+        )
         self.pixel = PixelPage()
         self.tabs = QTabWidget()
         self.form_fold = Fold(self.rows, FOLD_HINT, "Photo and model")
@@ -149,6 +156,7 @@ class AttentionDock(Dock):
         self.tabs.addTab(maps, "Maps")
         self.tabs.addTab(self.matrices, "Matrix")
         self.tabs.addTab(steps, "Step by step")
+        self.tabs.addTab(self.what_if, "What if")
         self.tabs.addTab(self.pixel, "Pixel")
         corner = QWidget()
         fill(QHBoxLayout(corner), self.full_button, HelpButton("attention.md", HELP_HINT))
@@ -202,6 +210,7 @@ class AttentionDock(Dock):
             (self.workspace.state_changed, self._show_state),
             (self.workspace.state_changed, self.picking.on_state),
             (self.picking.changed, self.pixel.show_view),
+            (self.what_if.state.changed, self.what_if.show_view),
             (self.workspace.recorded, self._show_runs),
             (self.workspace.made, self._show_made),
             (self.viewer.events.theme, self._on_theme),
@@ -328,6 +337,7 @@ class AttentionDock(Dock):
 
     def _show_photos(self) -> None:
         self.rows.show_photos(photo_layers(self.viewer))
+        self.what_if.show_photos(self.viewer)
         self._show_state(self.workspace.state)
         self.picking.begin()
 
@@ -422,5 +432,5 @@ class AttentionDock(Dock):
         return "" if self.form.photos or self.exploration.head is not None else NO_PHOTO
 
     def _on_theme(self) -> None:
-        for part in (*self.findChildren(Pictures), self.schematic):
+        for part in (*self.findChildren(Pictures), self.schematic, self.what_if):
             part.set_theme(get_theme(self.viewer.theme))

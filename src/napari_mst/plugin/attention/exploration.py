@@ -172,7 +172,7 @@ class Exploration:
         A photo that has other values by now, or is to be run otherwise, is made ready again. With
         the *record* of a run, its photo must be the one that was recorded: else `AttentionError`.
         """
-        key = _key(request)
+        key = fingerprint(request)
         if self._ready is None or self._ready[0] != key:
             # What was kept makes room before the next photo is read.
             self.forget_photo()
@@ -208,7 +208,7 @@ class Ready:
         self.effects = cache(partial(HeadEffects, reconstructor, self.photo))
 
 
-def _key(request: Request) -> tuple[Any, ...]:
+def fingerprint(request: Request) -> tuple[Any, ...]:
     """All that decides what is made ready, with a fingerprint of the pixels.
 
     CRC-32 takes a tenth of the time of SHA-256.

@@ -1,0 +1,260 @@
+"""What if heads attended otherwise: the state of the page, without Qt, and its short jobs.
+
+The photo is averaged down, so that the cube follows a slider. One job runs at a time; of the
+choices that are made meanwhile, only the last one is computed.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image
+from psygnal import Signal
+
+from napari_mst.arrays import Array, Floats
+from napari_mst.attention.record import AttentionRecord
+from napari_mst.cube.colour import linear_to_srgb, render_srgb
+from napari_mst.cube.metrics import mrae
+from napari_mst.errors import NapariMstError, plain
+from napari_mst.plugin.attention.drawings import Drawn
+from napari_mst.plugin.attention.exploration import (
+    Exploration,
+    RecordedHead,
+    fingerprint,
+    source_of_run,
+)
+from napari_mst.plugin.jobs.job import Job, Reports, Start
+from napari_mst.plugin.jobs.workspace import Request
+from napari_mst.plugin.viewer.photos import LayerPhoto
+from napari_mst.plugin.viewer.sharing import ViewerHelper
+
+PIXELS = 192 * 192
+"""Pixels that a photo is averaged down to, at most."""
+
+Weights = Literal["kept", "all equal", "head equal", "head silent"]
+
+
+class Outcome(NamedTuple):
+    """The cubes (B, H, W) before and after a change, and how they look: (H, W, 3), 0-255."""
+
+    wavelengths: tuple[float, ...]
+    before: Floats
+    after: Floats
+    looks: tuple[Array, Array]
+    text: str
+
+    @classmethod
+    def of(cls, wavelengths: tuple[float, ...], before: Floats, after: Floats) -> "Outcome":
+        """Compare two cubes."""
+        looks = _look(before, wavelengths), _look(after, wavelengths)
+        mean = float(np.abs(before).mean(dtype=np.float64))
+        change = float(np.abs(after - before).mean(dtype=np.float64)) / mean if mean else np.nan
+        text = f"The cube changes by {change:.1%} in the mean; MRAE {mrae(after, before):.3f}."
+        return cls(wavelengths, before, after, looks, text)
+
+
+class WhatIfView(NamedTuple):
+    """The contents of the page: a sentence, two pictures, and the spectra (2, B) of a pixel."""
+
+    text: str = ""
+    pictures: tuple[Drawn, ...] = ()
+    wavelengths: tuple[float, ...] = ()
+    spectra: Floats = np.empty((2, 0))
+
+
+class WhatIf(ViewerHelper):
+    """Computes the cube of the chosen run with other attention weights, while it is on.
+
+    Use the methods to change it. `changed` is emitted with the `WhatIfView` to show.
+
+    Attributes
+    ----------
+    temperature
+        Divides the scores of all heads: above 1 weights are more even.
+    weights
+        The weights of which heads are replaced, and by what.
+    other
+        A photo layer whose matrices stand for those of the photo; None for its own.
+    """
+
+    changed = Signal(WhatIfView)
+
+    def __init__(self, viewer: ViewerModel, exploration: Exploration, start: Start) -> None:
+        super().__init__(viewer)
+        self.temperature = 1.0
+        self.weights: Weights = "kept"
+        self.other: Image | None = None
+        self.is_on = False
+        self._exploration = exploration
+        self._start = start
+        self._is_busy = self._waits = False
+        # Used by one job after the other: the photo and the other one, made ready.
+        self._ready: dict[Any, _Small] = {}
+        self._records: dict[Any, AttentionRecord] = {}
+        self._outcome: Outcome | None = None
+        self._pixel: tuple[int, int] | None = None
+        exploration.head_changed.connect(self._on_head)
+        self._head: RecordedHead | None = exploration.head
+
+    def turn(self, is_on: bool) -> None:
+        """Begin to compute, or stop and let go of the photos."""
+        self.is_on = is_on
+        if is_on:
+            self.compute()
+        else:
+            self._waits = False
+            self._ready, self._records, self._outcome = {}, {}, None
+
+    def choose(self, **choices: Any) -> None:
+        """Set any of `temperature`, `weights` and `other`, and compute."""
+        before = self.temperature, self.weights, self.other
+        for name, value in choices.items():
+            setattr(self, name, value)
+        if before != (self.temperature, self.weights, self.other):
+            self.compute()
+
+    def pick(self, row: int, column: int) -> None:
+        """Show the spectrum of another pixel of the pictures; nothing is computed for it."""
+        self._pixel = row, column
+        self._emit()
+
+    def compute(self) -> None:
+        """Compute the chosen change, after the job that runs."""
+        if not self.is_on or self._exploration.head is None:
+            return
+        self._waits = self._is_busy
+        if self._is_busy:
+            return
+        try:
+            run = self._order()
+        except NapariMstError as error:
+            self._fail(error)
+            return
+        self._is_busy = True
+        head = self._exploration.head
+        done = partial(self._show, head.recording)
+        self._start(Job(run, on_done=done, on_failed=self._fail, on_end=self._on_end))
+
+    def _order(self) -> Callable[[Reports], Outcome]:
+        """Freeze what is chosen. Raises `AttentionError`, `PhotoError` if a photo is gone."""
+        head = self._exploration.chosen
+        run = head.recording
+        sources = [source_of_run(self.viewer, run)]
+        if self.other is not None and self.has(self.other):
+            sources.append(LayerPhoto.of(self.other, self.viewer.dims.point))
+        requests = [
+            Request(each, run.model, run.options, None, run.corrections) for each in sources
+        ]
+        shapes = run.record.shapes
+        every = {block: range(heads) for block, (_, heads) in shapes.items()}
+        one = {head.block: [head.head]}
+        fields: dict[str, Any] = {"temperature": self.temperature}
+        fields |= {
+            "kept": {},
+            "all equal": {"equal": every},
+            "head equal": {"equal": one},
+            "head silent": {"silent": one},
+        }[self.weights]
+        return partial(self._make, self._ready, self._records, requests, fields)
+
+    @staticmethod
+    def _make(
+        ready: "dict[Any, _Small]",
+        records: dict[Any, AttentionRecord],
+        requests: list[Request],
+        fields: dict[str, Any],
+        reports: Reports,
+    ) -> Outcome:
+        """The work of a job; what it made ready lies in *ready* and *records* for the next one."""
+        from napari_mst.attention.explorer import AttentionExplorer
+        from napari_mst.attention.what_if import AttentionChange
+
+        first, *others = [(_key(each), each) for each in requests]
+        key, request = first
+        if key not in ready:
+            small = _Small(request, reports)
+            ready.clear()
+            records.clear()
+            ready[key] = small
+        small = ready[key]
+        for other, asked in others:
+            if other not in records:
+                photo = _reduced(asked, reports)
+                found = AttentionExplorer(small.reconstructor, photo).record()
+                records.clear()
+                records[other] = found
+            fields = fields | {"record": records[other]}
+        before = small.effects.unchanged(reports)
+        after = small.effects.changed(AttentionChange(**fields), reports)
+        return Outcome.of(small.wavelengths, before, after)
+
+    def _show(self, recording: Any, outcome: Outcome) -> None:
+        head = self._exploration.head
+        # Another run may be looked at by now.
+        if self.is_on and head is not None and head.recording is recording:
+            self._outcome = outcome
+            self._emit()
+
+    def _emit(self) -> None:
+        outcome = self._outcome
+        if outcome is None:
+            return
+        rows, columns = outcome.before.shape[1:]
+        row, column = self._pixel or (rows // 2, columns // 2)
+        row, column = min(row, rows - 1), min(column, columns - 1)
+        frame = (column - 2, row - 2, 5, 5)
+        titles = "<b>before</b>", "<b>after</b>"
+        pictures = tuple(
+            Drawn(title, look, (0.0, 255.0), "Click a pixel for its spectrum.", frame, True)
+            for title, look in zip(titles, outcome.looks, strict=True)
+        )
+        spectra = np.stack([cube[:, row, column] for cube in (outcome.before, outcome.after)])
+        self.changed.emit(WhatIfView(outcome.text, pictures, outcome.wavelengths, spectra))
+
+    def _fail(self, error: Exception) -> None:
+        self._outcome = None
+        if self.is_on:
+            self.changed.emit(WhatIfView(plain(error)))
+
+    def _on_end(self) -> None:
+        self._is_busy = False
+        if self._waits and self._viewer_ref() is not None:
+            self.compute()
+
+    def _on_head(self) -> None:
+        """Compute again if the change is one of the chosen head, or another run is looked at."""
+        head, before = self._exploration.head, self._head
+        self._head = head
+        is_other_run = before is None or head is None or head.recording is not before.recording
+        if is_other_run:
+            self._outcome = self._pixel = None
+        if is_other_run or (head != before and self.weights.startswith("head")):
+            self.compute()
+
+
+class _Small:
+    """A photo that was averaged down, and its network."""
+
+    def __init__(self, request: Request, reports: Reports) -> None:
+        from napari_mst.attention.what_if import HeadEffects
+
+        self.reconstructor = request.reconstructor(reports)
+        self.wavelengths = tuple(map(float, self.reconstructor.model.card.wavelengths))
+        self.effects = HeadEffects(self.reconstructor, _reduced(request, reports))
+
+
+def _reduced(request: Request, reports: Reports) -> Any:
+    photo, region = request.read(), request.source.region
+    return (photo if region is None else photo.cropped(region)).reduced(PIXELS, reports)
+
+
+def _key(request: Request) -> tuple[Any, ...]:
+    return (*fingerprint(request), request.source.region)
+
+
+def _look(cube: Floats, wavelengths: tuple[float, ...]) -> Array:
+    """The cube in daylight, (H, W, 3), 0-255."""
+    linear = render_srgb(cube.astype(np.float32, copy=False), wavelengths).clip(0, 1)
+    return np.moveaxis(np.rint(linear_to_srgb(linear) * 255).astype(np.uint8), 0, -1)

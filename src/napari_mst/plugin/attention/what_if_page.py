@@ -1,0 +1,149 @@
+"""The page "What if" of the attention dock: the cube with other attention weights, as they move."""
+
+import weakref
+
+import numpy as np
+import pyqtgraph as pg
+from napari.components import ViewerModel
+from napari.utils.theme import Theme
+from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtGui import QHideEvent, QShowEvent
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSlider, QVBoxLayout, QWidget
+
+from napari_mst.plugin.attention.plot import Pictures
+from napari_mst.plugin.attention.what_if import WhatIf, WhatIfView
+from napari_mst.plugin.viewer.photos import photo_layers
+from napari_mst.plugin.viewer.sharing import calling
+from napari_mst.plugin.viewer.widgets import ChoiceBox, Paragraph, fill, let_shrink
+
+NOTE = (
+    "Computed on the photo averaged down to about 192 x 192 pixels, so its numbers differ from "
+    "those of the cube. Click a picture for the spectrum of a pixel."
+)
+TEMPERATURE_HINT = (
+    "Divides the scores of all heads before the softmax: to the right weights are more even, to "
+    "the left the largest ones take all."
+)
+WEIGHTS = {
+    "kept": ("as they are", "The weights of the network."),
+    "all equal": ("equal in all heads", "All channels get the same weight, in every head."),
+    "head equal": ("equal in this head", "Equal weights in the head that is chosen above."),
+    "head silent": ("this head silent", "The head that is chosen above adds nothing."),
+}
+OTHER_HINT = (
+    "Take the matrices of another photo of the viewer, recorded with the same model, in place of "
+    "those of this one."
+)
+RESET_HINT = "Go back to what the network does by itself."
+OWN = "this photo"
+REACH, STEP = 3, 10
+"""Octaves of the temperature to each side, and steps of the slider in one."""
+AFTER = "#e8842a"
+
+
+class WhatIfPage(QWidget):
+    """Chooses other weights, and shows the cube before and after."""
+
+    def __init__(self, state: WhatIf) -> None:
+        super().__init__()
+        self.state = state
+        self.temperature = QSlider(Qt.Orientation.Horizontal, toolTip=TEMPERATURE_HINT)
+        self.temperature.setRange(-REACH * STEP, REACH * STEP)
+        self.temperature.setAccessibleName("Temperature")
+        self.number = QLabel()
+        self.weights = ChoiceBox()
+        for value, (title, tip) in WEIGHTS.items():
+            self.weights.add(title, value, tip)
+        self.other = ChoiceBox(toolTip=OTHER_HINT)
+        let_shrink(self.other, 8)
+        self.reset_button = QPushButton("Reset", toolTip=RESET_HINT)
+        self.text, note = Paragraph(), Paragraph()
+        note.setText(NOTE)
+        self.pictures = Pictures("The cube before and after", 130)
+        self.spectrum = pg.PlotWidget(enableMenu=False)
+        self.spectrum.setMouseEnabled(False, False)
+        self.spectrum.hideButtons()
+        self.spectrum.setMinimumHeight(110)
+        self.spectrum.setAccessibleName("Spectrum before and after")
+        self.curves = [self.spectrum.plot(), self.spectrum.plot(pen=pg.mkPen(AFTER, width=2))]
+        sharp, even = QLabel("Temperature"), self.number
+        fill(
+            QVBoxLayout(self),
+            fill(QHBoxLayout(), sharp, self.temperature, even, stretched=self.temperature),
+            fill(QHBoxLayout(), QLabel("Weights"), self.weights, self.reset_button),
+            fill(QHBoxLayout(), QLabel("Matrices of"), self.other, stretched=self.other),
+            self.text,
+            self.pictures,
+            self.spectrum,
+            note,
+            stretched=self.pictures,
+        )
+        self.temperature.valueChanged.connect(calling(self._choose))
+        self.weights.currentIndexChanged.connect(calling(self._choose))
+        self.other.currentIndexChanged.connect(calling(self._choose))
+        self.reset_button.clicked.connect(calling(self.reset))
+        self.pictures.clicked.connect(state.pick)
+        self._write_number()
+
+    def reset(self) -> None:
+        """Choose what the network does by itself."""
+        for part in (self.temperature, self.weights, self.other):
+            with QSignalBlocker(part):
+                part.setValue(0) if part is self.temperature else part.setCurrentIndex(0)
+        self._choose()
+
+    def _choose(self) -> None:
+        found = self.other.currentData()
+        self._write_number()
+        self.state.choose(
+            temperature=2.0 ** (self.temperature.value() / STEP),
+            weights=self.weights.currentData(),
+            other=None if found is None else found(),
+        )
+
+    def _write_number(self) -> None:
+        self.number.setText(f"{2.0 ** (self.temperature.value() / STEP):.2f}")
+
+    def show_photos(self, viewer: ViewerModel) -> None:
+        """List the photos of *viewer*; one that is gone is no longer chosen."""
+        with QSignalBlocker(self.other):
+            self.other.clear()
+            self.other.add(OWN, None, "The matrices of the photo itself.")
+            for layer in photo_layers(viewer):
+                self.other.add(layer.name, weakref.ref(layer), layer.name)
+                if layer is self.state.other:
+                    self.other.setCurrentIndex(self.other.count() - 1)
+        self._choose()
+
+    def show_view(self, view: WhatIfView) -> None:
+        """Show what was computed."""
+        self.text.setText(view.text)
+        self.pictures.draw(view.pictures)
+        for curve, values in zip(self.curves, view.spectra, strict=True):
+            curve.setData(np.asarray(view.wavelengths), values)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take on the colours of a napari theme."""
+        text = theme.text.as_hex()
+        self.spectrum.setBackground(theme.background.as_hex())
+        for side in ("left", "bottom"):
+            axis = self.spectrum.getAxis(side)
+            axis.setPen(text)
+            axis.setTextPen(text)
+        self.spectrum.setLabel("bottom", "nm", color=text)
+        self.spectrum.setTitle(
+            f"at the framed pixel: before, <span style='color:{AFTER}'>after</span>",
+            color=text,
+            size="8pt",
+        )
+        self.curves[0].setPen(pg.mkPen(text, width=2))
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        """Qt calls this when the page appears: only then is anything computed."""
+        super().showEvent(event)
+        self.state.turn(True)
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        """Qt calls this when the page is hidden."""
+        super().hideEvent(event)
+        self.state.turn(False)

@@ -1,0 +1,139 @@
+"""The page What if: the cube with other attention weights, as a slider moves."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from pytestqt.qtbot import QtBot
+from tests.plugin.attention.conftest import BUNDLED, done, photo_of
+
+from napari_mst import Reconstructor, load_model
+from napari_mst.attention.explorer import AttentionExplorer
+from napari_mst.attention.what_if import AttentionChange, HeadEffects
+from napari_mst.plugin.attention.dock import AttentionDock
+from napari_mst.plugin.attention.exploration import Exploration, recording_order
+from napari_mst.plugin.attention.what_if import PIXELS, WhatIf, WhatIfView
+from napari_mst.plugin.jobs.job import Cancel, Job, ignore, run_now
+from napari_mst.plugin.jobs.workspace import Recording
+from napari_mst.reconstruction.options import RunOptions
+
+BLOCK = "stages.0.bottleneck"
+EVERY = {"encoder.0": 1, "encoder.1": 2, "bottleneck": 4, "decoder.0": 2, "decoder.1": 1}
+
+
+def reconstructor() -> Reconstructor:
+    return Reconstructor(load_model(BUNDLED), "cpu")
+
+
+def exploration_of(viewer: ViewerModel) -> Exploration:
+    pixels = viewer.layers["photo"].data
+    record = AttentionExplorer(reconstructor(), pixels).record()
+    exploration = Exploration()
+    reference = photo_of(viewer).reference()
+    exploration.choose_run(Recording(record, "photo", BUNDLED, reference, RunOptions("cpu")))
+    exploration.choose(BLOCK, 2)
+    return exploration
+
+
+def seen_of(state: WhatIf) -> list[WhatIfView]:
+    seen: list[WhatIfView] = []
+    state.changed.connect(seen.append)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("choices", "change"),
+    [
+        ({}, AttentionChange()),
+        ({"temperature": 4.0}, AttentionChange(temperature=4)),
+        ({"weights": "head equal"}, AttentionChange(equal={BLOCK: [2]})),
+        ({"weights": "head silent"}, AttentionChange(silent={BLOCK: [2]})),
+        (
+            {"weights": "all equal"},
+            AttentionChange(equal={f"stages.0.{name}": range(n) for name, n in EVERY.items()}),
+        ),
+    ],
+)
+def test_the_spectra_are_those_of_the_network_with_the_change(
+    viewer: ViewerModel, choices: dict[str, object], change: AttentionChange
+) -> None:
+    state = WhatIf(viewer, exploration_of(viewer), run_now)
+    seen = seen_of(state)
+    state.turn(True)
+    state.choose(**choices)
+    state.pick(3, 7)
+    effects = HeadEffects(reconstructor(), viewer.layers["photo"].data)
+    expected = [cube[:, 3, 7] for cube in (effects.unchanged(), effects.changed(change))]
+    np.testing.assert_allclose(seen[-1].spectra, expected, atol=2e-5)
+    assert ("changes by 0.0%" in seen[-1].text) == (not choices)
+    assert (np.ptp(seen[-1].spectra, axis=0).max() > 1e-4) == bool(choices)
+
+
+def test_another_photo_lends_its_matrices_and_a_large_one_is_averaged_down(
+    viewer: ViewerModel,
+) -> None:
+    other = viewer.add_image(np.full((600, 700, 3), (250, 60, 10), np.uint8), rgb=True)
+    state = WhatIf(viewer, exploration_of(viewer), run_now)
+    seen = seen_of(state)
+    state.turn(True)
+    state.choose(other=other)
+    assert np.ptp(seen[-1].spectra, axis=0).max() > 1e-4
+    viewer.layers.remove(other)
+    state.choose(temperature=1.0, other=None)
+    assert "changes by 0.0%" in seen[-1].text
+    viewer.layers["photo"].data = np.full((600, 700, 3), 90, np.uint8)
+    state.compute()
+    rows, columns, _ = seen[-1].pictures[0].values.shape
+    assert 0.9 * PIXELS < rows * columns < 1.1 * PIXELS
+    viewer.layers.clear()
+    state.compute()
+    assert "no longer in the viewer" in seen[-1].text
+
+
+def test_of_the_choices_during_a_job_only_the_last_is_computed(viewer: ViewerModel) -> None:
+    held: list[Job] = []
+
+    def hold(job: Job) -> Cancel:
+        held.append(job)
+        return ignore
+
+    state = WhatIf(viewer, exploration_of(viewer), hold)
+    seen = seen_of(state)
+    state.choose(temperature=2.0)
+    assert not held  # nothing is computed for a page that is not shown
+    state.turn(True)
+    for temperature in (3.0, 4.0, 8.0):
+        state.choose(temperature=temperature)
+    assert len(held) == 1
+    run_now(held[0])
+    assert len(held) == 2
+    state.turn(False)
+    run_now(held[1])
+    assert len(held) == 2
+    assert len(seen) == 1
+
+
+def test_the_page_follows_the_slider_and_goes_back(
+    dock: AttentionDock, viewer: ViewerModel, qtbot: QtBot
+) -> None:
+    dock.form.card = BUNDLED
+    assert dock.start(recording_order, dock.form)
+    done(dock, qtbot)
+    page = dock.what_if
+
+    def until(found: Callable[[], bool]) -> None:
+        qtbot.waitUntil(found, timeout=120_000)
+
+    dock.tabs.setCurrentWidget(page)
+    until(lambda: "changes by 0.0%" in page.text.text())
+    page.temperature.setValue(page.temperature.maximum())
+    until(lambda: "changes by 0.0%" not in page.text.text())
+    assert len(page.pictures.pictures) == 2
+    assert page.number.text() == "8.00"
+    before, after = (curve.getData()[1] for curve in page.curves)
+    assert not np.allclose(before, after, atol=1e-5)
+    page.reset_button.click()
+    until(lambda: "changes by 0.0%" in page.text.text())
+    dock.tabs.setCurrentIndex(0)
+    assert not page.state.is_on
