@@ -236,7 +236,7 @@ def test_the_command_prints_a_line_for_each_number_of_known_spectra(
     file = tmp_path / "scores.csv"
     model = ("--model", "pixelwise-srgb", "--device", "cpu")
     plain = (*model, "--no-baselines", "--input", "clean")
-    code, out, _ = run("known", tmp_path, *model, "--known", "0,1,2", "--csv", file)
+    code, out, _ = run("known", tmp_path, *model, "--references", "0,1,2", "--csv", file)
     assert code == 0
     header, nothing, *lines = out.split("\n\n")[0].splitlines()
     assert header.split() == [
@@ -256,7 +256,7 @@ def test_the_command_prints_a_line_for_each_number_of_known_spectra(
     assert len(file.read_text().splitlines()) == 1 + 3 * 3
     _, models, _ = run("evaluate", tmp_path, *plain)
     assert nothing[36:58] == models.splitlines()[1][36:58]
-    code, out, _ = run("known", tmp_path, *model, "--known", "1", "--suggested", "--per-scene")
+    code, out, _ = run("known", tmp_path, *model, "--references", "1", "--suggested", "--per-scene")
     assert (code, out.count("1 suggested second")) == (0, 1)
 
 
@@ -264,8 +264,8 @@ def test_the_command_prints_a_line_for_each_number_of_known_spectra(
     ("arguments", "sentence"),
     [
         ("--references=-1,4", "Expected numbers of reference spectra from 0 up, got -1, 4."),
-        ("--known 300 --suggested", "Expected at most 256 suggested spots, got 300."),
-        ("--known 1 --input fog", "got 'fog'"),
+        ("--references 300 --suggested", "Expected at most 256 suggested spots, got 300."),
+        ("--references 1 --input fog", "got 'fog'"),
     ],
 )
 def test_the_command_refuses_what_cannot_be(

@@ -116,7 +116,7 @@ def reconstruct_a_part() -> None:
     form.choose("memory", 1_500_000_000)
     assert workspace.run(resolve(form, viewer))
     request = starts.requests[0]
-    assert (request.model, request.options.device) == ("mstpp-srgb", "cuda:0")
+    assert (request.model, request.options.device) == ("mstpp-photo", "cuda:0")
     assert request.options.memory == 1_500_000_000
     assert request.options.region == (4, 13, 7, 30)
     starts.jobs[0].on_failed(OutOfMemory("Expected more memory."))

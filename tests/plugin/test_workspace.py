@@ -256,7 +256,7 @@ def test_the_page_of_a_photo_has_ten_controls_at_most(
         return [control for control in controls if not is_within(control)]
 
     form = photo_page(workspace).reconstruction.form
-    assert len(shown()) == 6
+    assert len(shown()) == 7
     shot = Shot(camera="Nikon_D5100")
     pixels = np.full((20, 30, 3), 900, np.uint16)
     viewer.add_image(pixels, rgb=True, metadata={METADATA_KEY: shot}, name="raw")

@@ -65,7 +65,11 @@ def test_a_raw_photo_chooses_its_model_camera_and_light_unless_a_person_has_chos
 ) -> None:
     layer, ordinary = opened(dng), Image(THUMBNAIL, rgb=True)
     form = ReconstructionForm()
-    for photo, card in ((layer, "mstpp-camera"), (ordinary, "mstpp-srgb"), (layer, "mstpp-camera")):
+    for photo, card in (
+        (layer, "mstpp-camera"),
+        (ordinary, "mstpp-photo"),
+        (layer, "mstpp-camera"),
+    ):
         form.photo = weakref.ref(photo)
         assert (form.card, form.misfit) == (card, "")
     assert form.illuminant == ESTIMATED

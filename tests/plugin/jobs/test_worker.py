@@ -228,7 +228,7 @@ def test_a_photo_is_prepared_once_for_its_plan_its_preview_and_its_run(
 ) -> None:
     monkeypatch.setattr("napari_mst.plugin.jobs.workspace.PREVIEW_FROM", 1)
     prepare, decide = Mock(wraps=preparing.prepared_job), Mock(wraps=denoising.decided)
-    monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepare", prepare)
+    monkeypatch.setattr("napari_mst.reconstruction.pipeline.prepared_job", prepare)
     monkeypatch.setattr("napari_mst.reconstruction.pipeline.decided", decide)
     reconstruct_with_previews(Request(source(), "pixelwise-srgb", RunOptions("cpu")), Reports())
     assert prepare.call_count == 1

@@ -268,7 +268,7 @@ def test_a_line_under_the_plot_says_once_what_calibrates_the_error_bands(
         desk.pin(4, column)
     desk.points.selected_data = {0, 1}
     desk.lines()
-    assert desk.dock.text.text().endswith(f"\nError band (90 %), {UNCALIBRATED}.")
+    assert desk.dock.text.text().endswith(f"\nPrediction interval (90 %), {UNCALIBRATED}.")
     desk.bench.choose([])
     desk.lines()
     assert " ".join(desk.bench.snapshot.notes) == ""

@@ -164,8 +164,11 @@ class Composer(ViewerHelper):
         """Return how *layer* is painted, and is to be before anybody has chosen."""
         if layer not in self._sitters:
             alike = cube_layer_in(layer.metadata, ALIKE_KEY)
-            first = Colours(light=picture_choices().light)
-            self._sitters[layer] = Sitter(first if alike is None else self.colours(alike))
+            if alike is None:
+                self._sitters[layer] = Sitter(Colours(light=picture_choices().light))
+            else:  # a cube made of another one looks as that does
+                other = self.sitter_of(alike)
+                self._sitters[layer] = Sitter(other.colours, is_picture=other.is_picture)
         return self._sitters[layer]
 
     def colours(self, layer: Image) -> Colours:
