@@ -150,13 +150,13 @@ class WhatIf(ViewerHelper):
         shapes = run.record.shapes
         every = {block: range(heads) for block, (_, heads) in shapes.items()}
         one = {head.block: [head.head]}
-        fields: dict[str, Any] = {"temperature": self.temperature}
-        fields |= {
+        heads: dict[Weights, dict[str, Any]] = {
             "kept": {},
             "all equal": {"equal": every},
             "head equal": {"equal": one},
             "head silent": {"silent": one},
-        }[self.weights]
+        }
+        fields = {"temperature": self.temperature, **heads[self.weights]}
         return partial(self._make, self._ready, self._records, requests, fields)
 
     @staticmethod
