@@ -151,6 +151,7 @@ def test_the_arrow_keys_reach_every_head(full_dock: AttentionDock, qtbot: QtBot)
 def test_a_cell_shows_its_values_and_a_click_on_it_chooses_both_channels_or_all(
     full_dock: AttentionDock, qtbot: QtBot
 ) -> None:
+    full_dock.exploration.choose("stages.0.encoder.0", 0)
     plot = full_dock.matrices.plot
     qtbot.waitExposed(full_dock)
     scene = plot.pictures[0].view.mapViewToScene(QPointF(3, 1))
@@ -287,6 +288,7 @@ def test_a_region_and_its_pass_are_listed_and_mapped_where_they_lie(
     assert dock.workspace.run(Request(part, BUNDLED, RunOptions("cpu", ensemble=True)))
     done(dock, qtbot)
     assert "photo [4:16, 6:26], unflipped of 8" in dock.runs.currentText()
+    dock.exploration.choose("stages.0.encoder.0", 0)
     assert dock.start(map_order, "score")
     done(dock, qtbot)
     (layer,) = map_layers(viewer)
@@ -321,6 +323,16 @@ def test_two_matrices_and_three_stages_fit_into_a_narrow_dock(
     qtbot.waitUntil(lambda: plot.ci.boundingRect().width() <= plot.viewport().width() + 1)
     first, second = (picture.view.sceneBoundingRect().width() for picture in plot.pictures)
     assert first == pytest.approx(second, abs=2)
+
+
+def test_the_dock_opens_on_the_head_whose_weights_are_least_even(
+    dock: AttentionDock, viewer: ViewerModel
+) -> None:
+    record = make_record(stages=1)
+    block = record.blocks["stages.0.decoder.0"]
+    block.attention[1] = np.eye(block.attention.shape[-1])
+    dock.workspace.keep(Recording(record, "photo"))
+    assert dock.exploration.chosen[1:] == ("stages.0.decoder.0", 1)
 
 
 def test_equal_weights_have_one_colour_in_every_matrix(full_dock: AttentionDock) -> None:

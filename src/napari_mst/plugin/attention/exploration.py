@@ -41,6 +41,16 @@ PHOTO_IS_GONE = "The photo of this run is no longer in the viewer. Open it and r
 NO_RUN = "Reconstruct a photo, or press Record: the matrices of all blocks appear here."
 
 
+def least_even(record: AttentionRecord) -> tuple[str, int]:
+    """The block and head whose weights differ most from equal ones; the first if none has any."""
+    shares = {
+        (name, head): entropy.mean() / np.log2(len(entropy))
+        for name, block in record.blocks.items()
+        for head, entropy in enumerate(block.entropy)
+    }
+    return min(shares, key=shares.__getitem__, default=(next(iter(record.shapes)), 0))
+
+
 class RecordedHead(NamedTuple):
     """One head of one block of a recorded run."""
 
@@ -113,9 +123,9 @@ class Exploration:
         return Selection(self.chosen.block, self.chosen.head, self.key, self.query)
 
     def choose_run(self, recording: Recording) -> None:
-        """Look at *recording*: at the same head as before, or the first if it has no such head."""
+        """Look at *recording*: at the same head as before, or the one whose weights say most."""
         shapes = recording.record.shapes
-        head = RecordedHead(recording, next(iter(shapes)), 0)
+        head = RecordedHead(recording, *least_even(recording.record))
         if self.head is not None:
             _, heads = shapes.get(self.head.block, (0, 0))
             if self.head.head < heads:
