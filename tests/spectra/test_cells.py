@@ -15,7 +15,7 @@ from napari_mst.spectra.cells import MOST_COMPARED, label_table, separability, w
 RNG = np.random.default_rng(11)
 LABELS = RNG.integers(0, 4, (30, 40))
 LABELS[0, 0] = 9
-DATA = RNG.normal(3, 1, (4, 30, 40)) + LABELS * RNG.normal(size=(4, 1, 1))
+DATA = (RNG.normal(3, 1, (4, 30, 40)) + LABELS * RNG.normal(size=(4, 1, 1))) / 10
 CUBE = SpectralCube(DATA.astype(np.float32), np.array([500.0, 550, 660, 830]))
 
 
