@@ -20,7 +20,7 @@ import zarr
 from PIL import Image
 
 import napari_mst as nm
-from napari_mst import crash_safe, isolation
+from napari_mst import atomic_save, sandbox
 from napari_mst.batch.clips import _sampled, reconstruct_clip, write_clip
 from napari_mst.cli.main import main
 from napari_mst.errors import CubeFileError, OutOfMemory, PhotoError, SaveError
@@ -40,7 +40,7 @@ def apart() -> None:
 
 @pytest.fixture(autouse=True)
 def decoded_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decode videos in this process, which saves the start of another: see test_isolation."""
+    """Decode videos in this process, which saves the start of another: see test_sandbox."""
 
     def stream(function: str, path: Path, *_: Any) -> Iterator[tuple[Any, Any]]:
         assert function == "napari_mst.photo.video:decoded"
@@ -49,8 +49,8 @@ def decoded_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
             yield facts, numbers.reshape(facts["shape"])
 
     if "apart" not in request.fixturenames:
-        monkeypatch.setattr(isolation, "limit_memory", lambda _: None)
-        monkeypatch.setattr(isolation, "stream", stream)
+        monkeypatch.setattr(sandbox, "limit_memory", lambda _: None)
+        monkeypatch.setattr(sandbox, "stream", stream)
 
 
 def video(path: Path, **changes: Any) -> Path:
@@ -175,9 +175,9 @@ def test_the_memory_of_the_decoder_is_limited_by_its_pixels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rooms: list[int] = []
-    monkeypatch.setattr(isolation, "limit_memory", rooms.append)
+    monkeypatch.setattr(sandbox, "limit_memory", rooms.append)
     assert len(photos(video(tmp_path / "a.avi"))) == len(FRAMES)
-    room = isolation.ROOM_BYTES
+    room = sandbox.ROOM_BYTES
     assert rooms == [room, room + decoder._PIXEL_BYTES * 48 * 64]
 
 
@@ -422,7 +422,7 @@ def test_a_full_disk_leaves_nothing_of_a_clip(
 
 def test_a_clip_asks_for_its_space_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = 4 * 31 * 48 * 64 * 4
-    monkeypatch.setattr(crash_safe, "free_bytes", lambda _: needed)
+    monkeypatch.setattr(atomic_save, "free_bytes", lambda _: needed)
     clip = cubes_of(tmp_path)
     with pytest.raises(SaveError, match=f"Expected {needed} bytes of free space"):
         write_clip(tmp_path / "clip.zarr", clip)

@@ -21,7 +21,7 @@ import napari_mst as nm
 from lab.benchmarks import common
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.spectrum import Spectrum
-from napari_mst.formats.in_files import in_file
+from napari_mst.formats.lazy_files import in_file
 
 Call = Callable[[], object]
 

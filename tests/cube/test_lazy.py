@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from napari_mst.arrays import Array
 from napari_mst.cube import SpectralCube, lazy
-from napari_mst.cube.lazy import Lazy, kept
+from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.errors import CubeFileError, OutOfMemory
-from napari_mst.formats import in_files
-from napari_mst.formats.in_files import in_file
+from napari_mst.formats import lazy_files
+from napari_mst.formats.lazy_files import in_file
 
 SHAPE = (5, 7, 6)
 NUMBERS = np.arange(210, dtype=">i2").reshape(SHAPE)
@@ -59,12 +59,12 @@ def test_an_index_gives_what_it_gives_of_an_array(
 ) -> None:
     doubled = NUMBERS * 2.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_files, "SKIPPED_BYTES", skipped)
+        patch.setattr(lazy_files, "SKIPPED_BYTES", skipped)
         for numbers in in_three_orders:
             np.testing.assert_array_equal(numbers[key], NUMBERS[key])
             twice = numbers.mapped(lambda part, bands: part * 2.0, np.float64)
             np.testing.assert_array_equal(twice[key], doubled[key])
-            tiled = kept(numbers, (2, 3, 4))
+            tiled = cached(numbers, (2, 3, 4))
             for _ in range(2):
                 np.testing.assert_array_equal(tiled[key], NUMBERS[key])
 
@@ -114,7 +114,7 @@ def test_a_tile_is_read_once_while_there_is_room(monkeypatch: pytest.MonkeyPatch
 
     # Room for four tiles of ten numbers; a row has three.
     monkeypatch.setattr(lazy, "KEPT_BYTES", 80)
-    tiled = kept(Lazy("b", SHAPE, "i2", read), (5, 1, 2))
+    tiled = cached(Lazy("b", SHAPE, "i2", read), (5, 1, 2))
     for row in (0, 0, 1, 0):
         np.testing.assert_array_equal(tiled[:, row], NUMBERS[:, row])
     assert [rows.start for _, rows, _ in boxes] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
@@ -131,7 +131,7 @@ def test_looking_at_bands_keeps_a_few_and_strips_of_all_bands_keep_their_row(
 
     _, height, width = SHAPE
     monkeypatch.setattr(lazy, "KEPT_BYTES", 2 * 2 * height * width)
-    tiled = kept(Lazy("b", SHAPE, "i2", read), (1, height, width))
+    tiled = cached(Lazy("b", SHAPE, "i2", read), (1, height, width))
     for band in range(5):
         np.testing.assert_array_equal(tiled[band], NUMBERS[band])
     assert len(tiled.tiles) == 2
@@ -163,7 +163,7 @@ def test_a_file_that_a_save_replaces_stays_as_it_was(tmp_path: Path) -> None:
 def test_a_viewer_is_given_coarse_numbers_until_the_tiles_are_there() -> None:
     whole = np.arange(5 * 40 * 30, dtype=np.float32).reshape(5, 40, 30)
     source = Lazy("a", whole.shape, np.float32, lambda *at: whole[tuple(map(as_slice, at))])
-    numbers = kept(source, (5, 16, 16), 4)
+    numbers = cached(source, (5, 16, 16), 4)
     coarse = whole[:, ::8, ::6].copy()
     levels = lazy.levels_of(numbers, coarse)
     assert [level.shape for level in levels] == [(5, 40, 30), (5, 20, 15), (5, 10, 8), (5, 5, 5)]

@@ -275,10 +275,10 @@ def test_the_reader_tells_a_small_machine_from_a_file_that_asks_too_much(
     code = f"""
 import json, resource, psutil, h5py, pathlib
 from unittest.mock import patch
-from napari_mst.isolation import answers, limit_memory
+from napari_mst.sandbox import answers, limit_memory
 {limit if is_outside else ""}
 room = lambda room: limit_memory({"room" if is_outside else "2**27"})
-with patch("napari_mst.isolation.limit_memory", room):
+with patch("napari_mst.sandbox.limit_memory", room):
     path = pathlib.Path({str(tmp_path / "a.mat")!r})
     function = "napari_mst.formats.matlab.cubes:answer"
     print(json.dumps(next(answers(function, path, [[None, None, 0], 2**32, 2**32]))[0]))

@@ -17,7 +17,7 @@ import pytest
 import zarr as judge
 from tests.formats.conftest import bad_input, refuse
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cube import Provenance, SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, OutOfMemory, SaveError
@@ -362,7 +362,7 @@ def parts(cube: SpectralCube) -> set[int]:
 @bad_input("085-zarr-between")
 def test_save_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often that happens: the last attempt makes saves wait."""
-    monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(atomic_save, "LOCK_SECONDS", 0.05)
     path = write_cube(tmp_path / "a.zarr", told(0))
     opened = judge.open
     saved = [0]

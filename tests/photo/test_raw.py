@@ -24,7 +24,7 @@ from tests.raw_photos import (
 )
 
 import napari_mst
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.batch.jobs import find_photos
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.photo import raw
@@ -270,7 +270,7 @@ def test_any_failure_of_rawpy_is_told_as_what_it_was(
         raise AttributeError("'RawPy' object has no attribute 'other'")
 
     monkeypatch.setattr(raw, "_shot", lacking)
-    monkeypatch.setattr(isolation, "limit_memory", lambda _: None)
+    monkeypatch.setattr(sandbox, "limit_memory", lambda _: None)
     with pytest.raises(PhotoError, match=r"got AttributeError: .*'other'\. Update rawpy") as error:
         raw.developed(path)
     assert "damaged" not in str(error.value)
@@ -280,11 +280,11 @@ def test_libraw_is_limited_before_it_opens_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rooms: list[int] = []
-    monkeypatch.setattr(isolation, "limit_memory", rooms.append)
+    monkeypatch.setattr(sandbox, "limit_memory", rooms.append)
     with pytest.raises(PhotoError, match="damaged"):
         raw.developed(tmp_path / "missing.dng")
     raw.developed(write_dng(tmp_path / "photo.dng", FLAT))
-    assert rooms == [isolation.ROOM_BYTES] * 2 + [isolation.ROOM_BYTES + 64 * 40 * 60]
+    assert rooms == [sandbox.ROOM_BYTES] * 2 + [sandbox.ROOM_BYTES + 64 * 40 * 60]
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="only Linux sets limits of memory")
@@ -292,9 +292,9 @@ def test_libraw_gets_the_memory_that_its_pixels_need_and_no_more(tmp_path: Path)
     path = write_dng(tmp_path / "photo.dng", halves(3000, 4000))
     code = f"""
 import json, pathlib, sys
-from napari_mst.isolation import answers
+from napari_mst.sandbox import answers
 from napari_mst.photo import raw
-raw.isolation.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
+raw.sandbox.ROOM_BYTES, raw._PIXEL_BYTES = 2**26, int(sys.argv[1])
 path = pathlib.Path({str(path)!r})
 print(json.dumps(next(answers("napari_mst.photo.raw:developed", path, []))[0]))
 """

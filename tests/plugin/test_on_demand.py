@@ -11,7 +11,7 @@ from tests.plugin.in_viewer import cube_in, picture_in
 
 from napari_mst import Reconstructor, load_model
 from napari_mst.cube import SpectralCube
-from napari_mst.cube.lazy import Lazy, kept
+from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.cube.pictures import composite_of, paint
 from napari_mst.engine.plan import Plan
 from napari_mst.plugin.jobs import workspace
@@ -32,7 +32,7 @@ def opened(error: float = 0.0) -> SpectralCube:
     def read(*ranges: range) -> Any:
         return numbers[tuple(slice(at.start, at.stop, at.step) for at in ranges)]
 
-    lazy = kept(Lazy("a", cube.shape, np.float32, read), (31, 8, 8), 4)
+    lazy = cached(Lazy("a", cube.shape, np.float32, read), (31, 8, 8), 4)
     lazy.coarse = np.full((31, 5, 6), 0.5, np.float32)
     history = replace(cube.provenance, estimate_error=error)
     return replace(cube, data=lazy, provenance=history)

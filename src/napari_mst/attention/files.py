@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Array, Singles
 from napari_mst.attention.maps import AttentionMap
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
@@ -48,7 +48,7 @@ def write_attention(
     Raises
     ------
     SaveError
-        See `crash_safe.saving`; the file that was there before is then intact.
+        See `atomic_save.saving`; the file that was there before is then intact.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def write_attention(
     save: Callable[..., None] = np.savez  # its own type takes arrays for its options
     target = Path(path)
     needed = sum(array.nbytes for array in arrays.values()) + _HEADERS
-    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
+    saving = atomic_save.saving(target, needed=needed, overwrite=overwrite)
     with saving as (temporary,), temporary.open("wb") as file:
         save(file, **arrays)
     return target
@@ -90,7 +90,7 @@ def write_attention(
 
 def _write_table(target: Path, record: AttentionRecord, *, overwrite: bool) -> Path:
     needed = sum(_ROW * block.attention.size for block in record.blocks.values()) + _HEADERS
-    saving = crash_safe.saving(target, needed=needed, overwrite=overwrite)
+    saving = atomic_save.saving(target, needed=needed, overwrite=overwrite)
     with saving as (temporary,), temporary.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["block", "head", "key", "query", "logit", "attention", "spread"])
@@ -152,9 +152,9 @@ def read_attention(path: str | Path) -> AttentionRecord:
 
 
 def write_figure(path: str | Path, figure: "Figure", *, overwrite: bool = False) -> Path:
-    """Save a figure as PNG. Raises `SaveError`, see `crash_safe.saving`."""
+    """Save a figure as PNG. Raises `SaveError`, see `atomic_save.saving`."""
     target = Path(path)
-    saving = crash_safe.saving(target, needed=_HEADERS, overwrite=overwrite)
+    saving = atomic_save.saving(target, needed=_HEADERS, overwrite=overwrite)
     with saving as (temporary,), temporary.open("wb") as file:
         figure.savefig(file, format="png", dpi=_DOTS)
     return target
@@ -168,14 +168,14 @@ def write_maps(path: str | Path, maps: Sequence[AttentionMap], *, overwrite: boo
     Raises
     ------
     SaveError
-        See `crash_safe.saving`; the file that was there before is then intact.
+        See `atomic_save.saving`; the file that was there before is then intact.
     """
     import tifffile
 
     target = Path(path)
     needed = sum(made.values.nbytes for made in maps) + _HEADERS
     with (
-        crash_safe.saving(target, needed=needed, overwrite=overwrite) as (temporary,),
+        atomic_save.saving(target, needed=needed, overwrite=overwrite) as (temporary,),
         tifffile.TiffWriter(temporary) as pages,
     ):
         for made in maps:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.formats.zarr.reading import check_installed, is_zarr
@@ -76,7 +76,7 @@ def write_clip(path: Path, clip: CubeClip, *, overwrite: bool = False) -> Path:
     """Save *clip* as one OME-Zarr of (T, B, H, W); returns its *path*. Raises `SaveError`."""
     check_installed()
     needed = math.prod(clip.shape) * np.dtype(np.float32).itemsize
-    with crash_safe.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
+    with atomic_save.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
         write_frames(folder, clip)
     return path
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.attention.files import write_attention, write_figure, write_maps
 from napari_mst.attention.maps import AttentionMap, Selection
 from napari_mst.attention.overlays import OVERLAYS
@@ -102,7 +102,7 @@ def save_attention(
     target = output or Path(f"{photo.stem}_attention{suffix}")
     _check_name(target, side_by_side is not None, mean, bool(map or pixel))
     with asked_to_stop():
-        crash_safe.check_targets([target], overwrite=overwrite)
+        atomic_save.check_targets([target], overwrite=overwrite)
     if photo.is_dir() and not mean:
         name = shown(photo.name)
         raise PhotoError(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cli.console import note, progress_bar
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import DEFAULT_MODEL, Output, Pixel
@@ -54,9 +54,9 @@ def reconstruct_frames(
     target = output or Path(f"{clip.stem}.zarr")
     tables = {pixel: target.with_name(f"{target.stem}_{pixel[0]}_{pixel[1]}.csv") for pixel in at}
     with asked_to_stop():
-        crash_safe.check_targets([target], overwrite=overwrite, is_folder=True)
+        atomic_save.check_targets([target], overwrite=overwrite, is_folder=True)
         for path in tables.values():
-            crash_safe.check_targets([path], overwrite=overwrite)
+            atomic_save.check_targets([path], overwrite=overwrite)
     reconstructor = load_reconstructor(model, options)
     # It imports torch.
     from napari_mst.batch.clips import reconstruct_clip, write_clip

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from napari_mst.atomic_save import check_targets
 from napari_mst.cli.console import note, print_json, working
 from napari_mst.cli.control_c import asked_to_stop
 from napari_mst.cli.options import Output, Pixel, opened
-from napari_mst.crash_safe import check_targets
 from napari_mst.cube.illuminants import DAYLIGHT, illuminant_names, illuminant_title
 from napari_mst.cube.pictures import WHOLE, paint, rendering
 from napari_mst.errors import SpectrumError, shown

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tqdm import tqdm
 
+from napari_mst.atomic_save import check_targets
 from napari_mst.cli.console import note
-from napari_mst.crash_safe import check_targets
 from napari_mst.errors import CameraError, ModelError
 from napari_mst.formats.options import AS_THE_FILE_SAYS, ReadOptions
 from napari_mst.models import MODELS

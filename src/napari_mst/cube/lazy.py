@@ -81,7 +81,7 @@ class Lazy:
     Attributes
     ----------
     tiles
-        The tiles that are kept, see `kept`.
+        The tiles that are kept, see `cached`.
     coarse
         The numbers (B, h, w) averaged down over the image, in memory, for viewers; None without.
     base
@@ -315,7 +315,7 @@ Place = tuple[int, ...]
 """The number of a tile along each axis."""
 
 
-def kept(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
+def cached(numbers: Lazy, sides: Sequence[int], fewest: int = 1) -> Lazy:
     """Read *numbers* in tiles of *sides* (b, h, w), of which those wanted last are kept.
 
     Tiles that are missing are read together; threads wait for each other. Less than *fewest* pixels

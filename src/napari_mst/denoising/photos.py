@@ -14,7 +14,7 @@ import numpy as np
 
 from napari_mst.arrays import Array, Doubles, Floats
 from napari_mst.cube.colour import linear_to_srgb
-from napari_mst.cube.lazy import Lazy, kept
+from napari_mst.cube.lazy import Lazy, cached
 from napari_mst.denoising.noise import SensorNoise, estimated_noise
 from napari_mst.denoising.non_local_means import (
     WindowWeights,
@@ -131,7 +131,7 @@ def denoised_where_read(photo: Photo, how: Denoising) -> Photo:
         return pixels[list(channels), down, across][:, :: rows.step, :: columns.step]
 
     whole = Lazy(photo.name, photo.pixels.shape, photo.pixels.dtype, read)
-    pixels: Any = kept(whole, (3, TILE, TILE), 2 * TILE**2)
+    pixels: Any = cached(whole, (3, TILE, TILE), 2 * TILE**2)
     return replace(photo, pixels=pixels)
 
 

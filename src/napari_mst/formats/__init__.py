@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import (
     CubeError,
@@ -371,7 +371,7 @@ def write_cube(
     # Besides the numbers there are headers and the record.
     needed = cube.data.size * dtype.itemsize + 2**20
     is_ours = form.is_mine if form.is_folder else None
-    with crash_safe.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
+    with atomic_save.saving(*files, needed=needed, overwrite=overwrite, is_ours=is_ours) as places:
         form.write(*places, cube, dtype, as_progress(progress))
     _warn_of_pairs(files[-1])
     return files[-1]
@@ -407,7 +407,7 @@ def check_target(path: str | PathLike[str], *, overwrite: bool = False) -> Path:
     path = Path(path)
     form = _writer(path)
     files = form.targets(path)
-    crash_safe.check_targets(files, overwrite=overwrite, is_folder=form.is_folder)
+    atomic_save.check_targets(files, overwrite=overwrite, is_folder=form.is_folder)
     return files[-1]
 
 

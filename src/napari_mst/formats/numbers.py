@@ -12,7 +12,7 @@ import numpy as np
 from napari_mst.arrays import Array, DType
 from napari_mst.cube.lazy import Lazy, Numbers, changed, mapped
 from napari_mst.errors import CubeFileError, SaveError, mismatch
-from napari_mst.formats.in_files import in_file, with_neighbours
+from napari_mst.formats.lazy_files import in_file, with_neighbours
 from napari_mst.progress import NO_PROGRESS, Progress
 
 BLOCK_BYTES = 4 * 2**20

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Codes
 from napari_mst.errors import SaveError, shown
 
@@ -26,7 +26,7 @@ def check_picture_target(path: Path, *, overwrite: bool = False) -> None:
         raise SaveError(
             f"Expected a file name ending in {PICTURE}, got {shown(path.name)!r}. Choose another."
         )
-    crash_safe.check_targets([path], overwrite=overwrite)
+    atomic_save.check_targets([path], overwrite=overwrite)
 
 
 def write_picture(
@@ -55,7 +55,7 @@ def write_picture(
     texts.add_text("Title", title)
     texts.add_text(_FACTS, json.dumps(facts))
     needed = picture.size + 2**16
-    with crash_safe.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
+    with atomic_save.saving(path, needed=needed, overwrite=overwrite) as (temporary,):
         fromarray(picture).save(temporary, "png", icc_profile=srgb_profile(), pnginfo=texts)
     return path
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from napari_mst.crash_safe import saving
+from napari_mst.atomic_save import saving
 from napari_mst.errors import CheckpointError, ModelError, shown
 from napari_mst.networks.measured import MeasuredNetwork, measured
 from napari_mst.networks.network import Network, pad
@@ -136,7 +136,7 @@ def write_onnx(
     ModelError
         If torch cannot export the network, or if the graph gives something else at another size.
     SaveError
-        See `crash_safe.saving`.
+        See `atomic_save.saving`.
     """
     _check_installed()
     multiple = network.program().multiple

@@ -12,7 +12,7 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
-from napari_mst.crash_safe import saving
+from napari_mst.atomic_save import saving
 from napari_mst.errors import CheckpointError
 from napari_mst.models.cards import ModelCard, card_to_metadata
 
@@ -40,7 +40,7 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], card: ModelCard) ->
     Raises
     ------
     SaveError
-        As `crash_safe.saving`. The older file is then intact.
+        As `atomic_save.saving`. The older file is then intact.
     """
     unsealed = safetensors.torch.save(dict(tensors), card_to_metadata(card, seal=_EMPTY.decode()))
     place = _place_of_seal(unsealed)

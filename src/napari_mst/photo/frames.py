@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tifffile
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.errors import NapariMstError, OutOfMemory, PhotoError, shown
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.video import not_a_clip
@@ -103,7 +103,7 @@ def _video(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
     def refusal(got: str, advice: str) -> PhotoError:
         return PhotoError(f"Expected a clip, got {got}. {advice}")
 
-    results = isolation.stream("napari_mst.photo.video:decoded", clip, (), refusal)
+    results = sandbox.stream("napari_mst.photo.video:decoded", clip, (), refusal)
     for number, (facts, pixels) in enumerate(results):
         seconds = facts["seconds"]
         if seconds is None:

@@ -1,4 +1,4 @@
-"""HEIC photos, decoded by libheif in a process of its own (`isolation`).
+"""HEIC photos, decoded by libheif in a process of its own (`sandbox`).
 
 pillow-heif (BSD-3-Clause) brings libheif and libde265 (LGPL 3.0); its wheels also hold an encoder,
 x265 (GPL 2.0), which is not used here.
@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Array
 from napari_mst.errors import PhotoError
-from napari_mst.isolation import Answer
 from napari_mst.photo.profiles import ColourSpace, of_coding, of_profile
 from napari_mst.photo.raw import check_size
+from napari_mst.sandbox import Answer
 
 HEIF_SUFFIXES = (".heic", ".heif", ".hif")
 _BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
@@ -55,7 +55,7 @@ def decode_heif(path: Path, notes: list[str]) -> tuple[Array, ColourSpace | None
             "Expected pillow-heif, which reads HEIC photos, got no such package. "
             "Install it: pip install pillow-heif; or save the photo as JPEG."
         )
-    facts, pixels = isolation.decoded("napari_mst.photo.heif:decoded", path, (), _refusal)
+    facts, pixels = sandbox.decoded("napari_mst.photo.heif:decoded", path, (), _refusal)
     if facts["others"]:
         notes.append(f"The file holds {facts['others']} more images: its main one was taken.")
     profile = base64.b64decode(facts["profile"])
@@ -68,17 +68,17 @@ def decoded(path: Path) -> Answer:
     """Return the facts of a HEIC photo and its pixels: libheif's part of `decode_heif`."""
     import pillow_heif
 
-    isolation.limit_memory(isolation.ROOM_BYTES)
+    sandbox.limit_memory(sandbox.ROOM_BYTES)
     try:
         file = pillow_heif.open_heif(path, convert_hdr_to_8bit=False)
         image = file[file.primary_index]
         columns, rows = image.size
         check_size(columns, rows)
-        isolation.limit_memory(isolation.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
+        sandbox.limit_memory(sandbox.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
         info: dict[str, Any] = dict(image.info)
         pixels: Array = np.ascontiguousarray(image)
     except MemoryError as error:
-        if isolation.is_limited_from_outside():
+        if sandbox.is_limited_from_outside():
             raise
         raise _refusal("one that asks for more memory than its pixels need", "") from error
     except (EOFError, OSError, RuntimeError, SyntaxError, ValueError) as error:

@@ -2,7 +2,7 @@
 
 Black level and saturation are applied, and the photo is demosaiced and turned upright. Nothing else
 is done: no white balance, no colour matrix, no tone curve. rawpy (MIT) brings LibRaw (LGPL 2.1 or
-CDDL 1.0); it is the extra `raw`, and imported only in the process that decodes (`isolation`).
+CDDL 1.0); it is the extra `raw`, and imported only in the process that decodes (`sandbox`).
 
 Letters: H rows, W columns.
 """
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Doubles
 from napari_mst.errors import PhotoError, shown
-from napari_mst.isolation import Answer
 from napari_mst.photo.cameras import matching_camera
 from napari_mst.photo.raw_header import camera_in_raw, neutral_in_dng
+from napari_mst.sandbox import Answer
 
 if TYPE_CHECKING:
     from rawpy import RawPy
@@ -123,7 +123,7 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
             "Expected rawpy, which reads RAW photos, got no such package. "
             "Install it: pip install 'napari-mst[raw]'."
         )
-    facts, pixels = isolation.decoded("napari_mst.photo.raw:developed", path, (), _refusal)
+    facts, pixels = sandbox.decoded("napari_mst.photo.raw:developed", path, (), _refusal)
     neutral = facts["shot"]["neutral"]
     shot = Shot(**facts["shot"] | {"neutral": neutral and tuple(neutral)})
     notes += [*shot.notes, *saturation_notes(pixels)]
@@ -133,12 +133,12 @@ def develop_raw(path: Path, notes: list[str]) -> tuple[NDArray[np.uint16], Shot]
 def developed(path: Path) -> Answer:
     """Return the facts of a RAW photo and its pixels (H, W, C): LibRaw's part of `develop_raw`."""
     rawpy = _rawpy()
-    isolation.limit_memory(isolation.ROOM_BYTES)
+    sandbox.limit_memory(sandbox.ROOM_BYTES)
     with _explained(), rawpy.RawPy() as raw:
         raw.open_file(str(path))
         columns, rows = raw.sizes.width, raw.sizes.height
         check_size(columns, rows)
-        isolation.limit_memory(isolation.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
+        sandbox.limit_memory(sandbox.ROOM_BYTES + _PIXEL_BYTES * columns * rows)
         raw.unpack()
         _check_colours(raw)
         shot = _shot(raw, path)
@@ -200,7 +200,7 @@ def _explained() -> Iterator[None]:
         rawpy.LibRawMemPoolOverflowError,
         rawpy.LibRawTooBigError,
     ) as error:
-        if isolation.is_limited_from_outside():
+        if sandbox.is_limited_from_outside():
             raise MemoryError from error
         raise _refusal("one that asks for more memory than its pixels need", _AGAIN) from error
     except PhotoError:

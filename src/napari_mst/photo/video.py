@@ -1,4 +1,4 @@
-"""Videos and GIFs, decoded by FFmpeg (PyAV) in a process of its own; see `isolation`.
+"""Videos and GIFs, decoded by FFmpeg (PyAV) in a process of its own; see `sandbox`.
 
 Phones record HLG or PQ by default (ITU-R BT.2100). Their frames become linear light in the
 primaries of sRGB. 1 is diffuse white: 75 % of HLG, 203 cd/m2 of PQ (ITU-R BT.2408).
@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Array, Singles, singles
 from napari_mst.cube.colour import srgb_to_linear
 from napari_mst.errors import PhotoError, shown
-from napari_mst.isolation import Answer
 from napari_mst.photo.files import upright
 from napari_mst.photo.raw import check_size
+from napari_mst.sandbox import Answer
 
 CONTAINERS = "apng,avi,gif,matroska,mov,mpeg,mpegts"
 """FFmpeg's demuxers that may open a file. Others open further files, which the file names."""
@@ -46,7 +46,7 @@ def decoded(path: Path) -> Iterator[Answer]:
     A damaged frame has a `fault` instead of pixels. So has every later one that is predicted from
     it. A file that ends too early has a last `fault` without `seconds`.
     """
-    isolation.limit_memory(isolation.ROOM_BYTES)
+    sandbox.limit_memory(sandbox.ROOM_BYTES)
     import av
 
     settings: Any = {
@@ -100,7 +100,7 @@ def _frames(container: Any, seconds: list[float], stamps: list[int] | None) -> I
     stream = container.streams.video[0]
     context = stream.codec_context
     check_size(context.width, context.height)
-    isolation.limit_memory(isolation.ROOM_BYTES + _PIXEL_BYTES * context.width * context.height)
+    sandbox.limit_memory(sandbox.ROOM_BYTES + _PIXEL_BYTES * context.width * context.height)
     # With more threads, errors would come with later packets.
     context.thread_count = 1
     # FFmpeg would guess what damage hides.

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from napari_mst.arrays import Array, DType, Floats
-from napari_mst.cube.lazy import Lazy, Read, kept
+from napari_mst.cube.lazy import Lazy, Read, cached
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.steps import photo_window
@@ -76,7 +76,7 @@ def on_demand(
         correction = Correction(NO_QUALITY, aim(_check(job, data, shot), noise), is_jpeg)
     if is_new and not is_given and not statistics.error:
         keep(job, Statistics(known, noise))
-    numbers = kept(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
+    numbers = cached(_finished(job, data, shot, noise), (len(data), TILE, TILE), ALONE)
     if shot.shape[0] * shot.shape[1] >= COARSE_FROM:
         small = decided(averaged_down(replace(job, part=shot, denoising=None)))
         seen = _raw(denoised(small, job.progress), known)

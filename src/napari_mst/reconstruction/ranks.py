@@ -22,7 +22,7 @@ from platformdirs import user_cache_path
 from safetensors.torch import load
 from torch import Tensor, distributed
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cube import SpectralCube
 from napari_mst.engine.crop import Known
 from napari_mst.engine.features import PhotoRows
@@ -158,14 +158,14 @@ def write_in_ranks(
     def fill(_: Path | None = None) -> None:
         # Until the first rank has made the folder.
         together(distributed.barrier)
-        write_rows(crash_safe.unfinished(path), cube.data, slice(rank, None, count), rest)
+        write_rows(atomic_save.unfinished(path), cube.data, slice(rank, None, count), rest)
         together(distributed.barrier)
 
     if rank:
         fill()
         return cube
     needed = cube.data.size * dtype.itemsize
-    with crash_safe.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
+    with atomic_save.saving(path, needed=needed, overwrite=overwrite, is_ours=is_zarr) as (folder,):
         write_zarr(folder, cube, dtype, progress.part(0.9, 1), fill)
     return cube
 

@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 from safetensors.torch import load, save
 from torch import Tensor
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Floats, Singles
 from napari_mst.engine.crop import Known, execute_crop
 from napari_mst.engine.features import PhotoRows
@@ -257,7 +257,7 @@ def keep(job: Job, statistics: Statistics, ranks: int = 1) -> None:
     content = json.dumps(facts).encode() + b"\n" + tensor_bytes(folded)
     with suppress(OSError, SaveError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with crash_safe.saving(path, needed=len(content), overwrite=True) as (temporary,):
+        with atomic_save.saving(path, needed=len(content), overwrite=True) as (temporary,):
             temporary.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
         files = sorted(path.parent.glob("*.statistics"), key=lambda file: file.stat().st_mtime)
         for file in files[:-MOST_FILES]:

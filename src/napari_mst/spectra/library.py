@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Doubles
 from napari_mst.cube.colour import reflectances
 from napari_mst.cube.curves import BAND_INDEX, Curves, text_of
@@ -116,7 +116,7 @@ def write_spectra(
     ------
     SaveError
         If the suffix is unknown, there are no spectra, or their wavelengths have several units or,
-        for ENVI, differ; or for the reasons of `crash_safe.saving`. An older file is then intact.
+        for ENVI, differ; or for the reasons of `atomic_save.saving`. An older file is then intact.
 
     Notes
     -----
@@ -233,7 +233,7 @@ def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
 def write_text(path: Path, text: str, *, overwrite: bool) -> Path:
     """Save *text* crash-safe, as UTF-8. Raises `SaveError`, and an older file is then intact."""
     data = text.encode("utf-8", errors="replace")
-    with crash_safe.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
+    with atomic_save.saving(path, needed=len(data), overwrite=overwrite) as (temporary,):
         temporary.write_bytes(data)
     return path
 

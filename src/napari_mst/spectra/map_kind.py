@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Array, Brief, Codes
 from napari_mst.cube import BAND_INDEX, SpectralCube
 from napari_mst.cube.gaps import usable
@@ -367,7 +367,7 @@ def regions_between(pixels: Array, above: float, below: float = np.inf) -> NDArr
 def check_map_target(path: Path, *, overwrite: bool = False) -> None:
     """Refuse now what `Map.write` would refuse after the map is made. Raises `SaveError`."""
     if path.suffix.lower() == PICTURE:
-        crash_safe.check_targets([path], overwrite=overwrite)
+        atomic_save.check_targets([path], overwrite=overwrite)
     else:
         check_target(path, overwrite=overwrite)
 

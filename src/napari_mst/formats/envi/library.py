@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Floats
 from napari_mst.cube.curves import BAND_INDEX, Curves, axis, number
 from napari_mst.formats.envi.header import (
@@ -107,13 +107,13 @@ def write_library(path: Path, library: Curves, *, overwrite: bool = False) -> Pa
     Raises
     ------
     SaveError
-        As `crash_safe.saving`.
+        As `atomic_save.saving`.
     """
     values = _stored(library.values)
     text = _header_text(library, values).encode("ascii")
     data_path, header_path = targets(path)
     needed = values.nbytes + len(text)
-    with crash_safe.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (
+    with atomic_save.saving(data_path, header_path, needed=needed, overwrite=overwrite) as (
         data,
         header,
     ):

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Array, Doubles, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.curves import BAND_INDEX, NANOMETRES
 from napari_mst.errors import CubeFileError, mismatch, shown
+from napari_mst.formats.consistent_read import Contents, held, read_consistently
 from napari_mst.formats.envi.georeference import in_envi, read_from_envi
 from napari_mst.formats.envi.header import (
     AXES,
@@ -40,7 +41,6 @@ from napari_mst.formats.numbers import (
     write_planes,
 )
 from napari_mst.formats.record import CHANGED, Description, described_cube
-from napari_mst.formats.steady import Contents, held, steady_read
 from napari_mst.formats.wavelengths import band_names, percent_encode
 from napari_mst.progress import Progress
 
@@ -112,7 +112,7 @@ def steadily(
     def now() -> tuple[Path, bytes] | None:
         """The header and its bytes; None if a save is just replacing it."""
         header = header_of(path)
-        if header is None and crash_safe.is_interrupted(targets):
+        if header is None and atomic_save.is_interrupted(targets):
             with held(*targets):
                 return None
         if header is None:
@@ -124,7 +124,9 @@ def steadily(
         except FileNotFoundError:
             return None
 
-    contents = steady_read(now, lambda found: read(Header.parse(found[1], found[0].name), found[0]))
+    contents = read_consistently(
+        now, lambda found: read(Header.parse(found[1], found[0].name), found[0])
+    )
     if contents is None:
         raise CubeFileError(
             f"Expected {shown(path.name)} to stay as it is, got changes while reading. Try again."

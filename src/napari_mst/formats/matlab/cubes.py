@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Array, DType
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Numbers
@@ -29,7 +29,7 @@ from napari_mst.formats import numbers
 from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, cube_name, find_cube
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.envi.georeference import FIELDS, read_from_envi
-from napari_mst.formats.in_files import in_hdf5
+from napari_mst.formats.lazy_files import in_hdf5
 from napari_mst.formats.matlab.stored import (
     CLASSES,
     HDF5_MARK,
@@ -54,9 +54,9 @@ from napari_mst.formats.record import (
     seal_of,
     sealed_cube,
 )
-from napari_mst.isolation import Answer
 from napari_mst.memory import free_host_memory
 from napari_mst.progress import Progress
+from napari_mst.sandbox import Answer
 
 _LEVEL_5_MARKS = (b"\0\1IM", b"\1\0MI", b"\0\2IM", b"\2\0MI")
 
@@ -118,9 +118,7 @@ def stored_cube(
     options = [answers, free_host_memory(math.inf), numbers.LAZY_BYTES]
     refusal = partial(mismatch, path.name, kind)
     data: Numbers
-    facts, data = isolation.decoded(
-        "napari_mst.formats.matlab.cubes:answer", path, options, refusal
-    )
+    facts, data = sandbox.decoded("napari_mst.formats.matlab.cubes:answer", path, options, refusal)
     if "is_chunked" in facts:
         axes = (2, 1, 0) if facts["order"] == "F" else (0, 1, 2)
         data = in_hdf5(path, facts["name"]).transpose(axes)
@@ -214,7 +212,7 @@ def _failure(path: Path, error: Exception, limit: int) -> Exception:
         fault = shown(str(error) or type(error).__name__, 80)
         kind = "MAT-file" if path.suffix.lower() == ".mat" else "netCDF-4 or HDF5 file"
         return mismatch(path.name, f"a complete {kind}", fault, "Get the file again.")
-    if isolation.is_limited_from_outside():
+    if sandbox.is_limited_from_outside():
         return OutOfMemory(str(error))
     return too_large(path.name, limit, "more")
 
@@ -229,7 +227,7 @@ def _check_size(path: Path, array: StoredArray) -> None:
 def _numbers(array: StoredArray, limit: int) -> Array:
     if array.nbytes > limit:
         raise OutOfMemory(f"{array.nbytes} bytes of numbers, and {limit} of free memory")
-    isolation.limit_memory(3 * array.nbytes + isolation.ROOM_BYTES)
+    sandbox.limit_memory(3 * array.nbytes + sandbox.ROOM_BYTES)
     return array.read()
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Array, DType
 from napari_mst.errors import CubeFileError, mismatch, shown
 from napari_mst.formats.arrays import SMALL_BYTES, StoredArray, hyperspy_axes
@@ -111,7 +111,7 @@ def version_5_arrays(path: Path) -> tuple[dict[str, StoredArray], dict[str, str]
     """The arrays of numbers in the MAT-file at *path* by name, and our texts in it."""
     from scipy.io import loadmat, whosmat
 
-    isolation.limit_memory(isolation.ROOM_BYTES)
+    sandbox.limit_memory(sandbox.ROOM_BYTES)
     stored_bytes = path.stat().st_size
     arrays: dict[str, StoredArray] = {}
     for name, shape, kind in whosmat(path):
@@ -121,7 +121,7 @@ def version_5_arrays(path: Path) -> tuple[dict[str, StoredArray], dict[str, str]
             arrays[name] = StoredArray(sides, _TYPES[kind], stored_bytes, read, is_matlab=True)
         elif kind == "struct":
             # Its fields are known once it is read, whole.
-            isolation.limit_memory(3 * stored_bytes + 4 * isolation.ROOM_BYTES)
+            sandbox.limit_memory(3 * stored_bytes + 4 * sandbox.ROOM_BYTES)
             arrays |= dict(_fields_of(name, _read(path, name), stored_bytes))
     found = loadmat(path, variable_names=[OWN])
     return arrays, {key: str(value) for key, value in found.items() if key == OWN}
@@ -205,7 +205,7 @@ def hdf5_arrays(path: Path, head: bytes) -> tuple[dict[str, StoredArray], dict[s
     """
     import h5py
 
-    isolation.limit_memory(isolation.ROOM_BYTES)
+    sandbox.limit_memory(sandbox.ROOM_BYTES)
     file = h5py.File(path, "r")
     _check_links(path, file)
     is_matlab = head.startswith(b"MATLAB")
@@ -245,7 +245,7 @@ def _array(path: Path, item: Any, is_matlab: bool) -> StoredArray:
         if item.chunks:
             # The library decompresses a whole chunk at a time, however large it says that it is.
             chunk = math.prod(item.chunks) * item.dtype.itemsize
-            isolation.limit_memory(3 * item.nbytes + chunk + isolation.ROOM_BYTES)
+            sandbox.limit_memory(3 * item.nbytes + chunk + sandbox.ROOM_BYTES)
         return item[()].T if is_matlab else item[()]
 
     # Numbers in chunks have no place in the file; those of a file that ends before, none in it.

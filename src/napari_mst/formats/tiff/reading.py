@@ -27,7 +27,7 @@ from napari_mst.formats.conventions import APPLIED, physical
 from napari_mst.formats.envi import values
 from napari_mst.formats.envi.georeference import read_from_envi
 from napari_mst.formats.envi.header import DATA_SUFFIXES, Header, first_named, header_bytes
-from napari_mst.formats.in_files import in_chunks
+from napari_mst.formats.lazy_files import in_chunks
 from napari_mst.formats.numbers import in_native_order, is_large, too_large
 from napari_mst.formats.record import CHANGED, Description, check, described_cube
 from napari_mst.formats.tiff.enmap import enmap_header, enmap_metadata

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.arrays import Array
 from napari_mst.cube import BAND_INDEX, NANOMETRES, SpectralCube
 from napari_mst.cube.layer import Stack
-from napari_mst.cube.lazy import Lazy, Numbers, check_room, kept
+from napari_mst.cube.lazy import Lazy, Numbers, cached, check_room
 from napari_mst.cube.parts import with_tuples
 from napari_mst.errors import SaveError, complete, mismatch, shown
 from napari_mst.formats.arrays import (
@@ -33,10 +33,10 @@ from napari_mst.formats.arrays import (
     find_cube,
     hyperspy_axes,
 )
+from napari_mst.formats.consistent_read import held, read_consistently
 from napari_mst.formats.conventions import physical
 from napari_mst.formats.numbers import is_large
 from napari_mst.formats.record import CHANGED, OWN, Description, described_cube, sealed_cube
-from napari_mst.formats.steady import held, steady_read
 from napari_mst.memory import keep_blocks
 
 SEAL = "napari_mst_seal"
@@ -122,7 +122,7 @@ def steadfast(path: Path, array: Any, *, is_sealed: bool) -> Callable[[Any], Any
             return array[key]
 
     def numbers(key: Any) -> Any:
-        found = steady_read(same, lambda _: read(key))
+        found = read_consistently(same, lambda _: read(key))
         if found is None:
             expected, got = "the cube that was opened", "another one saved over it"
             raise mismatch(path.name, expected, got, "Open it again.")
@@ -189,7 +189,7 @@ def read_zarr(  # noqa: PLR0913 (options by name)
         return _read(path, (variable, band_axis, bands), scale=scale, verify=verify)
 
     # Chunks are found by name alone: only in one folder all of them are of one cube.
-    cube = steady_read(partial(_identity, path), read)
+    cube = read_consistently(partial(_identity, path), read)
     if cube is not None:
         return cube
     # Saves keep coming in between: only holding them off helps.
@@ -202,7 +202,7 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     try:
         folder = path.stat()
     except FileNotFoundError:
-        if crash_safe.is_interrupted([path]):
+        if atomic_save.is_interrupted([path]):
             with held(path, is_folder=True):
                 pass
         elif not path.exists():
@@ -386,7 +386,7 @@ def _loaded(path: Path, array: Any, axes: Sequence[int] = (0, 1, 2)) -> Numbers:
 
     sides = array.shards or array.chunks
     dtype = array.dtype.newbyteorder("=")
-    return kept(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes])
+    return cached(Lazy(path.name, shape, dtype, read), [sides[at] for at in axes])
 
 
 def _labels(ome: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_mst.arrays import Codes
 from napari_mst.cube import SpectralCube, pictures
-from napari_mst.cube.lazy import Lazy, coarse_of, kept, levels_of
+from napari_mst.cube.lazy import Lazy, cached, coarse_of, levels_of
 from napari_mst.cube.pictures import Part, Recipe, paint, rendering
 from napari_mst.errors import NapariMstError
 from napari_mst.plugin.jobs.job import Job, Latest
@@ -111,7 +111,7 @@ def painted(cube: SpectralCube, colours: Colours, progress: Progress = NO_PROGRE
 
     _, *sides = cube.data.sides
     fine = Lazy(cube.data.name, (3, *cube.shape[1:]), np.uint8, read)
-    levels = levels_of(kept(fine, (3, *sides)), picture.transpose(2, 0, 1))
+    levels = levels_of(cached(fine, (3, *sides)), picture.transpose(2, 0, 1))
     return [level.transpose((1, 2, 0)) for level in levels], recipe.title
 
 

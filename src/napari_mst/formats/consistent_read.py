@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from napari_mst.crash_safe import keeping
+from napari_mst.atomic_save import keeping
 from napari_mst.errors import CubeFileError, SaveError, shown
 
 ATTEMPTS = 5
@@ -15,7 +15,7 @@ State = TypeVar("State")
 Contents = TypeVar("Contents")
 
 
-def steady_read(
+def read_consistently(
     state: Callable[[], State | None], read: Callable[[State], Contents]
 ) -> Contents | None:
     """Read while the *state* stays the same; None if it never does.

@@ -22,9 +22,9 @@ from napari_mst.arrays import Array, DType
 from napari_mst.cube.lazy import (
     KEPT_BYTES,
     Lazy,
+    cached,
     check_room,
     cuts,
-    kept,
 )
 from napari_mst.errors import complete, mismatch
 
@@ -43,7 +43,7 @@ class _OpenFile:
         weakref.finalize(self, self._file.close)
 
     @contextmanager
-    def steady(self) -> Iterator[None]:
+    def checked(self) -> Iterator[None]:
         """Refuse what was read meanwhile if the file changed, also where it is damage by then."""
         try:
             with complete(self._name, "file"):
@@ -95,7 +95,7 @@ def in_file(data: "np.memmap[Any, DType]") -> Lazy:
         numbers = np.empty((len(outer), len(middle), len(inner)), dtype.newbyteorder("="))
         span = range(middle.start, middle[-1] + 1)
         skipped = (len(span) * length - len(middle) * len(inner) * inner.step) * dtype.itemsize
-        with file.steady():
+        with file.checked():
             for at, block in zip(outer, numbers, strict=True):
                 first = at * lines
                 # A single row is one call in either way.
@@ -129,10 +129,10 @@ def in_hdf5(path: Path, name: str) -> Lazy:
 
     def read(*ranges: range) -> Array:
         key = tuple(slice(at.start, at.stop, at.step) for at in ranges)
-        with file.steady():
+        with file.checked():
             return dataset[key].astype(native, copy=False)
 
-    return kept(Lazy(path.name, dataset.shape, native, read), dataset.chunks)
+    return cached(Lazy(path.name, dataset.shape, native, read), dataset.chunks)
 
 
 def with_neighbours(lazy: Lazy) -> Lazy:
@@ -145,7 +145,7 @@ def with_neighbours(lazy: Lazy) -> Lazy:
     if together == 1:
         return lazy
     most = min(together, max(1, KEPT_BYTES // 2 // (lazy.nbytes // bands)))
-    near = kept(lazy, (most, 64, width), height * width // 8)
+    near = cached(lazy, (most, 64, width), height * width // 8)
     near.sides = lazy.sides
     return near
 
@@ -187,8 +187,8 @@ def in_chunks(  # noqa: PLR0913 (how numbers lie in a file)
             numbers[there] = decode(number, raw)[here] if size else fill
 
         chunks = list(product(*map(cuts, ranges, sides)))
-        with file.steady(), ThreadPoolExecutor() as pool:
+        with file.checked(), ThreadPoolExecutor() as pool:
             list(pool.map(put, chunks)) if len(chunks) > 1 else put(*chunks)
         return numbers
 
-    return kept(Lazy(path.name, shape, native, read), sides)
+    return cached(Lazy(path.name, shape, native, read), sides)

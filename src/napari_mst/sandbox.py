@@ -2,7 +2,7 @@
 
 Libraries in C crash on some damaged files, and allocate what a file asks for. Here the file is
 refused, and nothing else happens. `stream` starts the process, as
-`python -m napari_mst.isolation FUNCTION FILE OPTIONS`. The process calls the function with the path
+`python -m napari_mst.sandbox FUNCTION FILE OPTIONS`. The process calls the function with the path
 of the file and the options, and writes one line of JSON to standard output for each result, then
 its numbers, and "null" after the last.
 
@@ -88,7 +88,7 @@ def stream(
     """
     # -P: a file in the working folder that is called like a module must not be run.
     target = [function, str(path.absolute()), json.dumps(options)]
-    command = [sys.executable, "-P", "-m", "napari_mst.isolation", *target]
+    command = [sys.executable, "-P", "-m", "napari_mst.sandbox", *target]
     environment = {
         **os.environ,
         "OMP_THREAD_LIMIT": str(_THREADS),

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.io import savemat
 from tests.raw_photos import write_dng
 
-from napari_mst import isolation
+from napari_mst import sandbox
 from napari_mst.arrays import Singles
 from napari_mst.errors import CubeFileError, NapariMstError, OutOfMemory, PhotoError, mismatch
 from napari_mst.formats import read_cube
@@ -25,7 +25,7 @@ KILL = "import os, signal; os.kill(os.getpid(), signal.{})" if os.name != "nt" e
 DECODERS = f"""
 import os, signal, time
 import numpy as np
-from napari_mst.isolation import limit_memory
+from napari_mst.sandbox import limit_memory
 
 LINE = {{"shape": [2, 3], "dtype": "<f4"}}
 
@@ -79,7 +79,7 @@ def decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Decode:
             return mismatch("a.mat", "a file", got, advice)
 
         function = f"decoders:{name}"
-        _, numbers = isolation.decoded(function, tmp_path / "decoders.py", [], refusal)
+        _, numbers = sandbox.decoded(function, tmp_path / "decoders.py", [], refusal)
         return numbers
 
     return decoded_by
@@ -92,9 +92,9 @@ def test_numbers_arrive_whole_whatever_a_library_prints(
 
 
 def test_a_decoder_may_give_several_results(decoded: Decode, tmp_path: Path) -> None:
-    results = isolation.stream("decoders:several", tmp_path / "decoders.py", [], Mock())
+    results = sandbox.stream("decoders:several", tmp_path / "decoders.py", [], Mock())
     assert [int(numbers.mean()) for _, numbers in results] == [1, 2]
-    results = isolation.stream(
+    results = sandbox.stream(
         "decoders:some", tmp_path / "decoders.py", [], Mock(return_value=EOFError("crash"))
     )
     assert int(next(results)[1].mean()) == 1
@@ -117,7 +117,7 @@ def test_a_file_that_crashes_or_stops_its_decoder_is_refused(
     message: str,
 ) -> None:
     if name == "hang":
-        monkeypatch.setattr(isolation, "SECONDS", 0.5)
+        monkeypatch.setattr(sandbox, "SECONDS", 0.5)
     with pytest.raises(CubeFileError, match=message):
         decoded(name)
 
@@ -133,7 +133,7 @@ def test_decoding_goes_on_where_no_memory_can_be_limited(monkeypatch: pytest.Mon
     resource = pytest.importorskip("resource", reason="limits of memory are a thing of POSIX")
     refuse_limit = Mock(side_effect=ValueError("current limit exceeds maximum limit"))
     monkeypatch.setattr(resource, "setrlimit", refuse_limit)
-    isolation.limit_memory(2**28)
+    sandbox.limit_memory(2**28)
     refuse_limit.assert_called_once()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from tests.formats.conftest import bad_input
 
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.lazy import Lazy
 from napari_mst.errors import CubeFileError, SaveError
@@ -191,7 +191,7 @@ def test_save_to_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         path = write_cube(tmp_path / f"cube{suffix}", cube_of(1))
         before = contents(tmp_path)
         with monkeypatch.context() as patch:
-            patch.setattr(crash_safe, "free_bytes", lambda _: 12)
+            patch.setattr(atomic_save, "free_bytes", lambda _: 12)
             with pytest.raises(SaveError, match=r"Expected \d+ bytes of free space .* got 12 free"):
                 write_cube(path, cube_of(2), overwrite=True)
         assert contents(tmp_path) == before
@@ -221,10 +221,10 @@ import sys
 from pathlib import Path
 import numpy as np
 from napari_mst.errors import SaveError
-from napari_mst import crash_safe
+from napari_mst import atomic_save
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.cube import SpectralCube
-crash_safe.free_bytes = lambda _: 2**40  # so that the disk itself says that it is full
+atomic_save.free_bytes = lambda _: 2**40  # so that the disk itself says that it is full
 wavelengths = np.array([400.0, 500.0, 600.0])
 small = SpectralCube(np.ones((3, 8, 8), np.float32), wavelengths)
 large = SpectralCube(np.random.default_rng(0).random((3, 512, 512), dtype=np.float32), wavelengths)
@@ -351,10 +351,10 @@ def test_save_between_header_and_data(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @bad_input("085-lock")
 def test_wait_for_a_rival_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_safe, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(atomic_save, "LOCK_SECONDS", 0.1)
     path = tmp_path / "cube.hdr"
     with (
-        crash_safe.keeping([path]),
+        atomic_save.keeping([path]),
         pytest.raises(SaveError, match="another run that is saving"),
     ):
         write_cube(path, cube_of(1))
