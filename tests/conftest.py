@@ -56,7 +56,7 @@ os.environ["NAPARI_MST_CACHE"] = ""
 @pytest.fixture(scope="module", params=["numba", "torch"])
 def executor(request: pytest.FixtureRequest) -> Iterator[str]:
     """The ways to compute on a CPU: the kernels that numba compiles, or torch alone."""
-    from napari_mst.engine.forms import native
+    from napari_mst.engine.fast_paths import native
 
     if request.param == "numba" and not native.is_ready():
         pytest.skip("numba is not installed, or has no kernels for this processor")

@@ -26,7 +26,7 @@ from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.cli.arguments import add_arguments, called
 from napari_mst.cli.main import COMMANDS, main
 from napari_mst.cube import SpectralCube
-from napari_mst.engine.forms.table import FORMS, form_of
+from napari_mst.engine.fast_paths.table import FAST_PATHS, fast_path_of
 from napari_mst.engine.run import run
 from napari_mst.formats import FORMATS
 from napari_mst.networks import NETWORKS
@@ -59,7 +59,7 @@ def example(title: str) -> dict[str, Any]:
 def tables_as_before() -> Iterator[None]:
     """Takes the rows of the examples out of the tables again."""
     rows: list[dict[str, Any]] = [NETWORKS, OVERLAYS, MAPS]
-    lists: list[list[Any]] = [FORMS, FORMATS, COMMANDS, SETTINGS]
+    lists: list[list[Any]] = [FAST_PATHS, FORMATS, COMMANDS, SETTINGS]
     old_rows, old_lists = [dict(table) for table in rows], [list(table) for table in lists]
     yield
     for row, old_row in zip(rows, old_rows, strict=True):
@@ -121,10 +121,10 @@ class OnePass(Network):
 def test_a_fast_form_takes_the_place_of_its_pass_and_gives_the_same() -> None:
     torch.manual_seed(0)
     network = OnePass().eval()
-    example("A fast form")
-    form = form_of(network.program().passes, CPU, torch.float32)
-    assert form is not None
-    assert form.name == "1x1 convolution as a product"
+    example("A fast path")
+    fast_path = fast_path_of(network.program().passes, CPU, torch.float32)
+    assert fast_path is not None
+    assert fast_path.name == "1x1 convolution as a product"
     np.testing.assert_allclose(*streamed_and_whole(network), atol=1e-6)
 
 

@@ -20,8 +20,8 @@ from torch import nn
 
 from lab.benchmarks.published import PublishedMSTPlusPlus
 from napari_mst.arrays import Singles
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import exact_products, execute
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus

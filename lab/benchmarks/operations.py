@@ -26,7 +26,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from lab.benchmarks.contender import published_network
 from lab.benchmarks.roofline import Roofline, roofline
 from napari_mst import load_model
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.run import run
 from napari_mst.networks.attention import spectral
 from napari_mst.networks.mst_plus_plus import build_mst_plus_plus
@@ -154,7 +154,7 @@ def profiled(contend: Callable[[], object], device: torch.device) -> Totals:
 
 def timed(contend: Callable[[], object]) -> Totals:
     """The kernels in a run, by the channels that they write, and all that is between them: time of the processor."""
-    from napari_mst.engine.forms import kernel_forms  # imports numba
+    from napari_mst.engine.fast_paths import compiled_passes  # imports numba
 
     totals: Totals = defaultdict(lambda: [0.0, 0.0, 0.0])
 
@@ -192,11 +192,11 @@ def timed(contend: Callable[[], object]) -> Totals:
         for i, value in enumerate((seconds, 2 * products, FLOAT * sum(map(torch.numel, features)))):
             totals[name][i] += value
 
-    gram = kernel_forms.compiled_gram
+    gram = compiled_passes.compiled_gram
     with ExitStack() as stack:
-        stack.enter_context(patch.object(kernel_forms, "compiled_gram", watched_gram))
+        stack.enter_context(patch.object(compiled_passes, "compiled_gram", watched_gram))
         for class_name, name, products in KERNELS:
-            kernel = getattr(kernel_forms, class_name)
+            kernel = getattr(compiled_passes, class_name)
             stack.enter_context(patch.object(kernel, "__call__", watch(kernel, name, products)))
         start = time.process_time()
         contend()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 
 FLOAT = 4
 

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 from lab.benchmarks import common
 from napari_mst import load_model
 from napari_mst.arrays import Array
+from napari_mst.engine.fast_paths import table
+from napari_mst.engine.fast_paths.table import FAST_PATHS, Compute, FastPath
 from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.forms import table
-from napari_mst.engine.forms.table import FORMS, Compute, Form
 from napari_mst.engine.run import execute
 from napari_mst.networks.attention.spectral import HALO
 from napari_mst.networks.network import Pass
@@ -99,15 +99,18 @@ EXACT: dict[str, Callable[..., Compute]] = {
 }
 
 
-def with_exact(names: Sequence[str]) -> list[Form]:
-    """The table of forms, with those of *names* computed in float64."""
-    return [replace(form, build=EXACT[form.name]) if form.name in names else form for form in FORMS]
+def with_exact(names: Sequence[str]) -> list[FastPath]:
+    """The table of fast paths, with those of *names* computed in float64."""
+    return [
+        replace(fast_path, build=EXACT[fast_path.name]) if fast_path.name in names else fast_path
+        for fast_path in FAST_PATHS
+    ]
 
 
 def cube(network: Any, photo: Array, names: Sequence[str] = ()) -> Array:
     """The reflectances (B, H, W) of *photo* (3, H, W)."""
     source = PhotoRows(lambda start, stop: photo[:, start:stop], *photo.shape[1:])
-    with patch.object(table, "FORMS", with_exact(names)):
+    with patch.object(table, "FAST_PATHS", with_exact(names)):
         return np.asarray(execute(network.program(), source, CPU).numbers, np.float64)
 
 

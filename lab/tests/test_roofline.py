@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lab.benchmarks.roofline import best, roofline
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 
 CPU = torch.device("cpu")
 _CHANNELS = 64  # whose weights, and a few pixels of which, stay in the fastest cache

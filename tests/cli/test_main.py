@@ -127,7 +127,7 @@ def test_kernels_are_compiled_in_a_thread_of_their_own_so_that_control_c_is_hear
         askers.append(threading.current_thread())
         return False
 
-    monkeypatch.setattr("napari_mst.engine.forms.native.is_ready", is_ready)
+    monkeypatch.setattr("napari_mst.engine.fast_paths.native.is_ready", is_ready)
     assert run("reconstruct", photo, "-o", photo.with_name("cube.hdr"))[0] == 0
     assert askers[0] is not threading.main_thread()
 

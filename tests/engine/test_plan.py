@@ -16,8 +16,8 @@ from tests.conftest import source_of
 from napari_mst.engine import plan as planning
 from napari_mst.engine import workers
 from napari_mst.engine.device import choose_device
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import Slab
-from napari_mst.engine.forms import native
 from napari_mst.engine.plan import PlannedRun, make_plan
 from napari_mst.engine.run import execute
 from napari_mst.errors import OutOfMemory
@@ -256,7 +256,7 @@ from pathlib import Path
 import numpy as np
 from napari_mst import Reconstructor, load_model
 from napari_mst.engine import workers
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 
 def kilobytes(field):
     lines = Path("/proc/self/status").read_text().splitlines()

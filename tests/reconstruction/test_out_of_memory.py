@@ -10,8 +10,8 @@ from tests.reconstruction.conftest import PHOTO, run_out_of_memory, small_model
 
 from napari_mst.arrays import Singles
 from napari_mst.engine.device import DeviceChoice
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows, Slab
-from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.errors import OutOfMemory
 from napari_mst.memory import is_out_of_memory

@@ -10,7 +10,7 @@ import pytest
 from tests.reconstruction.conftest import PHOTO, small_model
 
 from napari_mst import load_model
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress

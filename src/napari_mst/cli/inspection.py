@@ -227,7 +227,7 @@ def _device() -> Iterator[ReportLine]:
 
 
 def _kernels() -> Iterator[ReportLine]:
-    from napari_mst.engine.forms import native
+    from napari_mst.engine.fast_paths import native
 
     if not native.is_installed():
         yield ReportLine("kernels", "none; a CPU is faster with: pip install numba")

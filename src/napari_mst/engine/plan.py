@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.schedule import Schedule, schedule, thrifty
 from napari_mst.engine.steps import plain_values
@@ -73,7 +73,7 @@ _COMPILED_BYTES = (
 )
 _PUBLISHED_VALUES = 15 * 31  # a pixel of the published network, for which these bytes were measured
 
-_PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast form
+_PLAIN_BYTES = 58_000  # of each thread, for every value a pixel of a pass that has no fast path
 _PLAIN_PIXELS = 1 << 14  # of the tiles for which that was measured, with their halo
 _POINTWISE_BYTES = 9.4  # for every value a pixel of the rows that a thread has in work
 

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from napari_mst.arrays import Floats
+from napari_mst.engine.fast_paths import native
+from napari_mst.engine.fast_paths.table import fast_statistic
 from napari_mst.engine.features import FeatureMap, PaddedPhoto, PhotoRows, ReadRows, Slab
-from napari_mst.engine.forms import native
-from napari_mst.engine.forms.table import statistic_form
 from napari_mst.engine.pages import KEPT
 from napari_mst.engine.plan import Plan, gpu_rows, pixelwise_rows
 from napari_mst.engine.schedule import Sweep, result_size, schedule, thrifty
@@ -262,7 +262,7 @@ class Execution:
 
     def _statistic(self, name: str) -> Callable[[Tensor], Tensor]:
         statistic = cast("Callable[[Tensor], Tensor]", self._program.writer(name).statistic)
-        return statistic_form(statistic, self._device, self._dtypes[name])
+        return fast_statistic(statistic, self._device, self._dtypes[name])
 
     def _read(self, name: str, window: Window) -> Tensor:
         return self._photo.read(window) if name == PHOTO else self._maps[name].read(window)

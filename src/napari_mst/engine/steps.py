@@ -1,4 +1,4 @@
-"""The passes of a sweep in the form in which a device computes them, window by window.
+"""The passes of a sweep as a device computes them, window by window.
 
 What they cost is told ahead, so that progress moves as time does.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from napari_mst.engine.forms.table import Form, form_of, in_precision
+from napari_mst.engine.fast_paths.table import FastPath, fast_path_of, in_precision
 from napari_mst.engine.schedule import Schedule, Sweep, schedule, thrifty
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.networks.network import PHOTO, Pass, Program
@@ -24,7 +24,7 @@ Read = Callable[[str, Window], Tensor]
 # The bundled pixelwise network makes 10,752 of them a pixel. In torch it took 0.8 us a pixel: time
 # of the processor, of one thread.
 PACE = 75e-6
-"""Microseconds of one thread for a multiplication and addition of a pass without a fast form."""
+"""Microseconds of one thread for a multiplication and addition of a pass without a fast path."""
 
 
 # The host of a virtual machine took 2 to 3 ns a byte (lab/benchmarks/README.md). A run cannot know
@@ -76,11 +76,11 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One pass, or several in one form."""
+    """One pass, or several in one fast path."""
 
     passes: tuple[Pass, ...]
     readings: tuple[Reading, ...]
-    form: Form | None
+    fast_path: FastPath | None
 
     @property
     def last(self) -> Pass:
@@ -99,31 +99,31 @@ class Step:
 
 
 def steps_of(sweep: Sweep, device: torch.device, dtypes: Mapping[str, torch.dtype]) -> list[Step]:
-    """The passes of *sweep*, whose maps are of *dtypes*, in the fastest forms for *device*."""
+    """The passes of *sweep*, whose maps are of *dtypes*, by the fast paths of *device*."""
     steps = []
     left = list(sweep.passes)
     while left:
-        form = form_of(left, device, widest(left[0], dtypes))
-        count = len(form.kinds) if form is not None else 1
-        # A form computes no map between its passes: where one is kept, they run as written.
+        fast_path = fast_path_of(left, device, widest(left[0], dtypes))
+        count = len(fast_path.kinds) if fast_path is not None else 1
+        # A fast path computes no map between its passes: where one is kept, they run as written.
         if any(each.writes in sweep.keeps for each in left[: count - 1]):
-            form, count = None, 1
-        steps.append(step_of(tuple(left[:count]), form))
+            fast_path, count = None, 1
+        steps.append(step_of(tuple(left[:count]), fast_path))
         del left[:count]
     return steps
 
 
-def has_compiled_form(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
+def has_fast_path(program: Program, device: torch.device, dtype: torch.dtype) -> bool:
     """True if compiled kernels compute a pass of *program*.
 
     The first to ask may wait until they are compiled.
     """
-    return any(step.form is not None for step in _all_steps(program, device, dtype))
+    return any(step.fast_path is not None for step in _all_steps(program, device, dtype))
 
 
 def plain_values(program: Program, device: torch.device, dtype: torch.dtype) -> int:
-    """The most numbers for each pixel that a pass without a form works with at a time."""
-    plain = [step.last for step in _all_steps(program, device, dtype) if step.form is None]
+    """The most numbers for each pixel that a pass without a fast path works with at a time."""
+    plain = [step.last for step in _all_steps(program, device, dtype) if step.fast_path is None]
     return max((program.values(each) for each in plain), default=0)
 
 
@@ -146,23 +146,23 @@ def widest(one: Pass, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
     return max((dtypes[name] for name in one.reads), key=lambda dtype: dtype.itemsize)
 
 
-def step_of(passes: tuple[Pass, ...], form: Form | None) -> Step:
+def step_of(passes: tuple[Pass, ...], fast_path: FastPath | None) -> Step:
     """The step of *passes*, with the maps that they read from outside.
 
-    A form reads a halo of the first map only; a plain pass reads one of all its maps.
+    A fast path reads a halo of the first map only; a plain pass reads one of all its maps.
     """
     readings: list[Reading] = []
     scale, written = Fraction(1), {each.writes for each in passes}
     for each in reversed(passes):
         scale = scale * each.scale
-        align = 1 if form is not None else _alignment(each)
+        align = 1 if fast_path is not None else _alignment(each)
         outside = [name for name in each.reads if name not in written]
         own = []
         for name in outside:
-            has_halo = form is None or name == passes[0].reads[0]
+            has_halo = fast_path is None or name == passes[0].reads[0]
             own.append(Reading(name, each.halo if has_halo else 0, scale, align))
         readings = own + readings
-    return Step(passes, tuple(readings), form)
+    return Step(passes, tuple(readings), fast_path)
 
 
 def _alignment(each: Pass) -> int:
@@ -214,8 +214,8 @@ def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[st
     dtype = widest(step.passes[0], dtypes)
     first = step.readings[0]
     used = (folded[step.uses],) if step.uses else ()
-    if step.form is not None:
-        in_form = step.form.build(step.passes, used[0] if used else None, dtype)
+    if step.fast_path is not None:
+        compute = step.fast_path.build(step.passes, used[0] if used else None, dtype)
     else:
         local = in_precision(step.last.local, dtype)
 
@@ -228,12 +228,12 @@ def executable(step: Step, dtypes: Mapping[str, torch.dtype], folded: Mapping[st
             values = within(window, *maps[reading.name]).to(dtype)
             # In any other layout a GPU would copy it for every convolution; MPS convolves views
             # wrongly. On a CPU the last bits of some functions depend on the layout.
-            if step.form is None and values.device.type != "cpu":
+            if step.fast_path is None and values.device.type != "cpu":
                 values = values.contiguous(memory_format=torch.channels_last)
             windows.append(values)
         size = sizes[first.name]
-        if step.form is not None:
-            return in_form(windows, first.reach(written).missing(size))
+        if step.fast_path is not None:
+            return compute(windows, first.reach(written).missing(size))
         rows, columns = written.inside(first.window(written, size).scaled(first.scale))
         return local(*windows, *used)[..., rows, columns]
 
@@ -270,7 +270,7 @@ def sweep_costs(planned: Schedule, device: torch.device, dtype: torch.dtype) -> 
     for sweep in planned.sweeps:
         cost = 0.0
         for step in steps_of(sweep, device, dtypes):
-            pace = step.form.pace if step.form is not None else PACE
+            pace = step.fast_path.pace if step.fast_path is not None else PACE
             cost += sum(pace * each.cost * shares[each.writes] for each in step.passes)
         for name in sweep.keeps:
             if places[name] not in used:

@@ -83,7 +83,7 @@ class SpectralTransformer(nn.Module):
         passes.add_block(self.bottleneck, f"{name}.bottleneck")
         for level, (up, fuse) in enumerate(zip(self.up, self.fuse, strict=True)):
             block, named = self.decoder[level], f"{name}.decoder.{level}"
-            # The engine computes doubling and fusion in one form, so nobody keeps the map between.
+            # A fast path computes doubling and fusion at once, so nobody keeps the map between.
             passes.add(f"{name}.up.{level}", up, is_kept=self.fuses_last)
             if self.fuses_last:
                 passes.add_block(block, named)

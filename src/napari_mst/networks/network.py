@@ -48,7 +48,7 @@ class Pass:
     reads
         Names of the maps that it reads, all of one size.
     local
-        Computes the map. The engine may have a faster form of a module or method that it knows.
+        Computes the map. The engine may have a fast path for a module or method that it knows.
     halo
         Pixels of the maps it reads, on each side, on which a pixel depends; with *align*, those
         around the window in which the pixel lies. None: on all pixels.

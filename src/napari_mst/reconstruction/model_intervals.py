@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from napari_mst.arrays import Doubles, Floats, Singles, doubles, singles
 from napari_mst.cube import SpectralCube
 from napari_mst.cube.colour import illuminant, srgb_response
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.errors import CubeError
 from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
@@ -103,7 +103,7 @@ def _writer(cube: SpectralCube) -> Callable[[Singles, Singles], None]:
             sides[:] = _around(spectra, cube)
 
         return write
-    from napari_mst.engine.forms.kernel_forms import CompiledSides
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledSides
 
     network, wavelengths = _network()
     numbers = srgb_response(wavelengths), _numbers(cube.provenance.error_band, wavelengths).T

@@ -18,12 +18,12 @@ from napari_mst.arrays import Array, Floats
 from napari_mst.cube.colour import SRGB_D65
 from napari_mst.engine.checking import check_network
 from napari_mst.engine.device import DeviceChoice, choose_device
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.features import PhotoRows
-from napari_mst.engine.forms import native
 from napari_mst.engine.plan import Plan
 from napari_mst.engine.run import execute
 from napari_mst.engine.schedule import schedule
-from napari_mst.engine.steps import has_compiled_form, plain_values
+from napari_mst.engine.steps import has_fast_path, plain_values
 from napari_mst.errors import CameraError, DenoisingError, DeviceError, ModelError, shown
 from napari_mst.models import Model, ModelCard
 from napari_mst.networks import Network
@@ -127,7 +127,7 @@ class Setup:
 
         The first time on a machine they are compiled now, which takes some seconds.
         """
-        return has_compiled_form(self.program, self.device.device, self._dtype)
+        return has_fast_path(self.program, self.device.device, self._dtype)
 
     def has_plain_passes(self) -> bool:
         """True if torch computes a pass as it is written: it rounds by where a tile ends."""

@@ -20,7 +20,7 @@ from tests.plugin.in_viewer import cube_in, picks_in
 from napari_mst.cube import Provenance
 from napari_mst.engine import device
 from napari_mst.engine.device import DeviceChoice
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.errors import NapariMstError, PhotoError
 from napari_mst.models.cards import IN_MEMORY
 from napari_mst.photo.white import OFF_DAYLIGHT

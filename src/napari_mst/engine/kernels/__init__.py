@@ -10,7 +10,7 @@ that the next convolution needs, so nothing but its input and its output leaves 
     caching      what is compiled stays on disk
     rows         features in memory, and rows of them as planes of vectors
     products     convolutions over all channels, or over each alone
-    block, convolution, gram, spectra    the kernels that `engine.forms.kernel_forms` calls
+    block, convolution, gram, spectra    the kernels that `engine.fast_paths.compiled_passes` calls
     powers       exponentials and powers, for loops that LLVM makes vector instructions of
     colours      for `reconstruction.consistency`: spectra moved to the colours of a photo
     means        for `denoising`: non-local means

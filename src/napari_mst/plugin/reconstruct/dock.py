@@ -58,7 +58,7 @@ def list_devices() -> "Sequence[DeviceChoice]":
     Where there is only a processor, its kernels are made ready, too.
     """
     from napari_mst.engine.device import available_devices
-    from napari_mst.engine.forms import native
+    from napari_mst.engine.fast_paths import native
 
     devices = available_devices()
     if devices[0].name == "cpu":

@@ -1,6 +1,6 @@
 """Every kernel gives any tile the bits of the whole, in every layout that can run here.
 
-`python tests/engine/forms/test_layouts.py FILE` does so in one layout and saves the numbers.
+`python tests/engine/fast_paths/test_layouts.py FILE` does so in one layout and saves the numbers.
 """
 
 import os
@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.windows import Window, whole
 from napari_mst.networks.attention.spectral import HALO, SpectralAttentionBlock
 from napari_mst.networks.camera import CameraNetwork
@@ -27,7 +27,7 @@ from napari_mst.networks.pixelwise import PixelwiseNetwork
 if not native.is_ready():
     pytest.skip("numba is missing, or has no kernels here", allow_module_level=True)
 
-from napari_mst.engine.forms.kernel_forms import (
+from napari_mst.engine.fast_paths.compiled_passes import (
     CompiledBlock,
     CompiledConvolution,
     CompiledDecoding,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.arrays import Singles
-from napari_mst.engine.forms.packing import (
+from napari_mst.engine.fast_paths.packing import (
     empty,
     features_of,
     filled,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.kernels import fault_of
 from napari_mst.engine.windows import kernel_tile
 from napari_mst.networks.attention.spectral import SpectralAttentionBlock, gram
@@ -36,7 +36,7 @@ from napari_mst.reconstruction.colour_fidelity.cells import (
 from napari_mst.reconstruction.colour_fidelity.moving import move
 
 if native.is_ready():
-    from napari_mst.engine.forms.kernel_forms import (
+    from napari_mst.engine.fast_paths.compiled_passes import (
         CompiledBlock,
         CompiledConvolution,
         CompiledDecoding,

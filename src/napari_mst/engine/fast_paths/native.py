@@ -97,6 +97,6 @@ def largest_error() -> float:
 
     _compilers[:] = ahead.begin()
     ahead.compile_missing()
-    from napari_mst.engine.forms import kernel_forms
+    from napari_mst.engine.fast_paths import compiled_passes
 
-    return kernel_forms.largest_error()
+    return compiled_passes.largest_error()

@@ -1,8 +1,8 @@
-"""`FORMS`: the passes that the engine knows how to compute better than as they are written.
+"""`FAST_PATHS`: the passes that the engine knows how to compute better than as they are written.
 
 A row is a pattern of passes that follow each other and a device; what it gives equals the plain
-passes to rounding. To add one: a function that builds it and a row of `FORMS`. Passes that no row
-fits are computed as they are written.
+passes to rounding. To add one: a function that builds it and a row of `FAST_PATHS`. Passes that no
+row fits are computed as they are written.
 """
 
 import copy
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from napari_mst.engine.forms import native
+from napari_mst.engine.fast_paths import native
 from napari_mst.engine.windows import Sides
 from napari_mst.networks.attention.spectral import (
     FeedForward,
@@ -39,7 +39,7 @@ Compute = Callable[[Windows, Sides], Tensor]
 """Windows, and the pixels of halo that the image lacks on each side -> the map that is written."""
 
 IsKind = Callable[[Local], bool]
-"""True if the local function of a pass is of the kind that a form computes."""
+"""True if the local function of a pass is of the kind that a fast path computes."""
 
 # The published network makes 0.32 million of them a pixel. It took about 10 us a pixel with kernels
 # and 15 in torch: time of the processor, of one thread.
@@ -52,8 +52,8 @@ DECODING_PACE = 36e-5
 
 
 @dataclass(frozen=True)
-class Form:
-    """One row of `FORMS`.
+class FastPath:
+    """One row of `FAST_PATHS`.
 
     Attributes
     ----------
@@ -91,29 +91,31 @@ def _is_chained(one: Pass, following: Pass, passes: Sequence[Pass]) -> bool:
     """True if nothing needs the map of *one* but the pass that is *following*."""
     readers = [each for each in passes if one.writes in each.reads]
     is_only_reader = readers == [following] and following.reads[0] == one.writes
-    # A form never has the map in its middle, so it could not add up the statistic of it.
+    # A fast path never has the map in its middle, so it cannot add up its statistic.
     return is_only_reader and one.statistic is None
 
 
-def form_of(passes: Sequence[Pass], device: torch.device, dtype: torch.dtype) -> Form | None:
-    """The fastest form of the first of *passes*; None if they are computed as they are written."""
-    for form in FORMS:
-        if form.fits(passes) and form.can_run(device, dtype):
-            return form
+def fast_path_of(
+    passes: Sequence[Pass], device: torch.device, dtype: torch.dtype
+) -> FastPath | None:
+    """The fast path of the first of *passes*; None if they are computed as they are written."""
+    for fast_path in FAST_PATHS:
+        if fast_path.fits(passes) and fast_path.can_run(device, dtype):
+            return fast_path
     return None
 
 
-def statistic_form(
+def fast_statistic(
     statistic: Callable[[Tensor], Tensor], device: torch.device, dtype: torch.dtype
 ) -> Local:
-    """The fastest form of the *statistic* of a map of *dtype*."""
+    """The fastest way to the *statistic* of a map of *dtype*."""
     # A LayerNorm before the attention makes the Gram matrix that of other features than the map's.
     is_gram = statistic is gram or (
         _is_method(statistic, SpectralAttentionBlock.input_gram) and _has_no_norm(_owner(statistic))
     )
     if not is_gram or not native.can_run(device, dtype):
         return statistic
-    from napari_mst.engine.forms.kernel_forms import compiled_gram
+    from napari_mst.engine.fast_paths.compiled_passes import compiled_gram
 
     return compiled_gram
 
@@ -164,7 +166,7 @@ def _is_block(local: Local) -> bool:
     if not _is_method(local, SpectralAttentionBlock.apply_mixing):
         return False
     block = _owner(local)
-    # A subclass may compute something else, of which the forms know nothing.
+    # A subclass may compute something else, of which the fast paths know nothing.
     return (
         type(block) is SpectralAttentionBlock
         and not block.has_norm
@@ -174,7 +176,7 @@ def _is_block(local: Local) -> bool:
 
 
 def _is_convolution(local: Local) -> bool:
-    """True if *local* is a convolution that has a form, alone or with a residual.
+    """True if *local* is a convolution that has a fast path, alone or with a residual.
 
     It is a 3x3 one, or a 4x4 one that halves, padded by one zero.
     """
@@ -197,7 +199,7 @@ def _is_doubling(local: Local) -> bool:
 
 def _is_estimate(local: Local) -> bool:
     """True if *local* is a network that sees one pixel at a time, or encodes its estimate."""
-    # A subclass may compute something else, of which the forms know nothing.
+    # A subclass may compute something else, of which the fast paths know nothing.
     return type(_estimator(local)) in (PixelwiseNetwork, CameraNetwork)
 
 
@@ -214,14 +216,14 @@ def _is_fusion(local: Local) -> bool:
 
 
 def _compiled_block(passes: Sequence[Pass], mixing: Tensor, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledBlock
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledBlock
 
     block = CompiledBlock(_owner(passes[0].local), mixing)
     return lambda windows, missing: block(windows[0], missing)
 
 
 def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledConvolution
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledConvolution
 
     convolve = CompiledConvolution(_convolved(passes[0].local))
 
@@ -237,7 +239,7 @@ def _compiled_convolution(passes: Sequence[Pass], _folded: None, _dtype: torch.d
 
 
 def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledUpFusion, folded_fusion
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledUpFusion, folded_fusion
 
     up, fuse = passes
     weights = folded_fusion(cast("nn.ConvTranspose2d", up.local), _convolved(fuse.local))
@@ -246,7 +248,7 @@ def _compiled_fusion(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype)
 
 
 def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledSpectra
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledSpectra
 
     local = passes[0].local
     network = _estimator(local)
@@ -255,7 +257,7 @@ def _compiled_estimate(passes: Sequence[Pass], _folded: None, _dtype: torch.dtyp
 
 
 def _compiled_decoding(_passes: Sequence[Pass], _folded: None, _dtype: torch.dtype) -> Compute:
-    from napari_mst.engine.forms.kernel_forms import CompiledDecoding
+    from napari_mst.engine.fast_paths.compiled_passes import CompiledDecoding
 
     decode = CompiledDecoding()
     return lambda windows, _missing: decode(windows[0])
@@ -280,11 +282,11 @@ def _convolved(local: Local) -> nn.Conv2d:
     return cast("nn.Conv2d", local)
 
 
-FORMS: list[Form] = [
-    Form("block", (_is_block,), _compiled_block),
-    Form("convolution", (_is_convolution,), _compiled_convolution),
-    Form("doubling and fusion", (_is_doubling, _is_fusion), _compiled_fusion),
-    Form("estimate", (_is_estimate,), _compiled_estimate),
-    Form("decoding", (_is_decoding,), _compiled_decoding, pace=DECODING_PACE),
+FAST_PATHS: list[FastPath] = [
+    FastPath("block", (_is_block,), _compiled_block),
+    FastPath("convolution", (_is_convolution,), _compiled_convolution),
+    FastPath("doubling and fusion", (_is_doubling, _is_fusion), _compiled_fusion),
+    FastPath("estimate", (_is_estimate,), _compiled_estimate),
+    FastPath("decoding", (_is_decoding,), _compiled_decoding, pace=DECODING_PACE),
 ]
 """The rows in order of speed: the first that fits is taken."""

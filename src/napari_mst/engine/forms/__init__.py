@@ -1,1 +1,0 @@
-"""Fast forms: passes computed better than as they are written, each with its reference."""
