@@ -16,8 +16,8 @@ from napari_mst.attention.maps import Selection
 from napari_mst.attention.pixels import PixelExplorer
 from napari_mst.errors import AttentionError
 from napari_mst.networks import Network
-from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.query import square, unmasked
+from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.network import PHOTO, Pass, Program
 
 SIZE = (6, 6)
@@ -46,7 +46,7 @@ class OfTorch(Network):
         return unmasked(weights[0, :, 0], square((0, 0), x.shape[3]))
 
     def program(self) -> Program:
-        attends = Attends(block="own", channels=CHANNELS, heads=HEADS, weights=self.weights)
+        attends = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, weights=self.weights)
         features = Pass("features", (PHOTO,), self.first, CHANNELS)
         bands = Pass("bands", ("features",), self.attended, CHANNELS, halo=None, attends=(attends,))
         return Program((features, bands))
@@ -74,7 +74,7 @@ class BetweenChannels(Network):
         return (matrices @ heads).flatten(1, 2).unflatten(2, x.shape[2:])
 
     def program(self) -> Program:
-        attends = Attends(block="own", channels=CHANNELS, heads=HEADS, softmax=self.softmax)
+        attends = AttentionSpec(block="own", channels=CHANNELS, heads=HEADS, softmax=self.softmax)
         features = Pass(
             "features", (PHOTO,), self.first, CHANNELS, statistic=self.total, fold=self.folded
         )

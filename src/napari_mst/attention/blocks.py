@@ -1,6 +1,6 @@
 """The attentions of a network, by block, as its passes say them, and a recorder of their matrices.
 
-The recorder is a forward hook on the softmax that each attention says (`Attends`), which the
+The recorder is a forward hook on the softmax of each attention (`AttentionSpec`), which the
 network itself and every mode of the engine call once a block. Letters: h heads of d channels.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from napari_mst.arrays import Singles
 from napari_mst.attention.record import AttentionRecord, BlockAttention, PixelBlock
 from napari_mst.errors import AttentionError, shown
-from napari_mst.networks.attends import Attends
+from napari_mst.networks.attention_spec import AttentionSpec
 from napari_mst.networks.network import Pass, Program
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Attending(NamedTuple):
     """A pass, and one of the attentions in it."""
 
     by: Pass
-    attends: Attends
+    attends: AttentionSpec
 
     @property
     def source(self) -> str:
@@ -37,8 +37,8 @@ class Attending(NamedTuple):
     @property
     def described(self) -> PixelBlock:
         """A block in which pixels attend to pixels, in numbers."""
-        said = self.attends
-        return PixelBlock(said.channels, said.heads, said.window, said.keys, said.shift)
+        spec = self.attends
+        return PixelBlock(spec.channels, spec.heads, spec.window, spec.keys, spec.shift)
 
 
 def attentions(program: Program, *, between_pixels: bool) -> dict[str, Attending]:

@@ -26,9 +26,9 @@ from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Size, Window, whole
 from napari_mst.errors import AttentionError, shown
 from napari_mst.memory import free_host_memory
-from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.blocks import WindowBlock
 from napari_mst.networks.attention.query import check_query
+from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.reconstruction.reconstructor import Reconstructor
 
 MOST_TOKENS = 24**2
@@ -301,7 +301,7 @@ class PixelExplorer(PhotoExplorer):
         return numbers
 
 
-def _taken_apart(attends: Attends, head: int) -> WindowBlock:
+def _taken_apart(attends: AttentionSpec, head: int) -> WindowBlock:
     """The parts of a block whose *head* can be shown in numbers."""
     Selection(attends.block, head).check(attends.heads, 1)
     if attends.parts is None:

@@ -18,7 +18,7 @@ from napari_mst.attention.maps import Selection
 from napari_mst.networks.network import Pass, Program
 
 Block = Any
-"""A block of this package with S-MSA: `Attends.parts` of an attention between channels."""
+"""A block of this package with S-MSA: `AttentionSpec.parts` of an attention between channels."""
 
 
 class HeadProbe:

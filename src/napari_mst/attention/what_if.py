@@ -1,6 +1,6 @@
 """What if heads attended otherwise: the output of a network with other attention weights.
 
-Only the softmax that an attention says (`Attends.softmax`) is another one in the copy of the
+Only the softmax of an attention (`AttentionSpec.softmax`) is another one in the copy of the
 network. It is run like any network: exact, streamed, at any size. The correction of colours, which
 follows the network, is left out.
 """
@@ -21,7 +21,7 @@ from napari_mst.attention.overlays import EFFECT
 from napari_mst.attention.record import AttentionRecord
 from napari_mst.cube import Provenance
 from napari_mst.errors import AttentionError
-from napari_mst.networks.attends import Attends, ChangedWeights, with_weights
+from napari_mst.networks.attention_spec import AttentionSpec, ChangedWeights, with_weights
 from napari_mst.networks.network import Program
 from napari_mst.progress import Progress
 
@@ -131,8 +131,8 @@ class HeadEffects(PhotoExplorer):
         Heads work together, so shares do not add up to 1.
         """
         progress = progress or self._progress
-        said = _said(self._program)
-        heads = [(block, head) for block, both in said.items() for head in range(both[0].heads)]
+        specs = _specs(self._program)
+        heads = [(block, head) for block, both in specs.items() for head in range(both[0].heads)]
         runs: list[tuple[str, int | None]] = [("", None), *heads]
         means = []
         for number, (block, head) in enumerate(runs):
@@ -152,8 +152,8 @@ class HeadEffects(PhotoExplorer):
             If there is no such block or head, the temperature is not above 0, or the record is of
             another network.
         """
-        said = _said(self._program)
-        if not said:
+        specs = _specs(self._program)
+        if not specs:
             raise AttentionError(NO_SOFTMAX)
         if not 0 < change.temperature < np.inf:
             raise AttentionError(
@@ -161,11 +161,11 @@ class HeadEffects(PhotoExplorer):
             )
         for heads in (change.equal, change.silent):
             for block, chosen in heads.items():
-                check_name(block, said)
+                check_name(block, specs)
                 for head in chosen:
-                    Selection(block, head).check(said[block][0].heads, 1)
+                    Selection(block, head).check(specs[block][0].heads, 1)
         changes: dict[nn.Module, ChangedWeights] = {}
-        for block, both in said.items():
+        for block, both in specs.items():
             for attends in both:
                 record, softmax = change.record, cast("nn.Module", attends.softmax)
                 given = None if record is None else _given(record, attends)
@@ -191,12 +191,12 @@ class HeadEffects(PhotoExplorer):
         self, block: str, head: int | None, progress: Progress
     ) -> tuple[Singles, Provenance]:
         """The values of `map`, and their history."""
-        said = _said(self._program)
-        if not said:
+        specs = _specs(self._program)
+        if not specs:
             raise AttentionError(NO_SOFTMAX)
         if block:
-            check_name(block, said)
-        chosen = said[block] if block else [each for both in said.values() for each in both]
+            check_name(block, specs)
+        chosen = specs[block] if block else [each for both in specs.values() for each in both]
         if head is not None:
             Selection(block, head).check(chosen[0].heads, 1)
         if self._cube is None:
@@ -216,7 +216,7 @@ class HeadEffects(PhotoExplorer):
         return numbers.mean(axis=0, dtype=np.float32), provenance
 
 
-def _given(record: AttentionRecord, attends: Attends) -> torch.Tensor:
+def _given(record: AttentionRecord, attends: AttentionSpec) -> torch.Tensor:
     """The matrices (h, d, d) of *record* for an attention between channels."""
     side = attends.channels // attends.heads
     expected = (attends.heads, side, side)
@@ -229,11 +229,11 @@ def _given(record: AttentionRecord, attends: Attends) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(found))
 
 
-def _said(program: Program) -> dict[str, list[Attends]]:
+def _specs(program: Program) -> dict[str, list[AttentionSpec]]:
     """The attentions of each block whose weights can be changed; hybrid blocks have two."""
-    said: dict[str, list[Attends]] = {}
+    specs: dict[str, list[AttentionSpec]] = {}
     for each in program.passes:
         for attends in each.attends:
             if attends.softmax is not None:
-                said.setdefault(attends.block, []).append(attends)
-    return said
+                specs.setdefault(attends.block, []).append(attends)
+    return specs

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.query import check_pixel, unmasked
+from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.layout import count_of
 from napari_mst.networks.mst_plus_plus import Plus
 from napari_mst.networks.network import Network, Program
@@ -174,7 +174,9 @@ class AWAN(Network):
         passes.add("tail", Sum(self.tail_conv2D, self.output_prelu2D), "start")
         passes.add("bands", self.output_conv2D)
         last: Any = self.tail_nonlocal["non_local"]
-        attends = Attends(block="attended", channels=self.out_bands, heads=1, weights=last.weights)
+        attends = AttentionSpec(
+            block="attended", channels=self.out_bands, heads=1, weights=last.weights
+        )
         passes.add("attended", last, halo=None, attends=(attends,))
         return self.program_of(passes, most_pixels=_MOST_PIXELS)
 

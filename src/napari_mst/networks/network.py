@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from napari_mst.errors import PhotoError
-from napari_mst.networks.attends import Attends
+from napari_mst.networks.attention_spec import AttentionSpec
 
 PHOTO = "photo"
 """The map that a program begins with: (N, in_bands, H, W)."""
@@ -102,7 +102,7 @@ class Pass:
     same_as: str = ""
     work: float | None = None
     values: int | None = None
-    attends: tuple[Attends, ...] = ()
+    attends: tuple[AttentionSpec, ...] = ()
     block: nn.Module | None = None
 
     @property

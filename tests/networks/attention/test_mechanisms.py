@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from napari_mst.errors import AttentionError, ModelError, NapariMstError, OutOfMemory
-from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention import patches, query
 from napari_mst.networks.attention.class_token import MultiHeadAttention
 from napari_mst.networks.attention.heads import HeadOptions, Heads
@@ -17,6 +16,7 @@ from napari_mst.networks.attention.single_head import Reading, SingleHeadAttenti
 from napari_mst.networks.attention.spectral import SpectralAttention, gram
 from napari_mst.networks.attention.transformer_block import ConvolutionMerging, stacked_neighbours
 from napari_mst.networks.attention.windows import ShiftedWindowAttention, WindowAttention
+from napari_mst.networks.attention_spec import QueryWeights
 
 COSINE = HeadOptions("cosine", has_bias=False)
 MAPS: dict[str, Callable[[], Heads]] = {

@@ -19,7 +19,6 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.heads import HeadOptions, Heads
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.patches import PatchAttention
@@ -31,6 +30,7 @@ from napari_mst.networks.attention.spectral import (
     gram,
 )
 from napari_mst.networks.attention.windows import WindowAttention
+from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.network import Pass
 
 LIKE_SPECTRAL = HeadOptions(score="cosine", has_bias=False)
@@ -97,7 +97,7 @@ class AttentionBlock(nn.Module):
         )
         return [attended, fed_forward]
 
-    def attends(self, name: str) -> tuple[Attends, ...]:  # noqa: ARG002 - without attention: none
+    def attends(self, name: str) -> tuple[AttentionSpec, ...]:  # noqa: ARG002 - without attention: none
         """The attention of the first half, in the block *name*."""
         return ()
 
@@ -151,10 +151,10 @@ class WindowBlock(AttentionBlock):
 
     attention: WindowAttention
 
-    def attends(self, name: str) -> tuple[Attends, ...]:
+    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
         """The attention in windows."""
         attention = self.attention
-        between_pixels = Attends(
+        between_pixels = AttentionSpec(
             block=name,
             channels=attention.channels,
             heads=attention.heads,
@@ -235,7 +235,7 @@ class HybridBlock(WindowBlock):
         """The side of a window, at whose multiples parts of a map have to begin."""
         return self.attention.window
 
-    def attends(self, name: str) -> tuple[Attends, ...]:
+    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
         """Both attentions of the first half."""
         return (channel_attends(name, self), *super().attends(name))
 
@@ -294,10 +294,10 @@ class GlobalBlock(AttentionBlock):
 
     attention: PatchAttention
 
-    def attends(self, name: str) -> tuple[Attends, ...]:
+    def attends(self, name: str) -> tuple[AttentionSpec, ...]:
         """The attention between all pixels, whose scores no module hears."""
         channels, heads = self.attention.channels, self.attention.heads
-        return (Attends(block=name, channels=channels, heads=heads, weights=self.weights),)
+        return (AttentionSpec(block=name, channels=channels, heads=heads, weights=self.weights),)
 
     def prepared(self, source: Pass) -> Pass:
         """*source*, which also gathers the keys and values of its map."""

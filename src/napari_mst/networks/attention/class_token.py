@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.heads import Heads
 from napari_mst.networks.attention.query import check_one, check_query, listed, unmasked
+from napari_mst.networks.attention_spec import QueryWeights
 
 
 class MultiHeadAttention(Heads):

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.query import check_heads, check_memory
+from napari_mst.networks.attention_spec import QueryWeights
 
 Score = Literal["scaled", "plain", "cosine"]
 """The measure of likeness between a query and a key."""

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.heads import DEFAULTS, HeadOptions, Heads
 from napari_mst.networks.attention.query import check_pixel, unmasked
 from napari_mst.networks.attention.windows import check_window, filled_up, partitioned, united
+from napari_mst.networks.attention_spec import QueryWeights
 
 MOST_SCORES = 1 << 22
 """Numbers of scores in memory at a time; a single query takes as many as there are keys."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from napari_mst.errors import AttentionError, ModelError, OutOfMemory
 from napari_mst.memory import free_host_memory
-from napari_mst.networks.attends import QueryWeights
+from napari_mst.networks.attention_spec import QueryWeights
 
 _CHECKED = 1 << 28  # bytes of scores below which the free memory is not looked up
 _COPIES = 3  # scores, their exponentials and the weights are in memory at a time

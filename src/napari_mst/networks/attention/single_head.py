@@ -23,8 +23,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from napari_mst.networks.attends import QueryWeights
 from napari_mst.networks.attention.query import check_query, listed, unmasked
+from napari_mst.networks.attention_spec import QueryWeights
 
 Reading = Literal["columns", "rows"]
 """The axis of A that sums to 1: columns in scaled dot-product attention."""

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from napari_mst.networks.attends import Attends, QueryWeights
 from napari_mst.networks.attention.layer_norm import ChannelNorm
 from napari_mst.networks.attention.query import (
     check_heads,
@@ -33,6 +32,7 @@ from napari_mst.networks.attention.query import (
     listed,
     unmasked,
 )
+from napari_mst.networks.attention_spec import AttentionSpec, QueryWeights
 from napari_mst.networks.network import Pass
 
 HALO = 3
@@ -322,11 +322,11 @@ class SpectralAttentionBlock(nn.Module):
         return self.apply_mixing(x, self.mixing(self.input_gram(x)))
 
 
-def channel_attends(name: str, block: Any) -> Attends:
+def channel_attends(name: str, block: Any) -> AttentionSpec:
     """Describes the `channel_attention` of *block*, for its pass."""
     attention: SpectralAttention = block.channel_attention
     channels = attention.to_v.in_features
-    return Attends(
+    return AttentionSpec(
         block=name,
         channels=channels,
         heads=attention.heads,

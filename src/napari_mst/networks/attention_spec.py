@@ -1,4 +1,4 @@
-"""`Attends`, by which a pass says that it attends and with which weights, and other weights."""
+"""`AttentionSpec`, the attention of a pass and its weights, and other weights in their place."""
 
 import copy
 from collections import OrderedDict
@@ -39,7 +39,7 @@ class QueryWeights:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Attends:
+class AttentionSpec:
     """What a pass says of an attention in it, by which it is recorded, drawn and clicked.
 
     Attributes
