@@ -135,13 +135,13 @@ class CameraScenes:
     ----------
     size
         Rows and columns of a photo.
-    see_with
+    set_response
         Called with the response before the photos are given out.
     """
 
-    def __init__(self, seed: int, size: int, see_with: Callable[[Tensor], None]) -> None:
+    def __init__(self, seed: int, size: int, set_response: Callable[[Tensor], None]) -> None:
         self._seed = seed
-        self._see_with = see_with
+        self._set_response = set_response
         self._training = CameraSimulator(seed, size, held_out=False)
         self._held_out = CameraSimulator(seed, size, held_out=True)
         self.response = self._training.response
@@ -159,5 +159,5 @@ class CameraScenes:
         simulator.restart(seed)
         photos, cubes = simulator.draw(count)
         self.response = simulator.response
-        self._see_with(self.response)
+        self._set_response(self.response)
         return photos, cubes

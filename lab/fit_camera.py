@@ -103,7 +103,7 @@ def pixel_loss(
 ) -> Tensor:
     """Mean relative error of *count* pixels seen with each of *responses* (N, 31, 3)."""
     photos, spectra = simulator.draw_pixels_of(responses, count)
-    network.see_with(responses)
+    network.set_response(responses)
     return ((network(photos) - spectra).abs() / (spectra + _DARK)).mean()
 
 
@@ -130,17 +130,17 @@ class CameraFit(Fit):
         device: str = "cpu",
         report: Callable[[FitProgress], None] = print,
     ) -> None:
-        self._scenes = CameraScenes(settings.seed, settings.size, self._see_with)
+        self._scenes = CameraScenes(settings.seed, settings.size, self._set_response)
         network = start_network(settings, pixelwise)
         # A draw also gives the networks the camera, so no other process may draw.
         options = FitOptions(self._scenes, device, report=report)
         super().__init__(settings, checkpoint, options, network)
 
-    def _see_with(self, response: Tensor) -> None:
+    def _set_response(self, response: Tensor) -> None:
         """Give both networks the camera of the photos that come next."""
         self.response = response.to(self.device)
         for network in (self.network, self.average):
-            network.pixelwise.see_with(response)
+            network.pixelwise.set_response(response)
 
     def _loss(self, photos: Tensor, estimates: Tensor, cubes: Tensor, step: int) -> Tensor:
         """The error against what the pixelwise network makes of the photo without noise."""

@@ -78,7 +78,7 @@ def scaled_spectra(network: Any, response: Array, balanced: Array, cube: Array) 
 
     The pixelwise *network* is told the *response* (31, 3) of the camera in its light.
     """
-    network.see_with(torch.from_numpy(response))
+    network.set_response(torch.from_numpy(response))
     with torch.inference_mode():
         values = torch.from_numpy(balanced.clip(0, 4).astype(np.float32))
         spectra = network(values[None])[0].numpy()

@@ -84,7 +84,7 @@ def test_network_starts_as_the_linear_estimate() -> None:
     responses, _ = CameraSimulator(1).draw_responses(4)
     simulator = CameraSimulator(2)
     photos, spectra = simulator.draw_pixels_of(responses, 200)
-    network.see_with(responses)
+    network.set_response(responses)
     linear = (network.linear_estimate() @ photos[..., 0])[..., None].clamp(0.05, 1)
     assert (network(photos).clamp(0.05, 1) - linear).abs().mean() < 0.05
     assert photos.shape == (4, 3, 200, 1)

@@ -198,11 +198,11 @@ def test_a_hook_on_a_block_hears_in_a_run_the_whole_maps_of_a_plain_forward(
     monkeypatch.setattr(Execution, "tile", lambda *_: (16, 16))
     heard: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def hear(_: torch.nn.Module, read: tuple[torch.Tensor], written: torch.Tensor) -> None:
+    def on_forward(_: torch.nn.Module, read: tuple[torch.Tensor], written: torch.Tensor) -> None:
         heard.append((read[0].double(), written.double()))
 
     block = model.network.get_submodule("stages.0.encoder.1")
-    handle = block.register_forward_hook(hear)
+    handle = block.register_forward_hook(on_forward)
     try:
         reconstructor = Reconstructor(model, "cpu", precision=precision)
         reconstructor.reconstruct(photo())

@@ -317,7 +317,7 @@ def mst(**parameters: Any) -> MSTPlusPlus:
 
 def camera() -> CameraNetwork:
     network = CameraNetwork(torch.rand(6, 4), width=8)
-    network.see_with(torch.rand(6, 3))
+    network.set_response(torch.rand(6, 3))
     return network
 
 

@@ -37,7 +37,7 @@ def spectra(name: str, colour: tuple[float, float, float]) -> Tensor:
     if MODELS[name].needs_camera:
         assert isinstance(network, RefiningMSTPlusPlus)
         assert isinstance(network.pixelwise, CameraNetwork)
-        network.pixelwise.see_with(torch.from_numpy(camera_response("Nikon_D5100", "D50")))
+        network.pixelwise.set_response(torch.from_numpy(camera_response("Nikon_D5100", "D50")))
     return network(torch.tensor(colour)[None, :, None, None].expand(1, 3, SIDE, SIDE))[0]
 
 

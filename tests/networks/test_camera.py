@@ -23,7 +23,7 @@ def pixelwise(response: torch.Tensor = NIKON) -> CameraNetwork:
     torch.manual_seed(1)
     network = CameraNetwork(FACTORS, width=8).eval().requires_grad_(False)
     network.set_usual(torch.stack([NIKON, CANON]))
-    network.see_with(response)
+    network.set_response(response)
     return network
 
 
@@ -80,7 +80,7 @@ def test_saved_network_comes_back_and_waits_for_its_camera(tmp_path: Path) -> No
     assert isinstance(loaded.pixelwise, CameraNetwork)
     photo = torch.rand(1, 3, 8, 8)
     assert loaded(photo).isnan().all()
-    loaded.pixelwise.see_with(NIKON)
+    loaded.pixelwise.set_response(NIKON)
     assert torch.equal(loaded(photo), network(photo))
 
 

@@ -139,7 +139,7 @@ class OfTheTexts(MSTPlusPlus):
 
 def camera() -> CameraNetwork:
     network = CameraNetwork(torch.rand(6, 4), width=8)
-    network.see_with(torch.rand(6, 3))
+    network.set_response(torch.rand(6, 3))
     return network
 
 

@@ -112,7 +112,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
     )
     thread = threading.get_ident()
 
-    def hear(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
+    def on_forward(name: str, _: nn.Module, logits: tuple[Tensor], attention: Tensor) -> None:
         # A hook hears the network in every thread, and a record is of one of them.
         if threading.get_ident() != thread:
             return
@@ -124,7 +124,7 @@ def record_attention(model: "Model | nn.Module") -> Iterator[AttentionRecord]:
         for name, block in blocks.items():
             softmax = block.attends.softmax
             if softmax is not None:
-                handle = softmax.register_forward_hook(partial(hear, name))
+                handle = softmax.register_forward_hook(partial(on_forward, name))
                 hooks.callback(handle.remove)
         yield record
 

@@ -282,7 +282,7 @@ def _named_acquisition(taken: AcquisitionAnswers, photos: Sequence[Path]) -> Acq
     return Acquisition(camera, light, taken.white, balance)
 
 
-def told_by_spectra(
+def light_from_spectra(
     acquisition: Acquisition | None, file: Path, photos: Sequence[Path]
 ) -> Acquisition:
     """The *acquisition* with the references of a *file*, which tell the light of the only photo.
@@ -373,7 +373,7 @@ class PhotoOptions:
         flat_field = flat_field_of(taken)
         acquisition = acquisition_of(taken, photos, flat_field)
         if taken.light_spectra is not None:
-            acquisition = told_by_spectra(acquisition, taken.light_spectra, photos)
+            acquisition = light_from_spectra(acquisition, taken.light_spectra, photos)
         return cls(taken.linear, acquisition, flat_field, balance_of(taken, photos))
 
     @property

@@ -36,7 +36,7 @@ _CEILING = 0.97
 
 
 class CameraNetwork(OnePixel):
-    """Three hidden layers of *width* around the linear estimate of the camera that `see_with` sets.
+    """Three hidden layers of *width* around the linear estimate that `set_response` sets.
 
     `forward` takes (N, 3, H, W) linear, white-balanced RGB, 0 to 1 and beyond, and returns (N, B,
     H, W) reflectance from 0 to `LIMIT`, or to as many times the brightest channel if above 1.
@@ -79,7 +79,7 @@ class CameraNetwork(OnePixel):
         for name in ("seen", "linear"):
             self.register_buffer(name, self.usual[:1] * torch.nan, persistent=False)
 
-    def see_with(self, response: Tensor) -> None:
+    def set_response(self, response: Tensor) -> None:
         """Take the next photos as seen with *response*: (B, 3), or (N, B, 3), one a photo."""
         seen = self._seen(response.reshape(-1, *response.shape[-2:]))
         colours = seen.mT @ seen + _NOISE * torch.eye(3).to(seen)

@@ -121,7 +121,7 @@ class Pass:
         """The map that it writes, from those that it reads; hooks on its block hear both."""
         used = (folded[self.uses],) if self.uses else ()
         result: Tensor = self.local(*maps, *used)
-        self.be_heard(maps[0], result)
+        self.call_hooks(maps[0], result)
         return result
 
     @property
@@ -129,7 +129,7 @@ class Pass:
         """True if somebody has registered a forward hook on its block."""
         return self.block is not None and bool(self.block._forward_hooks)
 
-    def be_heard(self, read: Tensor, written: Tensor) -> None:
+    def call_hooks(self, read: Tensor, written: Tensor) -> None:
         """Call the forward hooks on its block; what they return is left out."""
         if self.block is not None:
             for key, hook in list(self.block._forward_hooks.items()):

@@ -77,12 +77,12 @@ def _damaged(name: str, fault: object) -> PhotoError:
 def _pages(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
     logged: list[str] = []
 
-    def hear(record: LogRecord) -> bool:
+    def on_record(record: LogRecord) -> bool:
         logged.append(record.getMessage())
         return False
 
     # tifffile says only in its log that the pages end beyond the end of the file.
-    tifffile.logger().addFilter(hear)
+    tifffile.logger().addFilter(on_record)
     try:
         with tifffile.TiffFile(clip) as tiff:
             for number, page in enumerate(tiff.pages):
@@ -91,7 +91,7 @@ def _pages(clip: Path, name: str) -> Iterator[Frame | NapariMstError]:
                 except Exception as error:  # noqa: BLE001 (decoders meet damage with all kinds)
                     yield Frame(_damaged(f"{name} {number}", error))
     finally:
-        tifffile.logger().removeFilter(hear)
+        tifffile.logger().removeFilter(on_record)
     if any("page offset" in line for line in logged):
         yield _cut(clip)
 

@@ -181,7 +181,7 @@ def _spectra(
     white = response.sum(axis=0)
     gains = 1 / white if gains is None else gains
     seeing = copied(network)
-    seeing.see_with(torch.from_numpy(response / white))
+    seeing.set_response(torch.from_numpy(response / white))
     balanced = torch.from_numpy((linear * gains[:, None, None]).astype(np.float32))
     with torch.inference_mode():
         return seeing(balanced[None])[0].numpy()

@@ -117,7 +117,7 @@ class Setup:
     def with_acquisition(self, acquisition: Acquisition) -> "Setup":
         """The setup for photos of another *acquisition*; hooks on its modules hear it too."""
         network = copied(self.network)
-        _see_with(network, acquisition)
+        _set_response(network, acquisition)
         return replace(
             self, options=replace(self.options, acquisition=acquisition), network=network
         )
@@ -150,7 +150,7 @@ class Setup:
                     execute(program.until(name), source, device, plan, progress.part(1, 1)).numbers
                     for name in (each.reads[0], each.writes)
                 )
-                each.be_heard(*(torch.from_numpy(values)[None].to(device) for values in maps))
+                each.call_hooks(*(torch.from_numpy(values)[None].to(device) for values in maps))
         return numbers
 
 
@@ -198,7 +198,7 @@ def _network_on(device: DeviceChoice, model: Model, options: RunOptions) -> Netw
         return model.network
     network = copied(model.network).to(device.device, weights)
     if options.acquisition is not None and not options.acquisition.is_estimated:
-        _see_with(network, options.acquisition)
+        _set_response(network, options.acquisition)
     return network
 
 
@@ -262,13 +262,13 @@ def _check_stranger(model: Model) -> None:
         _CHECKED.add((kind, model.weights_sha256))
 
 
-def _see_with(network: nn.Module, acquisition: Acquisition) -> None:
+def _set_response(network: nn.Module, acquisition: Acquisition) -> None:
     """Give the response of *acquisition* to the parts of *network* that take it."""
     response = torch.from_numpy(acquisition.response)
     for part in network.modules():
-        see_with = getattr(part, "see_with", None)
-        if see_with is not None:
-            see_with(response)
+        set_response = getattr(part, "set_response", None)
+        if set_response is not None:
+            set_response(response)
 
 
 def compile_kernels(setup: Setup, say: Callable[[str], None], progress: Progress) -> None:

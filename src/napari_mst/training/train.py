@@ -103,7 +103,7 @@ def _start(plan: TrainingPlan, settings: FitSettings, source: LessonSource) -> N
         of_cameras: Any = load_model("mstpp-camera").network
         network = start_network(settings, of_cameras.pixelwise)
     if isinstance(getattr(network, "pixelwise", None), CameraNetwork):
-        network.pixelwise.see_with(source.response)
+        network.pixelwise.set_response(source.response)
     return network
 
 

@@ -54,7 +54,7 @@ def kernels() -> dict[str, Apply]:
     photo = torch.rand(1, 3, HEIGHT, WIDTH) * 1.4 - 0.2
     pixelwise = PixelwiseNetwork(31, 20).requires_grad_(False)
     camera = CameraNetwork(torch.linalg.qr(torch.rand(31, 5))[0], 20).requires_grad_(False)
-    camera.see_with(torch.rand(31, 3).double() / 31)
+    camera.set_response(torch.rand(31, 3).double() / 31)
     block = SpectralAttentionBlock(9, 1).requires_grad_(False)
     apply_block = CompiledBlock(block, block.mixing(block.input_gram(x)))
     near = CompiledConvolution(nn.Conv2d(9, 10, 3))

@@ -411,7 +411,7 @@ def told_the_camera(width: int) -> OnePixel:
     torch.manual_seed(width)
     network = CameraNetwork(torch.linalg.qr(torch.rand(7, 4))[0], width).requires_grad_(False)
     network.set_usual(torch.rand(5, 7, 3))
-    network.see_with(torch.rand(7, 3).double() / 7)
+    network.set_response(torch.rand(7, 3).double() / 7)
     return network
 
 

@@ -128,13 +128,13 @@ def ask_bands(
     and the only choice where it is known.
     What makes no sense is asked again, with the reason.
     """
-    said = Label(value=f"{text}\nWhich are those of its bands?")
+    message = Label(value=f"{text}\nWhich are those of its bands?")
     places = [(f"the first axis: {shape[0]} bands", 0), (f"the last axis: {shape[-1]} bands", -1)]
     places = [place for place in places if place[1] == axis or not is_axis_known]
     axes = ComboBox(label="Bands along", choices=places, value=axis)
     typed = LineEdit(label="Wavelengths", tooltip=TEXT_HINT)
     units = ComboBox(label="Unit", choices=[("nm", "nm"), ("\N{MICRO SIGN}m", "um")])
-    dialog = Dialog(widgets=[said, axes, typed, units, Label(value=TEXT_HINT)], parent=window())
+    dialog = Dialog(widgets=[message, axes, typed, units, Label(value=TEXT_HINT)], parent=window())
     dialog.native.setWindowTitle(f"{verb} hyperspectral cube")
     try:
         while dialog.exec():
@@ -143,7 +143,7 @@ def ask_bands(
                     axes.value, _wavelengths(typed.value, units.value, shape[axes.value])
                 )
             except CubeError as error:
-                said.value = plain(error)
+                message.value = plain(error)
     finally:
         # Its parent would keep it for as long as there is the window.
         dialog.native.deleteLater()

@@ -126,7 +126,7 @@ class Recogniser(ViewerHelper):
         self._seen = weakref.WeakSet[Layer]()
         self.running = 0
         watch_napari()
-        viewer.layers.events.inserted.connect(self.hear)
+        viewer.layers.events.inserted.connect(self.on_event)
         FittedView.of(viewer)
         Bands.of(viewer)
         EarthStatus.of(viewer)
@@ -142,7 +142,7 @@ class Recogniser(ViewerHelper):
         for layer in list(viewer.layers):
             self.look_at(layer)
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """Look at the layer that was added."""
         self.look_at(event.value)
 

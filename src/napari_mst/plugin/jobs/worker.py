@@ -61,7 +61,7 @@ class _Listeners(QObject):
         self._job: Job | None = job
         self.heard.connect(self._call)
 
-    def hear(self, outcome: tuple[str, object]) -> None:
+    def on_outcome(self, outcome: tuple[str, object]) -> None:
         """Hand on the result of the job, or its error."""
         self._call(*outcome)
 
@@ -94,7 +94,7 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
         self._cancelled = threading.Event()
         self._last_report = -math.inf
         # Not within the job: until it has ended, superqt has the warnings of all threads.
-        self.returned.connect(self._listeners.hear)
+        self.returned.connect(self._listeners.on_outcome)
         self.finished.connect(self._listeners.end)
         # The warnings that superqt has would be lost without this line.
         self.warned.connect(_log_warning)
@@ -108,11 +108,11 @@ class JobWorker(FunctionWorker[tuple[str, object]]):
     @property
     def reports(self) -> Reports:
         """See `Reports`."""
-        said, preview, record = (
+        message, preview, record = (
             partial(self._listeners.heard.emit, name)
             for name in ("on_said", "on_preview", "on_record")
         )
-        return Reports(self._report, self._cancelled.is_set, said, preview, record)
+        return Reports(self._report, self._cancelled.is_set, message, preview, record)
 
     def _report(self, fraction: float) -> None:
         now = time.monotonic()

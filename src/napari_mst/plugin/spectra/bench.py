@@ -400,8 +400,10 @@ class Bench(SpectraScene):
 
         self.use_spectra(write, str)
 
-    def use_spectra(self, use: Callable[[list[Spectrum]], Any], said: Callable[[Any], str]) -> None:
-        """Have *use* called with the spectra that are shown; *said* words its result.
+    def use_spectra(
+        self, use: Callable[[list[Spectrum]], Any], message: Callable[[Any], str]
+    ) -> None:
+        """Have *use* called with the spectra that are shown; *message* words its result.
 
         Thousands of spectra take seconds: in a window, *use* is called on another thread.
         """
@@ -411,4 +413,4 @@ class Bench(SpectraScene):
             return use(spectra_of(entries))
 
         # The slot must not hold the entries: some workers outlive their work, and keep their slots.
-        self._start(Job(run, lambda result: self.say(said(result)), self.fail))
+        self._start(Job(run, lambda result: self.say(message(result)), self.fail))

@@ -242,8 +242,8 @@ class ReferenceSpectra(Refiner):
                 continue
             points = self._scene.points
             if points is not None and any(picks.marks_of(points)):
-                said = f"The reference spectra of {layer.name} were left out: there are some."
-                self._scene.say(said)
+                message = f"The reference spectra of {layer.name} were left out: there are some."
+                self._scene.say(message)
                 continue
             try:
                 self._put(layer, reference_spectra(past))
