@@ -39,8 +39,8 @@ from napari_mst.plugin.reconstruct.form import (
     device_entries,
     status,
 )
-from napari_mst.plugin.reconstruct.marks import draw, shapes_layer
-from napari_mst.plugin.reconstruct.orders import NO_WEIGHTS, resolve
+from napari_mst.plugin.reconstruct.photo_marks import draw, shapes_layer
+from napari_mst.plugin.reconstruct.requests import NO_WEIGHTS, resolve
 
 ROOT = Path(__file__).parents[2]
 BLOCKED = ("qtpy", "PyQt6", "PySide6", "pyqtgraph", "superqt", "magicgui.backends._qtpy")

@@ -39,7 +39,7 @@ from napari_mst.plugin.dock import BEFORE_AFTER, KEEP, NEXT_BAND, PREVIOUS_BAND,
 from napari_mst.plugin.files.opening import open_workspace_soon
 from napari_mst.plugin.pictures.composing import Composer
 from napari_mst.plugin.reconstruct.dock import ReconstructDock
-from napari_mst.plugin.reconstruct.orders import resolve
+from napari_mst.plugin.reconstruct.requests import resolve
 from napari_mst.plugin.spectra.bench_dock import SharedBench, flip_to_photo
 from napari_mst.plugin.spectra.dock import SpectraDock
 from napari_mst.plugin.spectra.maps import MapMaker

@@ -13,7 +13,7 @@ from napari_mst.errors import Cancelled
 from napari_mst.photo.photo import Encoding, Photo
 from napari_mst.progress import Progress
 from napari_mst.reconstruction.colour_fidelity import correction, noise
-from napari_mst.reconstruction.colour_fidelity.cells import (
+from napari_mst.reconstruction.colour_fidelity.code_cells import (
     HALF_CODE,
     Bounds,
     ColourCheck,
@@ -293,8 +293,8 @@ def test_any_photo_comes_out_the_same_in_blocks_of_any_size_and_however_many_wor
     first, second = (np.asarray(cube * np.float32(0.8)) for _ in range(2))
     shares: list[float] = []
     one = correct_colours(first, photo, RESPONSE, Progress(shares.append))
-    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.cells.THREADS", 1)
-    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.cells.BLOCK_PIXELS", 500)
+    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.code_cells.THREADS", 1)
+    monkeypatch.setattr("napari_mst.reconstruction.colour_fidelity.code_cells.BLOCK_PIXELS", 500)
     other = correct_colours(second, photo, RESPONSE)
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(one.colour_error, other.colour_error)

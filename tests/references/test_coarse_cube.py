@@ -10,7 +10,7 @@ from tests.references.conftest import Scene
 from napari_mst.arrays import Floats
 from napari_mst.cube import SpectralCube
 from napari_mst.errors import CubeError
-from napari_mst.reconstruction.colour_fidelity import cells
+from napari_mst.reconstruction.colour_fidelity import code_cells
 from napari_mst.references import coarse_cube
 from napari_mst.references.coarse_cube import best_shift, edges_of, refine_with_cube, spread_between
 
@@ -29,7 +29,7 @@ def coarse_of(scene: Scene, count: int) -> SpectralCube:
 
 
 def test_means_of_blocks_are_plain_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "BLOCK_PIXELS", 5 * 18)
+    monkeypatch.setattr(code_cells, "BLOCK_PIXELS", 5 * 18)
     data = np.random.default_rng(0).random((3, 12, 18))
     found = coarse_cube.block_means(data, edges_of((12, 18), (4, 6), (0, 0)))
     np.testing.assert_allclose(found, data.reshape(3, 4, 3, 6, 3).mean(axis=(2, 4)), atol=1e-12)

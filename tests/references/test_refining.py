@@ -18,7 +18,7 @@ from napari_mst.errors import Cancelled, CubeError, PhotoError, SpectrumError
 from napari_mst.formats import read_cube, write_cube
 from napari_mst.photo.cameras import GRID
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.colour_fidelity import cells
+from napari_mst.reconstruction.colour_fidelity import code_cells
 from napari_mst.references.coarse_cube import refine_with_cube
 from napari_mst.references.process import (
     KERNEL,
@@ -99,7 +99,7 @@ def test_nothing_known_changes_nothing(scene: Scene) -> None:
 def test_strips_do_not_change_a_bit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     references = scene.references(*SPOTS)
     once = refine(scene.cube, scene.photo, references)
-    monkeypatch.setattr(cells, "BLOCK_PIXELS", 100)
+    monkeypatch.setattr(code_cells, "BLOCK_PIXELS", 100)
     again = refine(scene.cube, scene.photo, references)
     np.testing.assert_array_equal(once.data, again.data)
 

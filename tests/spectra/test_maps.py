@@ -16,8 +16,8 @@ from napari_mst.cube.colour import linear_to_srgb, render_srgb
 from napari_mst.errors import Cancelled, CubeError, SpectrumError
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
-from napari_mst.spectra.cells import label_table
 from napari_mst.spectra.classification import MOST_CLASSES
+from napari_mst.spectra.label_table import label_table
 from napari_mst.spectra.library import colour_checker
 from napari_mst.spectra.map_kind import ESTIMATED, Map
 from napari_mst.spectra.maps import MAPS, photo_difference

@@ -24,7 +24,7 @@ from napari_mst.formats import numbers
 from napari_mst.spectra import strips
 from napari_mst.spectra.transforms import (
     CONTINUUM_REMOVED,
-    WAYS,
+    TRANSFORMS,
     normalised,
     resampled,
     transformed,
@@ -176,7 +176,7 @@ BY_OTHERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", TRANSFORMS)
 def test_every_transform_of_a_cube_is_that_of_other_libraries(way: str) -> None:
     expected = BY_OTHERS[way]().reshape(31, 6, 5)
     rising = np.arange(31)

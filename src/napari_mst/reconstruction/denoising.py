@@ -21,7 +21,7 @@ from napari_mst.denoising.photos import (
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.colour_fidelity.cells import Cells
+from napari_mst.reconstruction.colour_fidelity.code_cells import Cells
 from napari_mst.reconstruction.colour_fidelity.noise import has_jpeg_grid
 from napari_mst.reconstruction.job import Job
 

@@ -40,7 +40,7 @@ from napari_mst.models import load_model
 from napari_mst.models.cards import BRIGHTNESS, CAMERA, FACTOR, JPEG, NOISE, ModelCard
 from napari_mst.networks.pixelwise import PixelwiseNetwork
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.colour_fidelity.cells import each_block, row_blocks
+from napari_mst.reconstruction.colour_fidelity.code_cells import each_block, row_blocks
 
 PIXELWISE = "pixelwise-srgb"
 """The model whose network knows the distances."""

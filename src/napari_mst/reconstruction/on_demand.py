@@ -19,7 +19,7 @@ from napari_mst.engine.plan import Plan
 from napari_mst.engine.steps import photo_window
 from napari_mst.engine.windows import Window
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.colour_fidelity.cells import ColourCheck
+from napari_mst.reconstruction.colour_fidelity.code_cells import ColourCheck
 from napari_mst.reconstruction.colour_fidelity.correction import REGION, Correction, aim, corrected
 from napari_mst.reconstruction.colour_fidelity.noise import Noise, removed_noise
 from napari_mst.reconstruction.denoising import decided, denoised

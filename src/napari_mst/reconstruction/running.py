@@ -20,7 +20,7 @@ from napari_mst.errors import ModelError, OutOfMemory, shown
 from napari_mst.memory import is_out_of_memory
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.colour_fidelity.cells import HALF_CODE
+from napari_mst.reconstruction.colour_fidelity.code_cells import HALF_CODE
 from napari_mst.reconstruction.colour_fidelity.correction import (
     Correction,
     bytes_to_correct,

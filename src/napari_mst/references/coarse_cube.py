@@ -19,7 +19,7 @@ from napari_mst.cube.colour import interpolation, render_srgb
 from napari_mst.errors import CubeError
 from napari_mst.photo.photo import PhotoLike, as_photo, sums_between
 from napari_mst.progress import NO_PROGRESS, Progress, ProgressLike, as_progress
-from napari_mst.reconstruction.colour_fidelity.cells import row_blocks
+from napari_mst.reconstruction.colour_fidelity.code_cells import row_blocks
 from napari_mst.references import refining
 from napari_mst.references.colour_views import moved_to_photo, photo_of, spread, view_of
 from napari_mst.references.process import corrected, errors_of, without_gaps

@@ -20,7 +20,7 @@ from napari_mst.photo.cameras import Acquisition, RecordedCapture
 from napari_mst.photo.corrections import balancing_gains
 from napari_mst.photo.photo import Photo, PhotoLike, as_photo
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.colour_fidelity.cells import (
+from napari_mst.reconstruction.colour_fidelity.code_cells import (
     HALF_CODE,
     ColourCheck,
     each_block,

@@ -16,7 +16,7 @@ from napari_mst.progress import ProgressLike, as_progress
 from napari_mst.spectra import formulas
 from napari_mst.spectra.map_kind import Map, MapKind, Number, Text
 from napari_mst.spectra.strips import new_planes, raw_strips
-from napari_mst.spectra.transforms import CONTINUUM_REMOVED, WAYS, rising_order
+from napari_mst.spectra.transforms import CONTINUUM_REMOVED, TRANSFORMS, rising_order
 
 
 def formula_presets(cube: SpectralCube) -> Mapping[str, str]:
@@ -192,7 +192,7 @@ def span(cube: SpectralCube, between: Range, *, progress: ProgressLike = None) -
     "A cube whose spectra are smoothed, differentiated, normalised, or without their continuum.",
     content="cube",
     number=Number("window", "Bands that a filter spans", 5, 3, 99),
-    text=Text("way", "Transform", lambda _: dict.fromkeys(WAYS, "")),
+    text=Text("way", "Transform", lambda _: dict.fromkeys(TRANSFORMS, "")),
     is_of_spectra=True,
 )
 def transformed(
@@ -202,7 +202,7 @@ def transformed(
     *,
     progress: ProgressLike = None,
 ) -> Map:
-    """*cube* with each spectrum changed in a *way* of `transforms.WAYS`.
+    """*cube* with each spectrum changed in a *way* of `transforms.TRANSFORMS`.
 
     Parameters
     ----------
@@ -216,10 +216,10 @@ def transformed(
     Cancelled
         Soon after *progress* was cancelled.
     """
-    if way not in WAYS:
-        raise SpectrumError(f"Expected one of {', '.join(WAYS)}, got {shown(way, 30)!r}.")
+    if way not in TRANSFORMS:
+        raise SpectrumError(f"Expected one of {', '.join(TRANSFORMS)}, got {shown(way, 30)!r}.")
     bands = rising_order(cube.wavelengths).tolist()
-    values = _by_pixel(cube, bands, lambda v, at: WAYS[way](v, at, int(window)), 0, progress)
+    values = _by_pixel(cube, bands, lambda v, at: TRANSFORMS[way](v, at, int(window)), 0, progress)
     kept = {"smoothed": cube.quantity, "reflectance of absorbance": "reflectance"}
     return Map(replace(cube, quantity=kept.get(way, way)), values)
 

@@ -1,8 +1,8 @@
 """Curves in another form: normalised, differentiated, without continuum, at other wavelengths.
 
-Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `WAYS` has what is done to
-every pixel of a cube. Here are also the bands at which two spectra can be compared, and a cube at
-other bands. Letters: B bands, H rows, W columns; M bands of the result; n pixels.
+Most functions take a `Spectrum` and return one. Gaps (NaN) stay gaps. `TRANSFORMS` has what is done
+to every pixel of a cube. Here are also the bands at which two spectra can be compared, and a cube
+at other bands. Letters: B bands, H rows, W columns; M bands of the result; n pixels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ def normalised(spectrum: Spectrum, to: Literal["area", "maximum"]) -> Spectrum:
 
 
 def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
-    """*spectrum* changed in one of the `WAYS`, without bounds; gaps stay gaps, and do not count.
+    """*spectrum* changed by one of the `TRANSFORMS`, without bounds; gaps stay, and do not count.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def transformed(spectrum: Spectrum, way: str, window: int = 3) -> Spectrum:
     values = np.full(spectrum.values.shape, np.nan)
     if order.size:
         ordered = spectrum.values[order, None], spectrum.wavelengths[order]
-        values[order] = WAYS[way](*ordered, window)[:, 0]
+        values[order] = TRANSFORMS[way](*ordered, window)[:, 0]
     return spectrum.with_values(values)
 
 
@@ -122,7 +122,7 @@ def _upper_hull(values: Doubles, at: Doubles) -> Doubles:
 CONTINUUM_REMOVED = "continuum removed"
 """The quantity of a cube without its continuum, and the name of that way."""
 
-WAYS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
+TRANSFORMS: Mapping[str, Callable[[Doubles, Doubles, int], Doubles]] = {
     CONTINUUM_REMOVED: _under_continuum,
     "first derivative": lambda values, at, window: fitted(values, at, window, 1),
     "second derivative": lambda values, at, window: fitted(values, at, window, 2),

@@ -36,7 +36,7 @@ from napari_mst.engine.fast_paths.compiled_passes import (
     compiled_gram,
 )
 from napari_mst.engine.kernels.processor import ASKED_FOR, LAYOUT, LAYOUTS, layouts_of
-from napari_mst.reconstruction.colour_fidelity.cells import Bounds, linear_light, srgb_codes
+from napari_mst.reconstruction.colour_fidelity.code_cells import Bounds, linear_light, srgb_codes
 from napari_mst.reconstruction.colour_fidelity.moving import moved_by_kernel
 
 SIZE = HEIGHT, WIDTH = 13, 47

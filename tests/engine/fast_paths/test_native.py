@@ -27,7 +27,7 @@ from napari_mst.networks.camera import CameraNetwork
 from napari_mst.networks.pixelwise import OnePixel, PixelwiseNetwork
 from napari_mst.networks.refining import decoded, encoded
 from napari_mst.photo.photo import Photo
-from napari_mst.reconstruction.colour_fidelity.cells import (
+from napari_mst.reconstruction.colour_fidelity.code_cells import (
     Bounds,
     ColourCheck,
     linear_light,

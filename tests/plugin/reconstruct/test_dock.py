@@ -33,7 +33,7 @@ from napari_mst.plugin.reconstruct.dock import (
     survey_of,
 )
 from napari_mst.plugin.reconstruct.form import Finding
-from napari_mst.plugin.reconstruct.orders import resolve
+from napari_mst.plugin.reconstruct.requests import resolve
 from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.photos import LayerPhoto
 

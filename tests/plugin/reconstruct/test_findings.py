@@ -37,7 +37,7 @@ from napari_mst.photo.raw import Shot
 from napari_mst.photo.white import GreyPatch, acquisition_from_patch
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Request
-from napari_mst.plugin.reconstruct import orders
+from napari_mst.plugin.reconstruct import requests
 from napari_mst.plugin.reconstruct.form import (
     NOTHING,
     RENDERING,
@@ -45,8 +45,8 @@ from napari_mst.plugin.reconstruct.form import (
     Finding,
     ReconstructionForm,
 )
-from napari_mst.plugin.reconstruct.marks import MARKS, Marks
-from napari_mst.plugin.reconstruct.orders import (
+from napari_mst.plugin.reconstruct.photo_marks import MARKS, Marks
+from napari_mst.plugin.reconstruct.requests import (
     NO_CAMERA,
     NO_CHART,
     TICK_TO_CORRECT,
@@ -183,7 +183,7 @@ def test_a_frame_is_laid_around_the_chart_that_is_found_and_goes_with_its_photo_
 
     layer = viewer.add_image(codes_of_srgb(), rgb=True)
     form = form_with(layer, SRGB)
-    monkeypatch.setattr(orders, "find_chart", find)
+    monkeypatch.setattr(requests, "find_chart", find)
     for _ in range(2):
         done(search_order(form, viewer), viewer)
         assert form.corners == CORNERS

@@ -15,7 +15,7 @@ from napari_mst.models.cards import FileCard
 from napari_mst.plugin.jobs.job import run_now
 from napari_mst.plugin.jobs.workspace import Workspace
 from napari_mst.plugin.reconstruct.form import DeviceEntry, ReconstructionForm
-from napari_mst.plugin.reconstruct.orders import resolve
+from napari_mst.plugin.reconstruct.requests import resolve
 
 pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
 pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")

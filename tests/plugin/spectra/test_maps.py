@@ -30,7 +30,7 @@ from napari_mst.plugin.viewer.photos import is_made
 from napari_mst.plugin.viewer.placement import Placement
 from napari_mst.plugin.workspace import sample_path
 from napari_mst.progress import Progress
-from napari_mst.spectra.cells import label_table
+from napari_mst.spectra.label_table import label_table
 from napari_mst.spectra.map_kind import Map
 from napari_mst.spectra.maps import MAPS, formula, span
 

@@ -31,7 +31,7 @@ from napari_mst.plugin.attention.layers import show_map
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import Recording, Request, SideJob
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.orders import chosen_photo, references_in, request_of
+from napari_mst.plugin.reconstruct.requests import chosen_photo, references_in, request_of
 from napari_mst.plugin.viewer.photos import LayerPhoto
 
 Shares = dict[str, tuple[float, ...]]

@@ -45,7 +45,7 @@ from napari_mst.plugin.attention.layers import (
 from napari_mst.plugin.jobs.job import Reports
 from napari_mst.plugin.jobs.workspace import JobState, Request, SideJob, Workspace
 from napari_mst.plugin.reconstruct.form import ReconstructionForm
-from napari_mst.plugin.reconstruct.orders import photo_layer
+from napari_mst.plugin.reconstruct.requests import photo_layer
 from napari_mst.plugin.viewer.canvas_mouse import CanvasMouse
 from napari_mst.plugin.viewer.layers import selection_kept
 from napari_mst.plugin.viewer.photos import LayerPhoto, hide_maps, image_shape

@@ -30,8 +30,8 @@ from napari_mst.plugin.reconstruct.form import (
     device_entries,
     status,
 )
-from napari_mst.plugin.reconstruct.marks import Marks, draw
-from napari_mst.plugin.reconstruct.orders import (
+from napari_mst.plugin.reconstruct.photo_marks import Marks, draw
+from napari_mst.plugin.reconstruct.requests import (
     CLICK_PATCH,
     DRAG_FRAME,
     chart_order,

@@ -1,7 +1,7 @@
 """The state of the reconstruction dock, without Qt: the photo, the model, and all other choices.
 
 The dock writes what the user does into a `ReconstructionForm` and draws what it says; a script uses
-it alone. `orders` turns it into orders for jobs.
+it alone. `requests` turns it into requests for jobs.
 """
 
 import weakref

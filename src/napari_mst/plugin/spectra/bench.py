@@ -39,8 +39,8 @@ from napari_mst.plugin.viewer import picks
 from napari_mst.plugin.viewer.layers import active_cube_layer, cube_at, go_to
 from napari_mst.plugin.viewer.picks import Position
 from napari_mst.progress import Progress
-from napari_mst.spectra.cells import Table, label_table, write_table
 from napari_mst.spectra.classification import Match, best_matches
+from napari_mst.spectra.label_table import Table, label_table, write_table
 from napari_mst.spectra.library import write_spectra
 from napari_mst.spectra.regions import point_spectrum
 

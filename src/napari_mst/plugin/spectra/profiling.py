@@ -24,7 +24,7 @@ from napari_mst.plugin.spectra.scene import SpectraScene
 from napari_mst.plugin.viewer.layers import band_of, cube_at
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.progress import Progress
-from napari_mst.spectra.cells import write_table
+from napari_mst.spectra.label_table import write_table
 from napari_mst.spectra.transects import Transect, transect
 
 PIXEL = "pixel"

@@ -25,8 +25,8 @@ from napari_mst.plugin.viewer.picks import PALETTE, hexes, unused_colour
 from napari_mst.plugin.viewer.placement import Placement, to_pixels
 from napari_mst.progress import Progress
 from napari_mst.references.reference_spectrum import ReferenceSpectrum
-from napari_mst.spectra.cells import Table
 from napari_mst.spectra.compare import Comparison
+from napari_mst.spectra.label_table import Table
 from napari_mst.spectra.regions import Region
 
 ELLIPSE_CORNERS = 256

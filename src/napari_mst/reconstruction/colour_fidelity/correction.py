@@ -15,7 +15,7 @@ from napari_mst.cube.lazy import mapped
 from napari_mst.photo.photo import Photo
 from napari_mst.photo.raw import MAX_PIXELS
 from napari_mst.progress import NO_PROGRESS, Progress
-from napari_mst.reconstruction.colour_fidelity.cells import (
+from napari_mst.reconstruction.colour_fidelity.code_cells import (
     Bounds,
     Cells,
     ColourCheck,

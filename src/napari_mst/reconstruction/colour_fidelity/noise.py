@@ -17,7 +17,7 @@ import numpy as np
 from napari_mst.arrays import Floats, Singles
 from napari_mst.denoising.noise import COSINES, SIDE
 from napari_mst.progress import Progress
-from napari_mst.reconstruction.colour_fidelity.cells import Cells, ColourCheck
+from napari_mst.reconstruction.colour_fidelity.code_cells import Cells, ColourCheck
 
 BLOCK = SIDE
 """Pixels along each side of a block of JPEG."""

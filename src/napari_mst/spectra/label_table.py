@@ -67,7 +67,7 @@ def label_table(  # noqa: PLR0913 (its options by name)
 
     Examples
     --------
-    >>> from napari_mst.spectra.cells import label_table
+    >>> from napari_mst.spectra.label_table import label_table
     >>> cube = nm.SpectralCube(np.arange(24.0).reshape(2, 3, 4), [500, 600])
     >>> table = label_table(cube, np.array([[0, 1, 1, 1], [0, 2, 2, 2], [2, 2, 2, 2]]))
     >>> table["row"], table["pixels"], table["mean 500 nm"]
